@@ -1,0 +1,110 @@
+"""What became of every job of a run, as columns: the one input of metrics, tables and pictures.
+
+Outcomes are folded from the journal's events and decisions (`volvelle.metrics.recorder`), so that a
+simulated run, a live run and a replayed journal are measured by the same code.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.model.job import JobSpec
+
+FloatColumn = NDArray[np.float64]
+IntColumn = NDArray[np.int64]
+BoolColumn = NDArray[np.bool_]
+
+
+class JobStatus(StrEnum):
+    """How a job stood when the run ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"  # out of retries
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"  # never admitted; its reason says why
+    RUNNING = "running"  # the run ended first
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Who held how many GPUs from when to when, one row for each unbroken holding, by start.
+
+    ``job`` indexes the rows of `Outcomes`. ``slots`` are the cluster-wide numbers of the GPUs held in
+    segment ``i``, at ``slots[slot_offsets[i]:slot_offsets[i + 1]]``; empty where the placement only counts.
+    """
+
+    job: IntColumn
+    start: FloatColumn
+    end: FloatColumn
+    gpus: FloatColumn
+    slot_offsets: IntColumn
+    slots: IntColumn
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A quantity that is constant between changes: ``values[i]`` holds from ``times[i]`` on."""
+
+    times: FloatColumn
+    values: FloatColumn
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Columns with one row for each submitted job, in order of submission. Times are seconds.
+
+    specs: what was declared (ids, users, pools, classes, rewards, GPUs).
+    exclusive_seconds: time the job needs alone on the GPUs it requested; NaN where unknown.
+    first_start, finish: NaN where it never started or finished.
+    gpu_seconds: GPUs held integrated over time, overheads included.
+    run_seconds: time with any GPU held.
+    preemptions: times the scheduler took its GPUs away; restarts: times it started again after a
+    preemption or a failure. lost_gpu_seconds: GPU time whose work was lost in failures.
+    contention: jobs in the system averaged over the events of the job's stay (PCS' N, section 5.1).
+    tracked: the jobs that are measured (the others are warm-up or keep the load going).
+    status: JobStatus values; reason: why a job was rejected or failed, else "".
+    """
+
+    specs: list[JobSpec]
+    submit_time: FloatColumn
+    gpus: FloatColumn
+    exclusive_seconds: FloatColumn
+    first_start: FloatColumn
+    finish: FloatColumn
+    gpu_seconds: FloatColumn
+    run_seconds: FloatColumn
+    preemptions: IntColumn
+    restarts: IntColumn
+    lost_gpu_seconds: FloatColumn
+    contention: FloatColumn
+    tracked: BoolColumn
+    status: NDArray[np.str_]
+    reason: list[str]
+    segments: Segments
+    capacity: Steps
+    end_time: float
+
+    def __len__(self) -> int:
+        return len(self.specs)
+
+    @property
+    def jct(self) -> FloatColumn:
+        """Job completion time: finish minus submission; NaN for unfinished jobs."""
+        return self.finish - self.submit_time
+
+    @property
+    def responsiveness(self) -> FloatColumn:
+        """Submission to first GPU (Blox, EuroSys'24, section 4); NaN if it never had one."""
+        return self.first_start - self.submit_time
+
+    @property
+    def queueing_delay(self) -> FloatColumn:
+        """All time in the system without a GPU: completion time minus time with GPUs held."""
+        return self.jct - self.run_seconds
+
+    def tracking(self, tracked: BoolColumn) -> "Outcomes":
+        """The same outcomes with another set of measured jobs."""
+        return replace(self, tracked=tracked)

@@ -1,0 +1,240 @@
+"""Clusters: nodes with GPUs, pools with quotas, and what happens to the nodes over time.
+
+A cluster is written ``120x8`` (nodes x GPUs), ``120x8:v100``, ``30x8:a100,12x8:h100``, or as a TOML
+file (see docs/reference/cluster-file.md).
+"""
+
+import re
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.units import Seconds
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A machine. ``bandwidth_gbps[i][j]`` is what GPUs ``i`` and ``j`` of it exchange."""
+
+    name: str
+    gpus: int
+    gpu_type: str = ""
+    cpus: float = 0.0
+    memory_gb: float = 0.0
+    bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """A share of the cluster that belongs to somebody: at most ``quota`` GPUs at once."""
+
+    name: str
+    quota: float
+
+
+class NodeState(StrEnum):
+    """What a node does for the scheduler."""
+
+    UP = "up"
+    DRAINING = "draining"
+    DOWN = "down"
+
+
+class NodeChange(msgspec.Struct, frozen=True):
+    """At ``time`` seconds, ``node`` becomes ``state``; a node whose first change is to up joins then."""
+
+    time: float
+    node: str
+    state: NodeState
+
+
+class FailureProcess(msgspec.Struct, frozen=True):
+    """Every node fails after Exponential(``mtbf_seconds``) and returns after Exponential(``mttr_seconds``)."""
+
+    mtbf_seconds: float
+    mttr_seconds: float
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Nodes, pools, and what is known to happen to the nodes."""
+
+    nodes: tuple[Node, ...]
+    pools: tuple[Pool, ...] = ()
+    changes: tuple[NodeChange, ...] = ()
+    failures: FailureProcess | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all nodes together."""
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The GPU types there are, in the order of the nodes."""
+        return tuple(dict.fromkeys(node.gpu_type for node in self.nodes))
+
+    @property
+    def nodes_change(self) -> bool:
+        """Whether nodes come, go or fail."""
+        return bool(self.changes) or self.failures is not None
+
+    def __str__(self) -> str:
+        """The short form, where nodes of one kind stand together: ``30x8:a100,12x8:h100``."""
+        groups: list[tuple[int, str, int]] = []
+        for node in self.nodes:
+            if groups and groups[-1][:2] == (node.gpus, node.gpu_type):
+                groups[-1] = (node.gpus, node.gpu_type, groups[-1][2] + 1)
+            else:
+                groups.append((node.gpus, node.gpu_type, 1))
+        return ",".join(
+            f"{count}x{gpus}" + (f":{gpu_type}" if gpu_type else "")
+            for gpus, gpu_type, count in groups
+        )
+
+
+_GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+))?")
+
+
+def parse_cluster(text: str) -> Cluster:
+    """The cluster written in ``text``: the short form, or the path of a TOML file.
+
+    Raises `Problem` naming the text or the file, the key and the mend.
+    """
+    if text.endswith(".toml") or Path(text).is_file():
+        return read_cluster(Path(text))
+    nodes: list[Node] = []
+    for group in text.split(","):
+        match = _GROUP.fullmatch(group.strip())
+        if match is None or int(match[1]) == 0 or int(match[2]) == 0:
+            raise Problem(
+                f"cannot read {text!r} as a cluster",
+                mend="write NODESxGPUS[:TYPE][,...], as in 120x8 or 30x8:a100,12x8:h100, "
+                "or name a .toml file",
+            )
+        width = len(str(int(match[1]) - 1))
+        prefix = f"{match[3]}-" if match[3] else "node-"
+        taken = sum(node.gpu_type == (match[3] or "") for node in nodes)
+        nodes.extend(
+            Node(f"{prefix}{taken + index:0{width}d}", int(match[2]), match[3] or "")
+            for index in range(int(match[1]))
+        )
+    return Cluster(tuple(nodes))
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _NodeGroup(_Strict):
+    name: str = "node"
+    count: Annotated[int, Field(gt=0)] = 1
+    gpus: Annotated[int, Field(ge=0)]
+    gpu_type: str = ""
+    cpus: Annotated[float, Field(ge=0)] = 0.0
+    memory_gb: Annotated[float, Field(ge=0)] = 0.0
+    bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
+
+
+class _PoolEntry(_Strict):
+    name: str
+    quota: Annotated[float, Field(ge=0)]
+
+
+class _ChangeEntry(_Strict):
+    at: Seconds
+    node: str
+    state: NodeState
+
+
+class _FailureEntry(_Strict):
+    mtbf: Annotated[Seconds, Field(gt=0)]
+    mttr: Annotated[Seconds, Field(gt=0)]
+
+
+class _ClusterFile(_Strict):
+    nodes: Annotated[list[_NodeGroup], Field(min_length=1)]
+    pools: list[_PoolEntry] = []
+    changes: list[_ChangeEntry] = []
+    failures: _FailureEntry | None = None
+
+
+def read_cluster(path: Path) -> Cluster:
+    """The cluster described by a TOML file. Raises `Problem` naming the file, the key and the mend."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Problem(f"there is no cluster file {path}", mend="check the path") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Problem(f"{path} is not a TOML file: {error}") from None
+    return cluster_from(document, str(path))
+
+
+def cluster_from(document: dict[str, Any], place: str) -> Cluster:
+    """The cluster of a decoded TOML document; ``place`` names it in errors."""
+    try:
+        described = _ClusterFile.model_validate(document)
+    except ValidationError as error:
+        raise Problem(f"{place}: {describe_validation(error, _ClusterFile)}") from None
+    cluster = Cluster(
+        tuple(node for group in described.nodes for node in _group_nodes(group)),
+        tuple(Pool(pool.name, pool.quota) for pool in described.pools),
+        tuple(
+            NodeChange(change.at, change.node, change.state)
+            for change in sorted(described.changes, key=lambda change: change.at)
+        ),
+        described.failures
+        and FailureProcess(described.failures.mtbf, described.failures.mttr),
+    )
+    check_cluster(cluster, place)
+    return cluster
+
+
+def _group_nodes(group: _NodeGroup) -> list[Node]:
+    names = (
+        [group.name]
+        if group.count == 1
+        else [f"{group.name}-{i:0{len(str(group.count - 1))}d}" for i in range(group.count)]
+    )
+    return [
+        Node(name, group.gpus, group.gpu_type, group.cpus, group.memory_gb, group.bandwidth_gbps)
+        for name in names
+    ]
+
+
+def check_cluster(cluster: Cluster, place: str) -> None:
+    """Raise `Problem` where the parts of a cluster contradict each other."""
+    names = [node.name for node in cluster.nodes]
+    if twice := _first_repeated(names):
+        raise Problem(f"{place}: two nodes are called {twice!r}", mend="give each its own name")
+    pools = [pool.name for pool in cluster.pools]
+    if twice := _first_repeated(pools):
+        raise Problem(f"{place}: two pools are called {twice!r}", mend="give each its own name")
+    if cluster.gpus == 0:
+        raise Problem(f"{place}: the cluster has no GPUs", mend="give a node gpus = 1 or more")
+    granted = sum(pool.quota for pool in cluster.pools)
+    if granted > cluster.gpus:
+        raise Problem(
+            f"{place}: the pools' quotas add up to {granted:g} GPUs, the cluster has {cluster.gpus}",
+            mend="lower the quotas or add nodes",
+        )
+    for node in cluster.nodes:
+        matrix = node.bandwidth_gbps
+        if matrix and (len(matrix) != node.gpus or any(len(row) != node.gpus for row in matrix)):
+            raise Problem(
+                f"{place}: node {node.name!r} has {node.gpus} GPUs but its bandwidth_gbps is not "
+                f"{node.gpus} x {node.gpus}"
+            )
+    for change in cluster.changes:
+        if change.node not in names:
+            raise Problem(
+                f"{place}: changes name node {change.node!r}, which the cluster does not have",
+                mend=f"nodes are called {names[0]} to {names[-1]}",
+            )
+
+
+def _first_repeated(names: list[str]) -> str | None:
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]

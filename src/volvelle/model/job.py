@@ -1,0 +1,140 @@
+"""Jobs: what a user declares (`JobSpec`), what is true of it (`Truth`), and the two together (`Job`).
+
+The split is the house's first rule: a scheduler sees specs, only a world sees truths. Everything
+here is a frozen value that can be written to a journal as JSON.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from volvelle.model.throughput import LINEAR, AnyThroughput
+
+
+class JobClass(StrEnum):
+    """How a job's deadline binds (Chronus, SoCC'21, section 2.2)."""
+
+    BEST_EFFORT = "best-effort"
+    SOFT = "soft"
+    STRICT = "strict"
+
+
+class Reward(msgspec.Struct, frozen=True):
+    """``value`` is earned by finishing within ``deadline_seconds`` of submission."""
+
+    deadline_seconds: float
+    value: float
+
+
+class Regime(msgspec.Struct, frozen=True):
+    """From ``start_work`` units of work on, the job runs at ``batch_size``.
+
+    Its rate is that of its throughput model at this batch size, times ``speed``: the place to turn
+    steps of this batch size into the job's unit of work.
+    """
+
+    start_work: float
+    batch_size: int
+    speed: float = 1.0
+
+
+class LossPoint(msgspec.Struct, frozen=True):
+    """The training loss after ``work`` units."""
+
+    work: float
+    loss: float
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
+
+    An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
+    ``gpu_types`` empty means any. Costs left at None are the world's defaults.
+    """
+
+    id: str
+    submit_time: float
+    gpus: float = 1.0
+    min_gpus: float | None = None
+    max_gpus: float | None = None
+    gpu_types: tuple[str, ...] = ()
+    cpus: float = 0.0
+    memory_gb: float = 0.0
+    user: str = ""
+    pool: str = ""
+    name: str = ""
+    job_class: JobClass = JobClass.BEST_EFFORT
+    rewards: tuple[Reward, ...] = ()
+    weight: float = 1.0
+    preemptible: bool = True
+    checkpoint_seconds: float | None = None
+    restore_seconds: float | None = None
+    max_retries: int = 3
+    estimate_seconds: float | None = None
+    throughput: AnyThroughput | None = None
+
+    @property
+    def least_gpus(self) -> float:
+        """The fewest GPUs the job runs on."""
+        return self.gpus if self.min_gpus is None else self.min_gpus
+
+    @property
+    def most_gpus(self) -> float:
+        """The most GPUs the job can use."""
+        return self.gpus if self.max_gpus is None else self.max_gpus
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the job runs on more than one number of GPUs."""
+        return self.least_gpus < self.most_gpus
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What only a world knows: how much work there is and how fast it really goes.
+
+    ``work`` is in the unit of ``throughput``. ``failures`` are amounts of work done at which the job
+    crashes, once each. ``spread_slowdown`` is the share by which every node beyond the fewest
+    possible lengthens an iteration.
+    """
+
+    work: float
+    throughput: AnyThroughput = LINEAR
+    regimes: tuple[Regime, ...] = ()
+    failures: tuple[float, ...] = ()
+    loss_curve: tuple[LossPoint, ...] = ()
+    spread_slowdown: float = 0.0
+
+    def rate(self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0) -> float:
+        """Units of work per second once ``work_done`` units are done."""
+        regime = self.regime_at(work_done)
+        if regime is None:
+            return self.throughput.rate(gpus, gpu_type, nodes)
+        return regime.speed * self.throughput.rate(gpus, gpu_type, nodes, regime.batch_size)
+
+    def regime_at(self, work_done: float) -> Regime | None:
+        """The regime in force after ``work_done`` units, or None where the job has none."""
+        current = None
+        for regime in self.regimes:
+            if regime.start_work > work_done:
+                break
+            current = regime
+        return current
+
+
+class Job(msgspec.Struct, frozen=True, gc=False):
+    """One row of a workload: what is declared and what is true."""
+
+    spec: JobSpec
+    truth: Truth
+
+    def seconds_on(self, gpus: float, gpu_type: str = "") -> float:
+        """Seconds the whole job takes on ``gpus`` GPUs of one node, without interruption."""
+        done, seconds = 0.0, 0.0
+        ends = [regime.start_work for regime in self.truth.regimes if regime.start_work > 0]
+        for end in [*ends, self.truth.work]:
+            stop = min(end, self.truth.work)
+            if stop > done:
+                rate = self.truth.rate(gpus, gpu_type, 1, done)
+                seconds += (stop - done) / rate if rate > 0 else float("inf")
+                done = stop
+        return seconds

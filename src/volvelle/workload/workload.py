@@ -1,0 +1,98 @@
+"""A workload: jobs in order of submission, and where they came from.
+
+Readers and generators make workloads, worlds replay them. Columns are derived from the jobs when they
+are first asked for.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.model.job import Job
+
+FloatColumn = NDArray[np.float64]
+
+
+@dataclass
+class ImportReport:
+    """What became of a trace's rows: how many were read, kept, repaired and dropped, and why.
+
+    ``examples`` holds for each reason the first few places (file, line, column, value).
+    """
+
+    source: str = ""
+    format: str = ""
+    rows: int = 0
+    kept: int = 0
+    repaired: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """One line: ``41,208 rows: 39,882 jobs kept, 611 repaired (...), 715 dropped (...)``."""
+        parts = [f"{self.rows:,} rows: {self.kept:,} jobs kept"]
+        for verb, reasons in (("repaired", self.repaired), ("dropped", self.dropped)):
+            if total := reasons.total():
+                listed = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
+                parts.append(f"{total:,} {verb} ({listed})")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs sorted by submission (ties keep the order given), with the report of how they were read."""
+
+    jobs: Sequence[Job]
+    name: str = ""
+    report: ImportReport | None = None
+
+    @classmethod
+    def of(
+        cls, jobs: Iterable[Job], name: str = "", report: ImportReport | None = None
+    ) -> "Workload":
+        """The workload of ``jobs`` in any order; submission times are kept as they are."""
+        ordered = sorted(jobs, key=lambda job: job.spec.submit_time)
+        return cls(ordered, name, report)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs)
+
+    @cached_property
+    def submit_times(self) -> FloatColumn:
+        """Seconds, ascending."""
+        return np.array([job.spec.submit_time for job in self.jobs])
+
+    @cached_property
+    def gpus(self) -> FloatColumn:
+        """GPUs requested."""
+        return np.array([job.spec.gpus for job in self.jobs])
+
+    @cached_property
+    def durations(self) -> FloatColumn:
+        """Seconds each job takes alone on the GPUs it requests (of its first wished type)."""
+        return np.array(
+            [
+                job.seconds_on(job.spec.gpus, job.spec.gpu_types[0] if job.spec.gpu_types else "")
+                for job in self.jobs
+            ]
+        )
+
+    def rebased(self) -> "Workload":
+        """The same jobs with the first submitted at 0 s."""
+        if not self.jobs or self.jobs[0].spec.submit_time == 0.0:
+            return self
+        start = self.jobs[0].spec.submit_time
+        replace = msgspec.structs.replace
+        moved = [
+            replace(job, spec=replace(job.spec, submit_time=job.spec.submit_time - start))
+            for job in self.jobs
+        ]
+        return Workload(moved, self.name, self.report)
