@@ -66,6 +66,9 @@ class Outcomes:
     contention: jobs in the system averaged over the events of the job's stay (PCS' N, section 5.1).
     tracked: the jobs that are measured (the others are warm-up or keep the load going).
     status: JobStatus values; reason: why a job was rejected or failed, else "".
+    single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
+    ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
+    predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
     """
 
     specs: list[JobSpec]
@@ -86,6 +89,8 @@ class Outcomes:
     segments: Segments
     capacity: Steps
     end_time: float
+    single_gpu_seconds: FloatColumn | None = None
+    predicted_finish: FloatColumn | None = None
 
     def __len__(self) -> int:
         return len(self.specs)

@@ -1,0 +1,292 @@
+"""Every metric by name, so that reports, comparisons and searches can ask for ``jct:p99``.
+
+A metric of kind ``job`` has a number for each job, one of kind ``time`` is a series, one of kind
+``run`` is a single number. Figures are in the metric's unit: a fraction under ``%`` is times 100.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from volvelle.metrics import deadlines, fairness, measures, per_job, series
+from volvelle.metrics.fairness import FairShare
+from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
+from volvelle.model.problems import Problem, nearest
+
+Kind = Literal["job", "time", "run"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured. ``title`` heads a column; ``better`` says which way is good, if any."""
+
+    name: str
+    title: str
+    unit: Literal["s", "%", "GPUs", "GPU s", "jobs", "1"]
+    better: Literal["lower", "higher", "neither"]
+    kind: Kind
+    description: str
+    of: Callable[[Outcomes], FloatColumn | Steps | float]
+
+
+_ALL = (
+    Metric(
+        "jct", "JCT", "s", "lower", "job", "Submission to finish, of finished jobs.", per_job.jct
+    ),
+    Metric(
+        "queueing_delay",
+        "queueing delay",
+        "s",
+        "lower",
+        "job",
+        "All time in the system without a GPU, of finished jobs.",
+        per_job.queueing_delay,
+    ),
+    Metric(
+        "responsiveness",
+        "wait",
+        "s",
+        "lower",
+        "job",
+        "Submission to first GPU (Blox, section 4.2).",
+        per_job.responsiveness,
+    ),
+    Metric(
+        "slowdown",
+        "slowdown",
+        "1",
+        "lower",
+        "job",
+        "Completion time over the time alone on the requested GPUs.",
+        per_job.slowdown,
+    ),
+    Metric(
+        "attained_service",
+        "service",
+        "GPU s",
+        "neither",
+        "job",
+        "GPU-seconds held, overheads included.",
+        per_job.attained_service,
+    ),
+    Metric(
+        "preemptions",
+        "preemptions",
+        "1",
+        "lower",
+        "job",
+        "Times the scheduler took a job's GPUs away.",
+        per_job.preemptions,
+    ),
+    Metric(
+        "restarts",
+        "restarts",
+        "1",
+        "lower",
+        "job",
+        "Starts after a preemption or a failure.",
+        per_job.restarts,
+    ),
+    Metric(
+        "lost_gpu_seconds",
+        "lost work",
+        "GPU s",
+        "lower",
+        "job",
+        "GPU time whose work was lost in failures.",
+        per_job.lost_gpu_seconds,
+    ),
+    Metric(
+        "eta_error",
+        "ETA error",
+        "%",
+        "lower",
+        "job",
+        "Pred_err of the finish predicted at submission (PCS, section 2).",
+        per_job.prediction_error,
+    ),
+    Metric(
+        "rho",
+        "rho",
+        "1",
+        "lower",
+        "job",
+        "Finish-time fairness on 1/N of the cluster (Shockwave, section 2.1; Themis).",
+        fairness.rho,
+    ),
+    Metric(
+        "rho_static",
+        "rho (static)",
+        "1",
+        "lower",
+        "job",
+        "Finish-time fairness with one contention factor for the trace (Shockwave's artifact).",
+        lambda outcomes: fairness.rho(outcomes, FairShare.STATIC),
+    ),
+    Metric(
+        "rho_contention",
+        "rho (contention)",
+        "1",
+        "lower",
+        "job",
+        "Finish-time fairness with jobs per GPU met during the stay (Shockwave's artifact).",
+        lambda outcomes: fairness.rho(outcomes, FairShare.CONTENTION),
+    ),
+    Metric(
+        "unfair",
+        "unfair",
+        "%",
+        "lower",
+        "job",
+        "Jobs with rho above 1; the mean is the unfair fraction (Shockwave, section 8.2).",
+        lambda outcomes: 100.0 * fairness.unfair(outcomes),
+    ),
+    Metric(
+        "unfairness",
+        "unfairness",
+        "%",
+        "lower",
+        "job",
+        "Time beyond the fair finish time (PCS, section 5.1).",
+        fairness.unfairness,
+    ),
+    Metric(
+        "deadline_miss",
+        "deadline misses",
+        "%",
+        "lower",
+        "job",
+        "Jobs that missed the deadline of their full reward; the mean is the miss rate.",
+        lambda outcomes: 100.0 * deadlines.missed(outcomes),
+    ),
+    Metric(
+        "weighted_deadline_miss",
+        "weighted misses",
+        "%",
+        "lower",
+        "job",
+        "Reward not earned; the mean is the weighted deadline miss rate (Chronus, 1 - Eq. 9).",
+        lambda outcomes: 100.0 * deadlines.weighted_miss(outcomes),
+    ),
+    Metric(
+        "earned_value",
+        "earned value",
+        "1",
+        "higher",
+        "job",
+        "Value of the best reward earned, of jobs that declare any.",
+        deadlines.earned_value,
+    ),
+    Metric(
+        "makespan",
+        "makespan",
+        "s",
+        "lower",
+        "run",
+        "First submission to last departure of the tracked jobs.",
+        series.makespan,
+    ),
+    Metric(
+        "utilisation",
+        "utilisation",
+        "%",
+        "higher",
+        "run",
+        "GPU time held over GPU time present.",
+        lambda outcomes: 100.0 * series.utilisation(outcomes),
+    ),
+    Metric(
+        "busy_gpus", "busy GPUs", "GPUs", "higher", "time", "GPUs held by jobs.", series.busy_gpus
+    ),
+    Metric(
+        "fragmentation",
+        "fragmentation",
+        "GPUs",
+        "lower",
+        "time",
+        "Free GPUs that no waiting gang could use, by count.",
+        series.fragmented_gpus,
+    ),
+    Metric(
+        "queue_length", "queue", "jobs", "lower", "time", "Jobs that wait.", series.queue_length
+    ),
+    Metric(
+        "queued_gpus",
+        "queued GPUs",
+        "GPUs",
+        "lower",
+        "time",
+        "GPUs requested by the jobs that wait.",
+        series.queued_gpus,
+    ),
+    Metric(
+        "demand",
+        "demand",
+        "GPUs",
+        "neither",
+        "time",
+        "GPUs requested by all jobs in the system.",
+        series.demand,
+    ),
+    Metric(
+        "running_jobs",
+        "running jobs",
+        "jobs",
+        "neither",
+        "time",
+        "Jobs that hold GPUs.",
+        series.running_jobs,
+    ),
+)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
+"""Every metric by name, in the order of a report."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric and a measure of it, written ``jct:p99``; no measure for one of kind run."""
+
+    metric: Metric
+    measure: str
+
+    def __str__(self) -> str:
+        """The form `read_objective` reads."""
+        return f"{self.metric.name}:{self.measure}" if self.measure else self.metric.name
+
+    def of(self, outcomes: Outcomes) -> float:
+        """The figure, over the tracked jobs or the whole run; NaN where there is none."""
+        result = self.metric.of(outcomes)
+        if isinstance(result, float):
+            return result
+        if isinstance(result, Steps):
+            start = series.start_time(outcomes)
+            return measures.over_time(result, start, outcomes.end_time, self.measure)[0]
+        return measures.of_jobs(result[outcomes.tracked], self.measure)[0]
+
+
+def read_objective(text: str) -> Objective:
+    """The objective written ``name:measure``; ``name`` alone means its mean, or the run's number.
+
+    Raises `Problem` naming what is unknown and the nearest name.
+    """
+    name, separator, measure = text.partition(":")
+    metric = METRICS.get(name)
+    if metric is None:
+        raise Problem(
+            f"unknown metric {name!r}{nearest(name, METRICS)}",
+            mend=f"metrics are {', '.join(METRICS)}",
+        )
+    if metric.kind == "run":
+        if separator:
+            raise Problem(
+                f"metric {name!r} is one number for the run and has no measure {measure!r}",
+                mend=f"write {name}",
+            )
+        return Objective(metric, "")
+    return Objective(metric, measures.read_measure(measure if separator else "mean"))
+
+
+def measure(outcomes: Outcomes, text: str) -> float:
+    """The figure ``text`` asks for, in the metric's unit: ``measure(outcomes, "jct:p99")``."""
+    return read_objective(text).of(outcomes)

@@ -1,0 +1,96 @@
+"""One number for each job: `Outcomes` in, a column in the order of its rows out.
+
+What a job has not (a completion time before it completes, a first start if it never started) is
+NaN, so a mean can neither count it as zero nor lose it silently: `volvelle.metrics.summary` counts
+the statuses beside the figures. A rejected job was never the scheduler's to serve and is NaN
+throughout.
+"""
+
+import numpy as np
+
+from volvelle.metrics.outcomes import BoolColumn, FloatColumn, JobStatus, Outcomes
+
+
+def has_status(outcomes: Outcomes, *statuses: JobStatus) -> BoolColumn:
+    """Which jobs stood so when the run ended."""
+    return np.isin(outcomes.status, [status.value for status in statuses])
+
+
+def jct(outcomes: Outcomes) -> FloatColumn:
+    """Job completion time, seconds: finish minus submission (all five papers).
+
+    NaN unless the job finished: a failed or cancelled job left early and would flatter the mean.
+    """
+    return np.where(has_status(outcomes, JobStatus.FINISHED), outcomes.jct, np.nan)
+
+
+def queueing_delay(outcomes: Outcomes) -> FloatColumn:
+    """Seconds in the system without a GPU, before the first start and after preemptions.
+
+    NaN unless the job finished.
+    """
+    return np.where(has_status(outcomes, JobStatus.FINISHED), outcomes.queueing_delay, np.nan)
+
+
+def responsiveness(outcomes: Outcomes) -> FloatColumn:
+    """Seconds from submission to the first GPU (Blox, EuroSys'24, section 4.2).
+
+    Counts every job that ever started, finished or not; NaN for the others.
+    """
+    return np.where(has_status(outcomes, JobStatus.REJECTED), np.nan, outcomes.responsiveness)
+
+
+def slowdown(outcomes: Outcomes) -> FloatColumn:
+    """Completion time over the time alone on the requested GPUs; 1 is a job that never waited.
+
+    An elastic job that got more than it requested may go below 1. NaN unless the job finished and
+    its ``exclusive_seconds`` are known and positive. Not the slowdown against a baseline run: that
+    is `volvelle.metrics.baseline`.
+    """
+    return ratio(jct(outcomes), outcomes.exclusive_seconds)
+
+
+def attained_service(outcomes: Outcomes) -> FloatColumn:
+    """GPU-seconds held, overheads included (Tiresias, NSDI'19); so far, if unfinished."""
+    return _admitted(outcomes, outcomes.gpu_seconds)
+
+
+def preemptions(outcomes: Outcomes) -> FloatColumn:
+    """Times the scheduler took the job's GPUs away; so far, if unfinished."""
+    return _admitted(outcomes, outcomes.preemptions.astype(np.float64))
+
+
+def restarts(outcomes: Outcomes) -> FloatColumn:
+    """Times the job started again after a preemption or a failure; so far, if unfinished."""
+    return _admitted(outcomes, outcomes.restarts.astype(np.float64))
+
+
+def lost_gpu_seconds(outcomes: Outcomes) -> FloatColumn:
+    """GPU-seconds whose work was lost in failures; so far, if unfinished."""
+    return _admitted(outcomes, outcomes.lost_gpu_seconds)
+
+
+def prediction_error(outcomes: Outcomes) -> FloatColumn:
+    """PCS' Pred_err (OSDI'24, section 2), percent: ``100 |JCT - predicted| / predicted``.
+
+    The paper prints the difference without the bars; its artifact and its figures take the absolute
+    value, and so does this. The prediction is the one made at submission. NaN unless the job
+    finished and had one.
+    """
+    if outcomes.predicted_finish is None:
+        return np.full(len(outcomes), np.nan)
+    return relative_error(jct(outcomes), outcomes.predicted_finish - outcomes.submit_time)
+
+
+def relative_error(actual: FloatColumn, predicted: FloatColumn) -> FloatColumn:
+    """``100 |actual - predicted| / predicted``, percent; NaN unless ``predicted`` is positive."""
+    return 100.0 * ratio(np.abs(actual - predicted), predicted)
+
+
+def ratio(numerator: FloatColumn, denominator: FloatColumn) -> FloatColumn:
+    """Element by element; NaN where the denominator is not positive."""
+    return numerator / np.where(denominator > 0, denominator, np.nan)
+
+
+def _admitted(outcomes: Outcomes, column: FloatColumn) -> FloatColumn:
+    return np.where(has_status(outcomes, JobStatus.REJECTED), np.nan, column)

@@ -1,0 +1,14 @@
+"""Fixtures for all tests."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The papers and reference results beside the repository; skips where they are absent."""
+    folder = Path(__file__).parent.parent.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("no reference results: there is no ../shared")
+    return folder

@@ -1,0 +1,157 @@
+"""Summaries, the catalogue of metrics and objectives written ``name:measure``."""
+
+import csv
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from measured_runs import Ran, outcomes_of, runs
+
+from volvelle.metrics import measures
+from volvelle.metrics.catalogue import METRICS, measure, read_objective
+from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.metrics.summary import summarise
+from volvelle.model.problems import Problem
+
+# completion times 10, 20, 30, 40 and, not tracked, 1000
+OUTCOMES = outcomes_of(
+    [
+        Ran(0, [(0, 10, 8)], gpus=8, pool="a", user="x"),
+        Ran(0, [(10, 20, 8)], gpus=8, pool="a", user="y"),
+        Ran(0, [(20, 30, 2)], gpus=2, pool="b", user="x"),
+        Ran(0, [(30, 40, 10)], gpus=10, pool="b", user="x"),
+        Ran(0, [(960, 1000, 1)], tracked=False),
+        Ran(0, status=JobStatus.REJECTED, gpus=64, pool="b"),
+    ],
+    capacity=10,
+)
+
+
+def test_a_summary_measures_the_tracked_jobs() -> None:
+    summary = summarise(OUTCOMES)
+    jct = summary.total.figures["jct"]
+    assert (summary.submitted, summary.total.jobs, jct.count) == (6, 5, 4)
+    assert summary.total.statuses["finished"] == 4
+    assert summary.total.statuses["rejected"] == 1
+    # linear between ranks: 30 + 0.7 * 10 and 30 + 0.97 * 10
+    assert jct.values == pytest.approx({"mean": 25, "p50": 25, "p90": 37, "p99": 39.7, "max": 40})
+    assert summary.run["makespan"] == 40
+
+
+def test_groups_by_each_key_asked_for() -> None:
+    groups = summarise(OUTCOMES, by=["pool", "user", "width", "class"]).groups
+    assert {
+        name: group.figures["jct"].values["mean"] for name, group in groups["pool"].items()
+    } == {
+        "a": 15,
+        "b": 35,
+    }
+    assert groups["pool"]["b"].jobs == 3
+    assert list(groups["width"]) == ["2", "8", "10", "64"]
+    assert groups["user"]["x"].figures["jct"].count == 3
+    assert list(groups["class"]) == ["best-effort"]
+
+
+def test_an_unknown_grouping_names_the_nearest() -> None:
+    with pytest.raises(Problem, match=r"'pools' \(did you mean 'pool'\?\)"):
+        summarise(OUTCOMES, by=["pools"])
+
+
+def test_json_has_every_metric_and_no_nan() -> None:
+    document = summarise(OUTCOMES, by=["pool"]).as_json()
+    text = json.dumps(document, allow_nan=False)
+    assert json.loads(text) == document
+    assert list(document["metrics"]) == list(METRICS)
+    assert document["metrics"]["rho"] == {
+        "unit": "1", "count": 0, "mean": None, "p50": None, "p90": None, "p99": None, "max": None,
+    }  # fmt: skip
+    assert document["metrics"]["makespan"] == {"unit": "s", "value": 40.0}
+    assert document["by"]["pool"]["a"]["metrics"]["jct"]["mean"] == 15
+
+
+def test_rows_leave_out_what_nobody_has() -> None:
+    rows = summarise(OUTCOMES, by=["pool"]).rows()
+    assert {(row.grouping, row.group) for row in rows} == {("", ""), ("pool", "a"), ("pool", "b")}
+    assert (rows[0].metric, rows[0].title, rows[0].unit, rows[0].count) == ("jct", "JCT", "s", 4)
+    assert "rho" not in {row.metric for row in rows}
+
+
+def test_objectives_are_written_name_and_measure() -> None:
+    assert measure(OUTCOMES, "jct:avg") == measure(OUTCOMES, "jct") == 25
+    assert measure(OUTCOMES, "jct:p90") == pytest.approx(37)
+    assert measure(OUTCOMES, "jct:max") == 40
+    assert measure(OUTCOMES, "jct:total") == 100
+    assert measure(OUTCOMES, "makespan") == 40
+    assert measure(OUTCOMES, "utilisation") == pytest.approx(100 * 320 / 10_000)
+    assert measure(OUTCOMES, "busy_gpus:max") == 10
+    assert measure(OUTCOMES, "queue_length:max") == 4
+    assert np.isnan(measure(OUTCOMES, "deadline_miss"))
+    assert str(read_objective("jct:median")) == "jct:p50"
+    assert str(read_objective("makespan")) == "makespan"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("jtc:p99", r"unknown metric 'jtc' \(did you mean 'jct'\?\). Metrics are jct, "),
+        ("jct:p999", r"unknown measure 'p999' \(did you mean 'p99'\?\)"),
+        ("jct:", "unknown measure ''"),
+        ("makespan:p99", "one number for the run and has no measure 'p99'. Write makespan"),
+    ],
+)
+def test_an_unknown_objective_says_what_is_known(text: str, says: str) -> None:
+    with pytest.raises(Problem, match=says):
+        read_objective(text)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_every_metric_is_of_its_kind_and_described(metric) -> None:  # type: ignore[no-untyped-def]
+    result = metric.of(OUTCOMES)
+    kinds = {"ndarray": "job", "Steps": "time", "float": "run"}
+    assert metric.kind == kinds[type(result).__name__]
+    assert metric.description.endswith(".")
+    if metric.kind == "job":
+        assert result.shape == (len(OUTCOMES),)
+        assert result.dtype == np.float64
+        assert np.isnan(result[5]) or metric.unit == "%"  # the rejected job
+
+
+def test_a_run_without_jobs_can_be_summarised() -> None:
+    nothing = outcomes_of([], end=0)
+    summary = summarise(nothing, by=["pool", "width"])
+    assert summary.rows() == []
+    assert summary.groups == {"pool": {}, "width": {}}
+    json.dumps(summary.as_json(), allow_nan=False)
+
+
+@given(runs())
+def test_measures_grow_with_the_percentile(outcomes: Outcomes) -> None:
+    for name, metric in METRICS.items():
+        if metric.kind == "run":
+            continue
+        ladder = [measure(outcomes, f"{name}:{m}") for m in ("min", "p50", "p90", "p99", "max")]
+        assert all(np.isnan(low) or low <= high for low, high in pairwise(ladder))
+
+
+@given(runs())
+def test_groups_hold_every_tracked_job_once(outcomes: Outcomes) -> None:
+    summary = summarise(outcomes, by=["width"])
+    assert sum(group.jobs for group in summary.groups["width"].values()) == summary.total.jobs
+
+
+@pytest.mark.parametrize("case", ["themis1_n100", "t0e4a51_n600", "tee9e8c_n200"])
+@pytest.mark.parametrize("policy", ["FIFO", "SRSF", "PCS_jct"])
+def test_aggregates_of_pcs(shared: Path, case: str, policy: str) -> None:
+    folder = shared / "golden" / "pcs"
+    with (folder / f"{case}__{policy}.csv").open(newline="") as file:
+        jobs = list(csv.DictReader(file))
+    with (folder / "summary.csv").open(newline="") as file:
+        lines = {(line["case"], line["policy"]): line for line in csv.DictReader(file)}
+    expected = lines[case, policy]
+    jct = np.array([float(job["jct_s"]) for job in jobs])
+    ours = measures.of_jobs(jct, "mean", "p50", "p90", "p99")
+    theirs = [float(expected[f"{m}_jct"]) for m in ("avg", "p50", "p90", "p99")]
+    assert ours == pytest.approx(theirs, rel=1e-9)
