@@ -1,0 +1,1 @@
+"""Estimators: what we believe about jobs."""

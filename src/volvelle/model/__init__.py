@@ -1,0 +1,1 @@
+"""The vocabulary: jobs, throughput models, clusters, overheads, units, and problems in words."""

@@ -52,7 +52,7 @@ class NodeChange(msgspec.Struct, frozen=True):
 
 
 class FailureProcess(msgspec.Struct, frozen=True):
-    """Every node fails after Exponential(``mtbf_seconds``) and returns after Exponential(``mttr_seconds``)."""
+    """Every node is up for Exponential(``mtbf_seconds``), then down for Exponential(``mttr_seconds``)."""
 
     mtbf_seconds: float
     mttr_seconds: float
@@ -185,8 +185,9 @@ def cluster_from(document: dict[str, Any], place: str) -> Cluster:
             NodeChange(change.at, change.node, change.state)
             for change in sorted(described.changes, key=lambda change: change.at)
         ),
-        described.failures
-        and FailureProcess(described.failures.mtbf, described.failures.mttr),
+        FailureProcess(described.failures.mtbf, described.failures.mttr)
+        if described.failures
+        else None,
     )
     check_cluster(cluster, place)
     return cluster

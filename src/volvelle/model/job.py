@@ -104,7 +104,9 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     loss_curve: tuple[LossPoint, ...] = ()
     spread_slowdown: float = 0.0
 
-    def rate(self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0) -> float:
+    def rate(
+        self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0
+    ) -> float:
         """Units of work per second once ``work_done`` units are done."""
         regime = self.regime_at(work_done)
         if regime is None:

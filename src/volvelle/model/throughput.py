@@ -5,6 +5,7 @@ model is a frozen value with one method, `rate`; models nest (a table for each G
 each batch size), so that a measured profile is written as what it is.
 """
 
+import itertools
 import math
 from typing import Protocol, runtime_checkable
 
@@ -160,7 +161,7 @@ def gavel_throughputs(document: dict[str, dict[str, dict[str, object]]]) -> dict
 def _table_through(points: dict[int, float]) -> Table:
     known = sorted({0: 0.0, **points}.items())
     rates: list[float] = []
-    for (low, low_rate), (high, high_rate) in zip(known, known[1:], strict=False):
+    for (low, low_rate), (high, high_rate) in itertools.pairwise(known):
         slope = (high_rate - low_rate) / (high - low)
         rates.extend(low_rate + slope * step for step in range(1, high - low))
         rates.append(high_rate)

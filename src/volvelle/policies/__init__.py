@@ -1,0 +1,1 @@
+"""Policies: who gets how many GPUs now. One module for each published scheduler."""

@@ -1,0 +1,53 @@
+"""A composition: admission, policy, placement and estimator, each chosen by name."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from volvelle.core.parts import (
+    Admission,
+    Estimator,
+    Placement,
+    admissions,
+    estimators,
+    placements,
+)
+from volvelle.core.policy import Policy, policies
+
+
+class Composition(NamedTuple):
+    """The parts of a scheduler. Parts hold parameters; their memory belongs to the scheduler."""
+
+    policy: Policy
+    placement: Placement
+    admission: Admission
+    estimator: Estimator
+
+    @property
+    def written(self) -> "WrittenComposition":
+        """The composition in words, from which `WrittenComposition.build` makes it again."""
+        return WrittenComposition(*(part.label for part in self))
+
+    def fork(self) -> "Composition":
+        """Parts that remember nothing are shared, the others copied."""
+        return Composition(
+            self.policy.fork(), self.placement.fork(), self.admission.fork(), self.estimator.fork()
+        )
+
+
+class WrittenComposition(msgspec.Struct, frozen=True):
+    """A composition as it is written in configurations and journals."""
+
+    policy: str = "fifo"
+    placement: str = "none"
+    admission: str = "accept-all"
+    estimator: str = "oracle"
+
+    def build(self) -> Composition:
+        """The parts by these names. Raises `Problem` for an unknown name or parameter."""
+        return Composition(
+            policies.make(self.policy),
+            placements.make(self.placement),
+            admissions.make(self.admission),
+            estimators.make(self.estimator),
+        )

@@ -1,0 +1,71 @@
+"""What the scheduler answers: one decision, carrying arrays of what changes."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+NO_INTS: IntArray = np.zeros(0, dtype=np.int64)
+NO_FLOATS: FloatArray = np.zeros(0)
+
+
+class Rejection(msgspec.Struct, frozen=True, gc=False):
+    """Job ``number`` will not be served."""
+
+    number: int
+    reason: str
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """From now on job ``job[i]`` holds ``gpus[i]`` GPUs; jobs not named keep what they hold.
+
+    0 GPUs means stop at a checkpoint; the other rows start or resize. Rows that take GPUs which a row
+    of the same decision gives up start when these are free. ``gpu_type[i]`` indexes the cluster's
+    GPU types. The GPUs themselves, where the placement names them, are
+    ``slots[slot_offsets[i]:slot_offsets[i + 1]]`` by their cluster-wide numbers. ``wake_at`` replaces
+    the wake-up asked for before; None asks for none.
+    """
+
+    job: IntArray = NO_INTS
+    gpus: FloatArray = NO_FLOATS
+    gpu_type: IntArray = NO_INTS
+    attempt: IntArray = NO_INTS
+    slot_offsets: IntArray = NO_INTS
+    slots: IntArray = NO_INTS
+    rejected: tuple[Rejection, ...] = ()
+    wake_at: float | None = None
+
+    def slots_of(self, row: int) -> IntArray:
+        """The GPUs of row ``row``; empty where the placement only counts."""
+        if not len(self.slot_offsets):
+            return NO_INTS
+        return self.slots[self.slot_offsets[row] : self.slot_offsets[row + 1]]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both ask for the same, array by array."""
+        if not isinstance(other, Decision):
+            return NotImplemented
+        arrays = ("job", "gpus", "gpu_type", "attempt", "slot_offsets", "slots")
+        return (
+            self.rejected == other.rejected
+            and self.wake_at == other.wake_at
+            and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def encode_array(value: Any) -> Any:
+    """What msgspec is to write for an array."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError(f"cannot write a {type(value).__name__} to a journal")
+
+
+def decode_array(kind: Any, value: Any) -> Any:
+    """The array of type ``kind`` (`IntArray` or `FloatArray`) that msgspec read as a list."""
+    return np.array(value, dtype=np.int64 if kind == IntArray else np.float64)

@@ -1,0 +1,103 @@
+"""What a world tells the scheduler, one frozen value for each thing that happened.
+
+Simultaneous events reach the scheduler together, ordered by kind (ends and other news of jobs, node
+changes, submissions, wake-ups) and within a kind by job number. ``attempt`` counts a job's starts and
+fences late news of an earlier one.
+"""
+
+import msgspec
+
+from volvelle.model.cluster import Node, NodeState
+from volvelle.model.job import JobSpec, Truth
+
+
+class JobSubmitted(msgspec.Struct, frozen=True, tag="submitted", gc=False):
+    """A user submitted job ``number``. ``truth`` is disclosed only to an estimator that asks for it."""
+
+    time: float
+    number: int
+    spec: JobSpec
+    truth: Truth | None = None
+
+
+class JobStarted(msgspec.Struct, frozen=True, tag="started", gc=False):
+    """A start that had to wait for its GPUs happened now; without this event it was at once."""
+
+    time: float
+    number: int
+    attempt: int
+
+
+class JobFinished(msgspec.Struct, frozen=True, tag="finished", gc=False):
+    """The job did all its work; its GPUs are free."""
+
+    time: float
+    number: int
+    attempt: int
+
+
+class JobStopped(msgspec.Struct, frozen=True, tag="stopped", gc=False):
+    """A stop that took time (a checkpoint) is over, ``work_done`` units are safe."""
+
+    time: float
+    number: int
+    attempt: int
+    work_done: float
+
+
+class JobFailed(msgspec.Struct, frozen=True, tag="failed", gc=False):
+    """The job crashed or lost a node; it would resume from ``work_done`` units. Its GPUs are free.
+
+    ``lost_gpu_seconds`` is the GPU time since the checkpoint it goes back to.
+    """
+
+    time: float
+    number: int
+    attempt: int
+    work_done: float
+    lost_gpu_seconds: float
+    reason: str
+
+
+class JobCancelled(msgspec.Struct, frozen=True, tag="cancelled", gc=False):
+    """The user withdrew the job."""
+
+    time: float
+    number: int
+
+
+class BatchSizeChanged(msgspec.Struct, frozen=True, tag="batch-size", gc=False):
+    """The job went over to another batch size after ``work_done`` units of work."""
+
+    time: float
+    number: int
+    batch_size: int
+    work_done: float
+
+
+class NodeChanged(msgspec.Struct, frozen=True, tag="node", gc=False):
+    """A node came, went or is draining; ``node`` describes one that joins."""
+
+    time: float
+    name: str
+    state: NodeState
+    node: Node | None = None
+
+
+class WakeUp(msgspec.Struct, frozen=True, tag="wake-up", gc=False):
+    """The time has come that the scheduler asked to be woken at."""
+
+    time: float
+
+
+Event = (
+    JobSubmitted
+    | JobStarted
+    | JobFinished
+    | JobStopped
+    | JobFailed
+    | JobCancelled
+    | BatchSizeChanged
+    | NodeChanged
+    | WakeUp
+)

@@ -1,0 +1,126 @@
+"""The journal: every event and every decision of a run, in order.
+
+One JSON document a line: first a `Header` from which the scheduler can be made again, then one `Entry`
+for each moment. The same configuration writes the same bytes. `replay` folds a journal into the state it
+led to; that is crash recovery, and it is how a bug report is opened.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.decision import Decision, decode_array, encode_array
+from volvelle.core.events import Event
+from volvelle.core.scheduler import Scheduler
+from volvelle.model.cluster import Cluster
+from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
+
+FORMAT = 1
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scheduler is made from, and how many jobs the workload behind it has."""
+
+    volvelle: str
+    cluster: Cluster
+    composition: WrittenComposition
+    overheads: dict[str, float | None] = {}
+    seed: int = 0
+    format: int = FORMAT
+
+    def scheduler(self) -> Scheduler:
+        """A scheduler at its very start."""
+        return Scheduler(
+            self.cluster,
+            self.composition.build(),
+            overheads=Overheads.model_validate(self.overheads),
+            seed=self.seed,
+        )
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """What happened at ``time``, and what was decided."""
+
+    time: float
+    events: tuple[Event, ...]
+    decision: Decision
+
+
+class Journal:
+    """A journal in memory or, with ``file``, written as it grows."""
+
+    def __init__(self, header: Header, file: IO[bytes] | None = None) -> None:
+        self.header = header
+        self.entries: list[Entry] = []
+        self._file = file
+        self._encoder = msgspec.json.Encoder(enc_hook=encode_array)
+        if file is not None:
+            file.write(self._encoder.encode(header) + b"\n")
+
+    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
+        """Append one moment."""
+        entry = Entry(time, events, decision)
+        if self._file is None:
+            self.entries.append(entry)
+        else:
+            self._file.write(self._encoder.encode(entry) + b"\n")
+
+    def write(self, path: Path) -> None:
+        """Write a journal kept in memory."""
+        with path.open("wb") as file:
+            written = Journal(self.header, file)
+            for entry in self.entries:
+                written.record(entry.time, entry.events, entry.decision)
+
+
+def read_journal(path: Path) -> tuple[Header, Iterator[Entry]]:
+    """The header and the entries of a journal file, streamed. Raises `Problem` naming the line."""
+    file = path.open("rb")
+    first = file.readline()
+    try:
+        header = msgspec.json.decode(first, type=Header)
+    except msgspec.DecodeError as error:
+        file.close()
+        raise Problem(f"{path} line 1 is not a journal's header: {error}") from None
+    if header.format > FORMAT:
+        file.close()
+        raise Problem(
+            f"{path} is a journal of format {header.format}, this Volvelle reads up to {FORMAT}",
+            mend="install a newer Volvelle",
+        )
+    return header, _entries(file, path)
+
+
+def _entries(file: IO[bytes], path: Path) -> Iterator[Entry]:
+    decoder = msgspec.json.Decoder(Entry, dec_hook=decode_array)
+    with file:
+        for number, line in enumerate(file, start=2):
+            try:
+                yield decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise Problem(
+                    f"{path} line {number} cannot be read: {error}",
+                    mend="cut the file before this line to read what precedes it",
+                ) from None
+
+
+def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
+    """The scheduler in the state that ``entries`` led to.
+
+    Raises `Problem` at the first moment at which it decides otherwise than the journal says: the
+    code or a plugged-in part is not what it was.
+    """
+    scheduler = header.scheduler()
+    for entry in entries:
+        decision = scheduler.handle(entry.time, entry.events)
+        if decision != entry.decision:
+            raise Problem(
+                f"replaying the journal leads elsewhere at {entry.time} s: it says "
+                f"{entry.decision}, now decided {decision}",
+                mend=f"use the version that wrote it ({header.volvelle})",
+            )
+    return scheduler

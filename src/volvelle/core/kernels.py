@@ -1,0 +1,198 @@
+"""The compiled inner loops over `Column` matrices. ``py_func`` of each is its plain twin."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Numba folds module-level integers into the code; enum members would be looked up at run time.
+_NUMBER = int(Column.NUMBER)
+_TYPES = int(Column.TYPES)
+_POOL = int(Column.POOL)
+_PREEMPTIBLE = int(Column.PREEMPTIBLE)
+_HELD = int(Column.HELD)
+_TYPE = int(Column.TYPE)
+_PINNED = int(Column.PINNED)
+_FIRST_START = int(Column.FIRST_START)
+_STARTED = int(Column.STARTED)
+_PROGRESS_FROM = int(Column.PROGRESS_FROM)
+_ATTAINED = int(Column.ATTAINED)
+_ATTAINED_GPU = int(Column.ATTAINED_GPU)
+_DONE = int(Column.DONE)
+_RATE = int(Column.RATE)
+_ATTEMPT = int(Column.ATTEMPT)
+_PREEMPTIONS = int(Column.PREEMPTIONS)
+_GPUS_SHORT = int(Reason.GPUS)
+_ORDER = int(Reason.ORDER)
+_QUOTA = int(Reason.QUOTA)
+
+TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
+"""Rows of what `fill` returns."""
+
+
+@compiled
+def settle_ties(order: Ints, keys: Floats, numbers: Floats) -> None:
+    """Put runs of equal keys in ``order`` (which sorts ``keys``) into order of submission, in place."""
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end < len(order) and keys[order[end]] == keys[order[start]]:
+            continue
+        if end - start > 1:
+            tied = order[start:end].copy()
+            by_number = np.argsort(numbers[tied])
+            for i in range(end - start):
+                order[start + i] = tied[by_number[i]]
+        start = end
+
+
+@compiled
+def fill(
+    matrix: Floats,
+    order: Ints,
+    least: Floats,
+    most: Floats,
+    capacity: Floats,
+    quota: Floats,
+    preemptive: bool,
+    strict: bool,
+) -> Floats:
+    """Give GPUs to jobs in ``order``: each gets all it can use, at least ``least``, or nothing.
+
+    ``matrix`` is (columns, jobs); ``capacity`` GPUs by type and ``quota`` by pool are left as they
+    are. Jobs that may not be preempted keep what they hold (an elastic one at least ``least``) before
+    anybody is served. A gang takes GPUs of one type: the one it holds, else the first that will do.
+    ``strict`` stops at the first job that does not fit; otherwise it is skipped.
+    Returns (3, jobs): GPUs, their type (-1 none), and the `Reason` of those that get none.
+    """
+    jobs = len(order)
+    result = np.zeros((3, jobs))
+    result[1, :] = -1.0
+    free = capacity.copy()
+    left = quota.copy()
+    for row in range(jobs):
+        held = matrix[_HELD, row]
+        pinned = matrix[_PINNED, row] == 1.0
+        if held > 0.0 and (not preemptive or pinned or matrix[_PREEMPTIBLE, row] == 0.0):
+            keep = held
+            if least[row] < most[row] and not pinned:
+                keep = min(held, least[row])
+            gpu_type = int(matrix[_TYPE, row])
+            result[0, row] = keep
+            result[1, row] = gpu_type
+            free[gpu_type] -= keep
+            pool = int(matrix[_POOL, row])
+            if pool >= 0:
+                left[pool] -= keep
+    blocked = False
+    for row in order:
+        pool = int(matrix[_POOL, row])
+        within = left[pool] if pool >= 0 else np.inf
+        kept = result[0, row]
+        if kept > 0.0:
+            if least[row] < most[row] and matrix[_PINNED, row] == 0.0:
+                gpu_type = int(result[1, row])
+                extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
+                result[0, row] += extra
+                free[gpu_type] -= extra
+                if pool >= 0:
+                    left[pool] -= extra
+            continue
+        need = least[row]
+        if most[row] <= 0.0:
+            continue
+        chosen = -1
+        if not blocked and need <= within:
+            wished = int(matrix[_TYPES, row])
+            holds = int(matrix[_TYPE, row])
+            if holds >= 0 and free[holds] > 0.0 and free[holds] >= need:
+                chosen = holds
+            else:
+                for gpu_type in range(len(free)):
+                    fits = free[gpu_type] > 0.0 and free[gpu_type] >= need
+                    if fits and (wished >> gpu_type) & 1:
+                        chosen = gpu_type
+                        break
+        if chosen < 0:
+            if blocked:
+                result[2, row] = _ORDER
+            elif need > within:
+                result[2, row] = _QUOTA
+            else:
+                result[2, row] = _GPUS_SHORT
+            blocked = strict
+            continue
+        give = min(most[row], free[chosen], within)
+        result[0, row] = give
+        result[1, row] = chosen
+        free[chosen] -= give
+        if pool >= 0:
+            left[pool] -= give
+    return result
+
+
+@compiled
+def water_fill(
+    matrix: Floats, order: Ints, target: Floats, most: Floats, free: float, left: Floats
+) -> float:
+    """Raise ``target`` one GPU at a time, round after round in ``order``, up to ``most``; in place.
+
+    Only jobs that hold something already are raised, and within what ``left`` says their pool has
+    left (changed in place too). Returns what is left of ``free``.
+    """
+    given = True
+    while given and free >= 1.0:
+        given = False
+        for row in order:
+            if free < 1.0:
+                break
+            pool = int(matrix[_POOL, row])
+            if target[row] <= 0.0 or target[row] + 1.0 > most[row]:
+                continue
+            if matrix[_PINNED, row] == 1.0 or (pool >= 0 and left[pool] < 1.0):
+                continue
+            target[row] += 1.0
+            free -= 1.0
+            if pool >= 0:
+                left[pool] -= 1.0
+            given = True
+    return free
+
+
+@compiled
+def apply(
+    matrix: Floats,
+    rows: Ints,
+    gpus: Floats,
+    types: Floats,
+    rates: Floats,
+    gaps: Floats,
+    now: float,
+) -> None:
+    """Let job ``rows[i]`` hold ``gpus[i]`` GPUs from ``now`` on, in place.
+
+    What it attained so far is settled; work goes on at ``rates[i]`` after ``gaps[i]`` seconds.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        held = matrix[_HELD, row]
+        if held > 0.0:
+            segment = now - matrix[_STARTED, row]
+            matrix[_ATTAINED, row] += segment
+            matrix[_ATTAINED_GPU, row] += segment * held
+            worked = max(now - matrix[_PROGRESS_FROM, row], 0.0)
+            matrix[_DONE, row] += worked * matrix[_RATE, row]
+            if gpus[i] == 0.0:
+                matrix[_PREEMPTIONS, row] += 1.0
+        elif gpus[i] > 0.0:
+            matrix[_ATTEMPT, row] += 1.0
+            if np.isnan(matrix[_FIRST_START, row]):
+                matrix[_FIRST_START, row] = now
+        matrix[_HELD, row] = gpus[i]
+        matrix[_TYPE, row] = types[i]
+        matrix[_STARTED, row] = now
+        matrix[_PROGRESS_FROM, row] = now + gaps[i]
+        matrix[_RATE, row] = rates[i]

@@ -1,0 +1,78 @@
+"""The other parts of a composition: admission, placement, estimator."""
+
+from enum import StrEnum
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.events import JobSubmitted
+from volvelle.core.registry import Part, Registry
+from volvelle.core.state import IntColumn, Resources
+from volvelle.model.job import JobSpec, Truth
+
+
+class Verdict(StrEnum):
+    """What becomes of a job at the door."""
+
+    ADMIT = "admit"
+    WAIT = "wait"
+    REJECT = "reject"
+
+
+class Admission(Part):
+    """Who may enter. Jobs stand at the door in order of submission; the first that waits blocks."""
+
+    def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
+        """The verdict on ``spec`` while admitted jobs ask for ``demand`` of ``capacity`` GPUs."""
+        raise NotImplementedError
+
+
+class Placement(Part):
+    """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
+
+    names_gpus: ClassVar[bool] = True
+
+    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+        """GPUs to take on each node for a gang of ``gpus``, or None to let it wait.
+
+        ``free`` is what each node can give it (0 where it may not run); its sum is at least ``gpus``.
+        """
+        raise NotImplementedError
+
+    def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
+        """Which ``count`` of a node's free ``slots`` to take: the first, unless overridden."""
+        return slots[:count]
+
+
+class Belief(NamedTuple):
+    """A job as it is believed to be. What remains of its work counts ``scale`` times."""
+
+    truth: Truth
+    scale: float = 1.0
+
+
+class Estimator(Part):
+    """What we believe about a job. ``needs_truth``: it must be told (simulated worlds only)."""
+
+    needs_truth: ClassVar[bool] = False
+
+    def believe(self, job: JobSubmitted, seed: int) -> Belief:
+        """The belief about ``job`` at its submission; ``seed`` is the run's."""
+        raise NotImplementedError
+
+    def learn(self, spec: JobSpec, run_seconds: float) -> None:
+        """A job finished after ``run_seconds`` with GPUs held."""
+
+
+admissions: Registry[Admission] = Registry("admission", "admissions", "volvelle.admission")
+placements: Registry[Placement] = Registry("placement", "placements", "volvelle.placement")
+estimators: Registry[Estimator] = Registry("estimator", "estimators", "volvelle.estimate")
+
+
+def take_in_turn(free: IntColumn, nodes: NDArray[np.int64], gpus: int) -> IntColumn:
+    """Take all that is free on ``nodes`` one after another until ``gpus`` are taken."""
+    taken = np.zeros(len(free), dtype=np.int64)
+    before = np.cumsum(free[nodes]) - free[nodes]
+    taken[nodes] = np.clip(gpus - before, 0, free[nodes])
+    return taken

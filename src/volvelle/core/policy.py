@@ -1,0 +1,164 @@
+"""Policies: who gets how many GPUs now.
+
+A policy is written at one of two levels. An **order** is a key per job, smallest first; a shared fill
+turns it into allocations. An **allocation** says the GPUs of every job itself. Both are asked on events
+or, with ``round``, only at multiples of a period; a policy whose mind changes as time passes says so
+(`Policy.time_varying`, `Policy.next_wake`).
+"""
+
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
+
+from volvelle.core.columns import Column
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, settle_ties
+from volvelle.core.registry import Part, Registry
+from volvelle.core.state import FloatColumn, IntColumn, JobView
+from volvelle.model.units import Seconds
+
+Period = Annotated[Seconds, Field(gt=0)]
+
+
+class View(NamedTuple):
+    """What a policy sees: the jobs in the system and what there is to give, at ``now``.
+
+    ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool.
+    """
+
+    now: float
+    jobs: JobView
+    gpu_types: tuple[str, ...]
+    capacity: FloatColumn
+    quota: FloatColumn
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of all types, free or held."""
+        return float(self.capacity.sum())
+
+
+class Allocation(NamedTuple):
+    """GPUs for every job of a view, in the view's order of jobs.
+
+    ``gpu_type`` (None: the scheduler chooses types), ``reason`` for those without GPUs, and ``order``,
+    the rows in the order in which starts are to be placed (None: by submission).
+    """
+
+    gpus: FloatColumn
+    gpu_type: FloatColumn | None = None
+    reason: FloatColumn | None = None
+    order: IntColumn | None = None
+
+
+class Policy(Part):
+    """Base of all policies. ``round``: decide only at multiples of this period."""
+
+    kind: ClassVar[str] = "allocation"
+    optimises: ClassVar[str] = ""
+    divisible: ClassVar[bool] = False
+    """Whether it gives fractions of GPUs."""
+    time_varying: ClassVar[bool] = False
+    """Whether its decision may change though nothing happened, because time passed."""
+    starvation_free: ClassVar[bool] = False
+    """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
+    work_conserving: ClassVar[bool] = True
+    """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+
+    round: Period | None = Field(None, description="decide only at multiples of this period")
+
+    def allocate(self, view: View) -> Allocation:
+        """GPUs for every job in ``view``."""
+        raise NotImplementedError
+
+    def next_wake(self, view: View) -> float | None:
+        """A time at which to be asked again though nothing happens; None for none."""
+        return None
+
+
+class OrderPolicy(Policy):
+    """A policy that is an order: subclasses give `key`, smallest first, ties by submission."""
+
+    kind: ClassVar[str] = "order"
+
+    preemptive: bool = Field(True, description="take GPUs from jobs later in the order")
+    strict: bool = Field(False, description="stop at the first job that does not fit")
+    elastic: bool = Field(True, description="let elastic jobs use more or fewer GPUs than they ask")
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """One number for each job; the smallest is served first."""
+        raise NotImplementedError
+
+    def allocate(self, view: View) -> Allocation:
+        """Serve the jobs in order of `key`."""
+        order = rank(np.asarray(self.key(view.jobs, view.now), dtype=np.float64), view.jobs)
+        return fill_in_order(
+            view,
+            order,
+            preemptive=self.preemptive,
+            strict=self.strict,
+            elastic=self.elastic,
+        )
+
+
+def rank(keys: NDArray[np.float64], jobs: JobView) -> IntColumn:
+    """Rows by ascending key, ties by submission."""
+    order = np.argsort(keys)
+    settle_ties(order, keys, jobs.number)
+    return order
+
+
+def fill_in_order(
+    view: View, order: IntColumn, *, preemptive: bool, strict: bool, elastic: bool
+) -> Allocation:
+    """The allocation of serving jobs in ``order``, each with all it can use or nothing."""
+    matrix = view.jobs.matrix
+    least, most = (Column.LEAST, Column.MOST) if elastic else (Column.GPUS, Column.GPUS)
+    given = fill(
+        matrix, order, matrix[least], matrix[most], view.capacity, view.quota, preemptive, strict
+    )
+    return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+
+
+policies: Registry[Policy] = Registry("policy", "policies", "volvelle.policies")
+
+
+def order(
+    name: str,
+    *,
+    source: str = "",
+    optimises: str = "",
+    time_varying: bool = False,
+) -> Callable[[Callable[[JobView, float], ArrayLike]], type[OrderPolicy]]:
+    """Register a function from (jobs, now) to a key per job as the policy called ``name``."""
+
+    def decorate(key: Callable[[JobView, float], ArrayLike]) -> type[OrderPolicy]:
+        def method(self: OrderPolicy, jobs: JobView, now: float) -> ArrayLike:
+            return key(jobs, now)
+
+        namespace: dict[str, Any] = {
+            "__doc__": key.__doc__,
+            "__module__": key.__module__,
+            "__qualname__": key.__qualname__,
+            "name": name,
+            "source": source,
+            "optimises": optimises,
+            "time_varying": time_varying,
+            "key": method,
+            "__annotations__": {
+                "name": ClassVar[str],
+                "source": ClassVar[str],
+                "optimises": ClassVar[str],
+                "time_varying": ClassVar[bool],
+            },
+        }
+        policy: type[OrderPolicy] = types.new_class(
+            key.__name__, (OrderPolicy,), exec_body=lambda body: body.update(namespace)
+        )
+        policies.register(policy)
+        return policy
+
+    return decorate

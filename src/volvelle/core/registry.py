@@ -1,0 +1,191 @@
+"""Parts by name: policies, admissions, placements, estimators, and whatever else plugs in.
+
+A part is a pydantic model: its fields are its parameters, typed, validated, described. It becomes
+known in one of three ways, all equal: a module of our own package, an entry point of somebody else's
+package, or a single file named on the command line. It is written ``name``, ``name:key=value,...`` or
+``path/to/file.py[:name[:key=value,...]]``.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from volvelle.model.problems import Problem, describe_validation, nearest
+
+
+class Part(BaseModel):
+    """A piece of a composition: parameters are fields, identity is the class's name and source."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: ClassVar[str]
+    source: ClassVar[str] = ""
+    """Paper and section, in a few words."""
+
+    @property
+    def label(self) -> str:
+        """The part as it is written: its name and the parameters that are not at their defaults."""
+        changed = ",".join(
+            f"{key}={_written(value)}"
+            for key, value in self.model_dump(exclude_defaults=True).items()
+        )
+        return f"{self.name}:{changed}" if changed else self.name
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+    def fork(self) -> Self:
+        """A part that can go its own way. Parts without memory of their own are shared."""
+        return self.model_copy(deep=True) if self.__private_attributes__ else self
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Registry(Generic[P]):
+    """The parts of one kind. ``package`` holds ours, entry points of the same name hold others'."""
+
+    def __init__(self, kind: str, plural: str, package: str) -> None:
+        self.kind = kind
+        self.plural = plural
+        self.package = package
+        self._parts: dict[str, type[P]] = {}
+        self._complete = False
+
+    def register(self, part: type[P]) -> type[P]:
+        """Make ``part`` known by its name; a class decorator."""
+        known = self._parts.get(part.name)
+        if known is not None and known.__qualname__ != part.__qualname__:
+            raise Problem(
+                f"two {self.plural} are called {part.name!r}: {_home(known)} and {_home(part)}",
+                mend="rename one of them",
+            )
+        self._parts[part.name] = part
+        return part
+
+    def all(self) -> dict[str, type[P]]:
+        """Every part known on this machine, by name."""
+        if not self._complete:
+            self._complete = True
+            for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+                importlib.import_module(f"{self.package}.{module.name}")
+            for entry in entry_points(group=self.package):
+                self.register(entry.load())
+        return dict(sorted(self._parts.items()))
+
+    def get(self, name: str) -> type[P]:
+        """The part called ``name``. Raises `Problem` with the nearest name."""
+        known = self.all()
+        if name not in known:
+            raise Problem(
+                f"unknown {self.kind} {name!r}{nearest(name, known)}",
+                mend=f"see: volvelle list {self.plural}",
+                usage=True,
+            )
+        return known[name]
+
+    def make(self, written: str) -> P:
+        """The part written as ``name:key=value,...`` or as a file. Raises `Problem`."""
+        head, _, rest = written.partition(":")
+        if head.endswith(".py"):
+            name, _, rest = rest.partition(":")
+            if "=" in name:
+                name, rest = "", name
+            part = self._from_file(Path(head), name)
+        else:
+            part = self.get(head)
+        return self.build(part, _parameters(rest, written))
+
+    def build(self, part: type[P], parameters: dict[str, Any]) -> P:
+        """``part`` with ``parameters``. Raises `Problem` naming the key, the value and the mend."""
+        try:
+            return part.model_validate(parameters)
+        except ValidationError as error:
+            raise Problem(
+                f"{self.kind} {part.name!r}: {describe_validation(error, part)}",
+                mend=f"see: volvelle list {self.plural}",
+                usage=True,
+            ) from None
+
+    def _from_file(self, path: Path, name: str) -> type[P]:
+        before = set(self.all())
+        load_file(path)
+        new = {key: part for key, part in self._parts.items() if key not in before}
+        found = new or {
+            key: part for key, part in self._parts.items() if _file_of(part) == path.resolve()
+        }
+        if name:
+            if name not in found:
+                raise Problem(
+                    f"{path} defines no {self.kind} {name!r}{nearest(name, found)}",
+                    mend=f"it defines {', '.join(found) or 'none'}",
+                    usage=True,
+                )
+            return found[name]
+        if len(found) != 1:
+            raise Problem(
+                f"{path} defines {len(found)} {self.plural}: {', '.join(found) or 'none'}",
+                mend=f"write {path}:NAME" if found else f"register a {self.kind} in it",
+                usage=True,
+            )
+        return next(iter(found.values()))
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a single Python file, once. Raises `Problem` where it is not there or cannot be read."""
+    if not path.is_file():
+        raise Problem(f"there is no file {path}", mend="check the path", usage=True)
+    module_name = f"volvelle_file_{path.resolve().as_posix().replace('/', '_').replace('.', '_')}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Problem:
+        del sys.modules[module_name]
+        raise
+    except Exception as error:
+        del sys.modules[module_name]
+        raise Problem(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _file_of(part: type[Part]) -> Path | None:
+    module = sys.modules.get(part.__module__)
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def _home(part: type[Part]) -> str:
+    return f"{part.__module__}.{part.__qualname__}"
+
+
+def _parameters(text: str, written: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise Problem(
+                f"cannot read {pair!r} in {written!r}", mend="write key=value", usage=True
+            )
+        parameters[key.strip()] = value.strip()
+    return parameters

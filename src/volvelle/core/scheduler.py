@@ -1,0 +1,562 @@
+"""The scheduler: a pure state machine. Events in, one decision out; no clock, no I/O, no threads.
+
+A cycle (`Scheduler.handle`) reads top to bottom::
+
+    events ─▶ fold into state ─▶ admit ─▶ due? ─▶ allocate (policy) ─▶ place ─▶ commit ─▶ decision
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.composition import Composition
+from volvelle.core.decision import NO_INTS, Decision, FloatArray, IntArray, Rejection
+from volvelle.core.events import (
+    BatchSizeChanged,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    NodeChanged,
+    WakeUp,
+)
+from volvelle.core.kernels import apply, fill
+from volvelle.core.parts import Verdict
+from volvelle.core.policy import Allocation, View, rank
+from volvelle.core.state import JobColumns, JobView, Resources
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec, Truth
+from volvelle.model.overheads import Overheads
+from volvelle.model.throughput import LINEAR
+
+
+class KnownJob(NamedTuple):
+    """What the scheduler keeps of a job beside its columns."""
+
+    spec: JobSpec
+    believed: Truth
+    slots: IntArray
+    failures: int
+
+
+class Scheduler:
+    """Admission, policy, placement and estimator around one state.
+
+    cluster: what there is to give. overheads: what starts and stops are believed to cost.
+    seed: of every random choice. All times are seconds on the world's clock.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        composition: Composition,
+        *,
+        overheads: Overheads | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.cluster = cluster
+        self.composition = composition.fork()
+        self.overheads = overheads or Overheads()
+        self.seed = seed
+        self.now = 0.0
+        self.jobs = JobColumns()
+        self.resources = Resources(cluster)
+        self.known: dict[int, KnownJob] = {}
+        self._door: deque[JobSubmitted] = deque()
+        self._pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
+        self._quota = np.array([pool.quota for pool in cluster.pools])
+        self._capacity = self.resources.gpus_by_type(up_only=True)
+        self._demand = 0.0
+        self._dirty = False
+        self._named_wake: float | None = None
+        self._rejected: list[Rejection] = []
+
+    # ------------------------------------------------------------------ the cycle
+
+    def handle(self, now: float, events: Sequence[Event]) -> Decision:
+        """Take all that happened at ``now`` and answer what changes."""
+        self.now = now
+        self._rejected = []
+        for event in events:
+            _FOLDS[type(event)](self, event)
+        if self._door:
+            self._admit()
+        if not self._due():
+            return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
+        self._dirty = False
+        view = self.view()
+        allocation = self.composition.policy.allocate(view)
+        changes = self._changes(view, allocation)
+        self._named_wake = self.composition.policy.next_wake(view)
+        return self._commit(changes)
+
+    def view(self) -> View:
+        """What a policy sees now."""
+        jobs = JobView(self.jobs, self.now)
+        return View(self.now, jobs, self.resources.types, self._capacity, self._quota)
+
+    def fork(self) -> "Scheduler":
+        """A scheduler in the same state that can run ahead; its parent never notices."""
+        copy = object.__new__(Scheduler)
+        copy.__dict__.update(self.__dict__)
+        copy.composition = self.composition.fork()
+        copy.jobs = self.jobs.fork()
+        copy.resources = self.resources.fork()
+        copy.known = self.known.copy()
+        copy._door = self._door.copy()
+        copy._rejected = []
+        return copy
+
+    # ------------------------------------------------------------------ folding events
+
+    def _submitted(self, event: JobSubmitted) -> None:
+        if reason := self._never_fits(event.spec):
+            self._rejected.append(Rejection(event.number, reason))
+        else:
+            self._door.append(event)
+
+    def _started(self, event: JobStarted) -> None:
+        if self._current(event.number, event.attempt):
+            matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
+            gap = matrix[Column.PROGRESS_FROM, row] - matrix[Column.STARTED, row]
+            matrix[Column.STARTED, row] = event.time
+            matrix[Column.PROGRESS_FROM, row] = event.time + gap
+
+    def _finished(self, event: JobFinished) -> None:
+        if not self._current(event.number, event.attempt):
+            return
+        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
+        run_seconds = float(matrix[Column.ATTAINED, row])
+        run_seconds += event.time - float(matrix[Column.STARTED, row])
+        self.composition.estimator.learn(self.known[event.number].spec, run_seconds)
+        self._remove(event.number)
+
+    def _stopped(self, event: JobStopped) -> None:
+        if event.number in self.jobs.row_of and not self.jobs.get(event.number, Column.HELD):
+            self.jobs.matrix[Column.DONE, self.jobs.row_of[event.number]] = event.work_done
+
+    def _failed(self, event: JobFailed) -> None:
+        if not self._current(event.number, event.attempt):
+            return
+        known = self.known[event.number]
+        if known.failures >= known.spec.max_retries:
+            self._rejected.append(
+                Rejection(event.number, f"failed {known.failures + 1} times: {event.reason}")
+            )
+            self._remove(event.number)
+            return
+        self._vacate(event.number)
+        row = self.jobs.row_of[event.number]
+        self.jobs.matrix[Column.DONE, row] = event.work_done
+        self.jobs.matrix[Column.PREEMPTIONS, row] -= 1  # a failure is not the scheduler's doing
+        self.known[event.number] = known._replace(slots=NO_INTS, failures=known.failures + 1)
+        self._dirty = True
+
+    def _cancelled(self, event: JobCancelled) -> None:
+        if event.number in self.known:
+            self._remove(event.number)
+        else:
+            self._door = deque(job for job in self._door if job.number != event.number)
+
+    def _batch_size_changed(self, event: BatchSizeChanged) -> None:
+        if event.number not in self.known:
+            return
+        known = self.known[event.number]
+        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
+        matrix[Column.DONE, row] = event.work_done
+        matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
+        matrix[Column.FULL_RATE, row] = self._full_rate(known.spec, known.believed, event.work_done)
+        if held := float(matrix[Column.HELD, row]):
+            gpu_type = int(matrix[Column.TYPE, row])
+            matrix[Column.RATE, row] = self._rate(event.number, held, gpu_type, known.slots)
+        self._dirty = True
+
+    def _node_changed(self, event: NodeChanged) -> None:
+        self.resources.change(event.name, event.state, event.node)
+        self._dirty = True
+        self._count_capacity()
+
+    def _woken(self, event: WakeUp) -> None:
+        """Whether there is anything to do is for `_due` to say."""
+
+    def _current(self, number: int, attempt: int) -> bool:
+        """Whether the news is about the job's present run (the fence against late news)."""
+        row = self.jobs.row_of.get(number)
+        if row is None:
+            return False
+        matrix = self.jobs.matrix
+        return bool(matrix[Column.ATTEMPT, row] == attempt and matrix[Column.HELD, row] > 0)
+
+    # ------------------------------------------------------------------ coming and going
+
+    def _never_fits(self, spec: JobSpec) -> str:
+        """Why ``spec`` could not run even on an empty cluster; nothing if it could."""
+        allowed = self._type_bits(spec)
+        if not allowed:
+            have = ", ".join(filter(None, self.resources.types)) or "untyped GPUs"
+            return f"wants GPUs of type {' or '.join(spec.gpu_types)}, the cluster has {have}"
+        by_type = self.resources.gpus_by_type(up_only=False)
+        most = max(gpus for t, gpus in enumerate(by_type) if allowed >> t & 1)
+        if spec.least_gpus > most:
+            return f"wants {spec.least_gpus:g} GPUs, the cluster has {most:g}"
+        if spec.pool in self._pools and spec.least_gpus > self._quota[self._pools[spec.pool]]:
+            quota = self._quota[self._pools[spec.pool]]
+            return f"wants {spec.least_gpus:g} GPUs, its pool {spec.pool!r} has {quota:g}"
+        if self.composition.placement.names_gpus and spec.gpus != int(spec.gpus):
+            return f"wants {spec.gpus:g} GPUs, the placement gives whole ones"
+        return ""
+
+    def _type_bits(self, spec: JobSpec) -> int:
+        wished = spec.gpu_types
+        return sum(
+            1 << t
+            for t, gpu_type in enumerate(self.resources.types)
+            if not wished or gpu_type in wished
+        )
+
+    def _admit(self) -> None:
+        capacity = float(self._capacity.sum())
+        while self._door:
+            event = self._door[0]
+            verdict = self.composition.admission.judge(event.spec, self._demand, capacity)
+            if verdict is Verdict.WAIT:
+                return
+            self._door.popleft()
+            if verdict is Verdict.REJECT:
+                name = self.composition.admission.name
+                self._rejected.append(Rejection(event.number, f"turned away by admission {name}"))
+            else:
+                self._add(event)
+
+    def _add(self, event: JobSubmitted) -> None:
+        spec = event.spec
+        belief = self.composition.estimator.believe(event, self.seed)
+        types = self._useful_types(spec, belief.truth)
+        if not types:
+            reason = f"makes no progress on {' or '.join(self.resources.types)} GPUs"
+            self._rejected.append(Rejection(event.number, reason))
+            return
+        self.known[event.number] = KnownJob(spec, belief.truth, NO_INTS, 0)
+        self.jobs.add(
+            (
+                float(event.number),
+                spec.submit_time,
+                spec.gpus,
+                spec.least_gpus,
+                spec.most_gpus,
+                float(types),
+                float(self._pools.get(spec.pool, -1)),
+                spec.weight,
+                float(spec.preemptible),
+                0.0,  # HELD
+                -1.0,  # TYPE
+                0.0,  # PINNED
+                math.nan,  # FIRST_START
+                0.0,  # STARTED
+                0.0,  # PROGRESS_FROM
+                0.0,  # ATTAINED
+                0.0,  # ATTAINED_GPU
+                0.0,  # DONE
+                0.0,  # RATE
+                belief.truth.work,
+                self._full_rate(spec, belief.truth, 0.0),
+                belief.scale,
+                0.0,  # ATTEMPT
+                0.0,  # PREEMPTIONS
+                float(Reason.GPUS),
+            )
+        )
+        self._demand += spec.gpus
+        self._dirty = True
+
+    def _useful_types(self, spec: JobSpec, believed: Truth) -> int:
+        """The wished types on which the job is believed to run at all, as bits."""
+        bits = self._type_bits(spec)
+        if len(self.resources.types) == 1 and believed.throughput is LINEAR:
+            return bits
+        return sum(
+            1 << t
+            for t, gpu_type in enumerate(self.resources.types)
+            if bits >> t & 1 and believed.rate(spec.most_gpus, gpu_type) > 0
+        )
+
+    def _full_rate(self, spec: JobSpec, believed: Truth, work_done: float) -> float:
+        """The believed mean rate from ``work_done`` to the end, on the GPUs the job asks for."""
+        gpu_type = self._first_type(spec, believed)
+        gpus = spec.most_gpus
+        if not believed.regimes:
+            return believed.rate(gpus, gpu_type)
+        left, seconds, done = believed.work - work_done, 0.0, work_done
+        starts = [regime.start_work for regime in believed.regimes if regime.start_work > work_done]
+        for end in [*starts, believed.work]:
+            stop = min(end, believed.work)
+            seconds += max(stop - done, 0.0) / believed.rate(gpus, gpu_type, 1, done)
+            done = max(done, stop)
+        return left / seconds if seconds > 0 else believed.rate(gpus, gpu_type, 1, work_done)
+
+    def _first_type(self, spec: JobSpec, believed: Truth) -> str:
+        bits = self._useful_types(spec, believed)
+        return self.resources.types[(bits & -bits).bit_length() - 1] if bits else ""
+
+    def _vacate(self, number: int) -> None:
+        """Take a job's GPUs from it, in the state alone."""
+        row = self.jobs.row_of[number]
+        slots = self.known[number].slots
+        if len(slots):
+            self.resources.release(slots)
+        self._set_rows([row], [0.0], [-1.0], [0.0], [0.0])
+        if self.jobs.matrix[Column.PINNED, row]:
+            self.jobs.matrix[Column.PINNED, row] = 0.0
+            self._count_capacity()
+
+    def _remove(self, number: int) -> None:
+        pinned = self.jobs.get(number, Column.PINNED)
+        known = self.known.pop(number)
+        if len(known.slots):
+            self.resources.release(known.slots)
+        self.jobs.remove(number)
+        self._demand -= known.spec.gpus
+        self._dirty = True
+        if pinned:
+            self._count_capacity()
+
+    def _count_capacity(self) -> None:
+        """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.
+
+        Jobs with a GPU on a draining node are pinned: they stay until they end.
+        """
+        resources, jobs = self.resources, self.jobs
+        capacity = resources.gpus_by_type(up_only=True)
+        draining = ~resources.schedulable[resources.slot_node] & (resources.owner >= 0)
+        jobs.matrix[Column.PINNED] = 0.0
+        for slot in np.flatnonzero(draining):
+            capacity[resources.node_type[resources.slot_node[slot]]] += 1
+            jobs.matrix[Column.PINNED, jobs.row_of[int(resources.owner[slot])]] = 1.0
+        self._capacity = capacity
+
+    # ------------------------------------------------------------------ deciding
+
+    def _due(self) -> bool:
+        """Whether the policy is to be asked now."""
+        policy = self.composition.policy
+        if policy.round is None:
+            named = self._named_wake is not None and self.now >= self._named_wake
+            return self._dirty or named
+        if self.now != _boundary_from(self.now, policy.round):
+            return False
+        return self._dirty or (policy.time_varying and self._contended())
+
+    def _contended(self) -> bool:
+        """Whether some job waits while others run: only then can time alone change an order."""
+        held = self.jobs.matrix[Column.HELD, : self.jobs.count]
+        running = int(np.count_nonzero(held))
+        return 0 < running < self.jobs.count
+
+    def wake_at(self) -> float | None:
+        """When to be woken though nothing happens; None for never."""
+        policy = self.composition.policy
+        if policy.round is not None:
+            if self._dirty or (policy.time_varying and self._contended()):
+                return _boundary_after(self.now, policy.round)
+            return None
+        return self._named_wake
+
+    def _changes(self, view: View, allocation: Allocation) -> "_Changes":
+        """What differs between what jobs hold and what they are to hold, with GPUs chosen."""
+        count = self.jobs.count
+        matrix = self.jobs.matrix
+        gpus, types, reasons = allocation.gpus, allocation.gpu_type, allocation.reason
+        if types is None:
+            gpus, types, reasons = self._choose_types(view, allocation)
+        if gpus.sum() > view.gpus + 1e-6:
+            raise RuntimeError(
+                f"policy {self.composition.policy.name!r} gave {gpus.sum():g} of {view.gpus:g} GPUs"
+            )
+        held = matrix[Column.HELD, :count]
+        rows = np.flatnonzero((gpus != held) | (types != matrix[Column.TYPE, :count]))
+        matrix[Column.REASON, :count] = (
+            reasons if reasons is not None else np.where(gpus > 0, 0.0, float(Reason.POLICY))
+        )
+        if not self.composition.placement.names_gpus:
+            return _Changes(rows, gpus[rows], types[rows], None)
+        return self._place(rows, gpus, types, allocation.order)
+
+    def _choose_types(
+        self, view: View, allocation: Allocation
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Types for an allocation that only counts: jobs that run first, then by submission."""
+        wanted = np.asarray(allocation.gpus, dtype=np.float64)
+        order = rank(np.where(view.jobs.running, 0.0, 1.0), view.jobs)
+        given = fill(
+            self.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False
+        )
+        return given[0], given[1], np.where(given[0] > 0, 0.0, float(Reason.POLICY))
+
+    def _place(
+        self, rows: IntArray, gpus: FloatArray, types: FloatArray, order: IntArray | None
+    ) -> "_Changes":
+        """Choose GPUs for ``rows``: whatever is given up first, then starts in ``order``."""
+        matrix, resources = self.jobs.matrix, self.resources
+        numbers = matrix[Column.NUMBER, rows].astype(np.int64)
+        stopping = gpus[rows] == 0
+        for number in numbers[matrix[Column.HELD, rows] > 0]:
+            resources.release(self.known[int(number)].slots)
+        if order is None:
+            sequence = np.argsort(numbers)
+        else:
+            position = np.empty(len(order), dtype=np.int64)
+            position[order] = np.arange(len(order))
+            sequence = np.argsort(position[rows])
+        placed: list[tuple[int, IntArray]] = [(int(i), NO_INTS) for i in np.flatnonzero(stopping)]
+        for i in sequence:
+            if stopping[i]:
+                continue
+            number, row = int(numbers[i]), int(rows[i])
+            slots = self._slots_for(number, int(gpus[row]), int(types[row]))
+            if slots is None:
+                matrix[Column.REASON, row] = Reason.PLACEMENT
+                gpus[row], types[row] = 0.0, -1.0
+                if matrix[Column.HELD, row] == 0.0:
+                    continue
+                slots = NO_INTS
+            else:
+                resources.take(slots, number)
+            placed.append((int(i), slots))
+        chosen = rows[[i for i, _ in placed]] if placed else NO_INTS
+        return _Changes(chosen, gpus[chosen], types[chosen], [slots for _, slots in placed])
+
+    def _slots_for(self, number: int, gpus: int, gpu_type: int) -> IntArray | None:
+        """Free GPUs for a job: those it held, as far as they are among the best, then others."""
+        resources, placement = self.resources, self.composition.placement
+        own = self.known[number].slots
+        keep = own[resources.owner[own] == -1][:gpus] if len(own) else own
+        if 0 < len(keep) == gpus:
+            return keep
+        free = np.where(
+            resources.schedulable & (resources.node_type == gpu_type), resources.free, 0
+        )
+        if int(free.sum()) < gpus:
+            return None
+        taken = placement.choose(free, gpus, resources)
+        if taken is None:
+            return None
+        return np.concatenate(
+            [
+                placement.pick(self._free_slots(int(node)), int(taken[node]), int(node), resources)
+                for node in np.flatnonzero(taken)
+            ]
+        )
+
+    def _free_slots(self, node: int) -> IntArray:
+        first, last = self.resources.first_slot[node : node + 2]
+        slots: IntArray = first + np.flatnonzero(self.resources.owner[first:last] == -1)
+        return slots
+
+    def _commit(self, changes: "_Changes") -> Decision:
+        """Let the state hold the changes, and put them into words."""
+        rows, gpus, types, slots = changes
+        if not len(rows):
+            return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
+        matrix = self.jobs.matrix
+        numbers = matrix[Column.NUMBER, rows].astype(np.int64)
+        rates: list[float] = []
+        gaps: list[float] = []
+        for i, number in enumerate(numbers.tolist()):
+            known = self.known[number]
+            if slots is not None:
+                known = known._replace(slots=slots[i])
+                self.known[number] = known
+            row = rows[i]
+            rates.append(self._rate(number, float(gpus[i]), int(types[i]), known.slots))
+            gaps.append(
+                self.overheads.gap_seconds(
+                    known.spec,
+                    resumed=matrix[Column.ATTEMPT, row] > 0,
+                    resized=matrix[Column.HELD, row] > 0,
+                )
+            )
+        self._set_rows(rows, gpus, types, rates, gaps)
+        offsets = flat = NO_INTS
+        if slots is not None:
+            offsets = np.cumsum([0, *(len(taken) for taken in slots)])
+            flat = np.concatenate(slots)
+        return Decision(
+            numbers,
+            gpus,
+            types.astype(np.int64),
+            matrix[Column.ATTEMPT, rows].astype(np.int64),
+            offsets,
+            flat,
+            tuple(self._rejected),
+            self.wake_at(),
+        )
+
+    def _set_rows(
+        self, rows: Any, gpus: Any, types: Any, rates: list[float], gaps: list[float]
+    ) -> None:
+        apply(
+            self.jobs.matrix,
+            np.asarray(rows, dtype=np.int64),
+            np.asarray(gpus, dtype=np.float64),
+            np.asarray(types, dtype=np.float64),
+            np.asarray(rates, dtype=np.float64),
+            np.asarray(gaps, dtype=np.float64),
+            self.now,
+        )
+
+    def _rate(self, number: int, gpus: float, gpu_type: int, slots: IntArray) -> float:
+        """Units of work per second believed of the job on these GPUs."""
+        if gpus <= 0:
+            return 0.0
+        believed = self.known[number].believed
+        done = self.jobs.get(number, Column.DONE) if believed.regimes else 0.0
+        if not len(slots):
+            return believed.rate(gpus, self.resources.types[gpu_type], 1, done)
+        nodes = len(self.resources.nodes_of(slots))
+        rate = believed.rate(gpus, self.resources.types[gpu_type], nodes, done)
+        return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
+
+
+class _Changes(NamedTuple):
+    """Rows that change, what they are to hold, and which slots (None where GPUs are only counted)."""
+
+    rows: IntArray
+    gpus: FloatArray
+    types: FloatArray
+    slots: list[IntArray] | None
+
+
+def _boundary_from(now: float, period: float) -> float:
+    """The first multiple of ``period`` at or after ``now``."""
+    index = math.floor(now / period)
+    while index * period < now:
+        index += 1
+    return index * period
+
+
+def _boundary_after(now: float, period: float) -> float:
+    """The first multiple of ``period`` after ``now``."""
+    index = math.floor(now / period)
+    while index * period <= now:
+        index += 1
+    return index * period
+
+
+_FOLDS: dict[type, Callable[[Scheduler, Any], None]] = {
+    JobSubmitted: Scheduler._submitted,
+    JobStarted: Scheduler._started,
+    JobFinished: Scheduler._finished,
+    JobStopped: Scheduler._stopped,
+    JobFailed: Scheduler._failed,
+    JobCancelled: Scheduler._cancelled,
+    BatchSizeChanged: Scheduler._batch_size_changed,
+    NodeChanged: Scheduler._node_changed,
+    WakeUp: Scheduler._woken,
+}

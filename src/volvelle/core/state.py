@@ -1,0 +1,282 @@
+"""The scheduler's state: columns of the jobs in the system, and who holds which GPU.
+
+Policies read `JobView`: the columns as read-only arrays, with what depends on the time computed for the
+moment of the decision.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column
+from volvelle.model.cluster import Cluster, Node, NodeState
+
+FloatColumn = NDArray[np.float64]
+BoolColumn = NDArray[np.bool_]
+IntColumn = NDArray[np.int64]
+
+
+class JobColumns:
+    """The matrix of `Column` rows for the jobs in the system, growing and shrinking with them."""
+
+    def __init__(self) -> None:
+        self.matrix = np.zeros((len(Column), 64))
+        self.count = 0
+        self.row_of: dict[int, int] = {}
+
+    def fork(self) -> "JobColumns":
+        """A copy that can go its own way."""
+        copy = JobColumns()
+        copy.matrix = self.matrix.copy()
+        copy.count = self.count
+        copy.row_of = self.row_of.copy()
+        return copy
+
+    def add(self, values: tuple[float, ...]) -> int:
+        """Append a job; ``values`` in the order of `Column`. Returns its row."""
+        row = self.count
+        if row == self.matrix.shape[1]:
+            self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)], axis=1)
+        self.matrix[:, row] = values
+        self.row_of[int(values[Column.NUMBER])] = row
+        self.count += 1
+        return row
+
+    def remove(self, number: int) -> None:
+        """Take job ``number`` out; the last job moves into its row."""
+        row = self.row_of.pop(number)
+        self.count = last = self.count - 1
+        if row != last:
+            self.matrix[:, row] = self.matrix[:, last]
+            self.row_of[int(self.matrix[Column.NUMBER, row])] = row
+
+    def get(self, number: int, column: Column) -> float:
+        """One value of one job."""
+        return float(self.matrix[column, self.row_of[number]])
+
+
+class JobView:
+    """The jobs in the system as a policy sees them at ``now``: read-only columns, one entry a job.
+
+    Entries are in no particular order; `number` is the order of submission. What is believed (work,
+    rates, remaining time) comes from the configured estimator.
+    """
+
+    def __init__(self, columns: JobColumns, now: float) -> None:
+        self.matrix = columns.matrix
+        """All columns, with spare rows at the end: for compiled loops."""
+        self._matrix = columns.matrix[:, : columns.count]
+        self.now = now
+
+    def __len__(self) -> int:
+        return int(self._matrix.shape[1])
+
+    def column(self, which: Column) -> FloatColumn:
+        """A stored column as it is."""
+        view: FloatColumn = self._matrix[which]
+        view.flags.writeable = False
+        return view
+
+    @property
+    def number(self) -> FloatColumn:
+        """The order of submission: 0 for the first job of the run."""
+        return self.column(Column.NUMBER)
+
+    @property
+    def submit_time(self) -> FloatColumn:
+        """Seconds."""
+        return self.column(Column.SUBMIT)
+
+    @property
+    def gpus(self) -> FloatColumn:
+        """GPUs requested: the gang, or for an elastic job the number it would like."""
+        return self.column(Column.GPUS)
+
+    @property
+    def min_gpus(self) -> FloatColumn:
+        """The fewest GPUs each job runs on."""
+        return self.column(Column.LEAST)
+
+    @property
+    def max_gpus(self) -> FloatColumn:
+        """The most GPUs each job can use."""
+        return self.column(Column.MOST)
+
+    @property
+    def held(self) -> FloatColumn:
+        """GPUs held now."""
+        return self.column(Column.HELD)
+
+    @property
+    def weight(self) -> FloatColumn:
+        """The share a job's user declared for it; 1 unless said otherwise."""
+        return self.column(Column.WEIGHT)
+
+    @property
+    def pool(self) -> IntColumn:
+        """Index of the job's pool, -1 without one."""
+        return self.column(Column.POOL).astype(np.int64)
+
+    @property
+    def first_start(self) -> FloatColumn:
+        """When it first held a GPU, seconds; NaN before that."""
+        return self.column(Column.FIRST_START)
+
+    @property
+    def preemptions(self) -> FloatColumn:
+        """How often the scheduler took its GPUs away."""
+        return self.column(Column.PREEMPTIONS)
+
+    @cached_property
+    def running(self) -> BoolColumn:
+        """Which jobs hold GPUs."""
+        return self.held > 0
+
+    @cached_property
+    def attained_seconds(self) -> FloatColumn:
+        """Seconds with GPUs held so far."""
+        m = self._matrix
+        held_for: FloatColumn = np.where(self.running, self.now - m[Column.STARTED], 0.0)
+        held_for += m[Column.ATTAINED]
+        return held_for
+
+    @cached_property
+    def attained_gpu_seconds(self) -> FloatColumn:
+        """GPU-seconds held so far: the service Tiresias counts (NSDI'19)."""
+        m = self._matrix
+        service: FloatColumn = np.where(self.running, self.now - m[Column.STARTED], 0.0)
+        service *= m[Column.HELD]
+        service += m[Column.ATTAINED_GPU]
+        return service
+
+    @cached_property
+    def work_done(self) -> FloatColumn:
+        """Units of work believed done."""
+        m = self._matrix
+        done: FloatColumn = np.maximum(self.now - m[Column.PROGRESS_FROM], 0.0)
+        done *= m[Column.RATE]
+        done += m[Column.DONE]
+        return done
+
+    @cached_property
+    def remaining_work(self) -> FloatColumn:
+        """Units of work believed left, never negative."""
+        m = self._matrix
+        left: FloatColumn = m[Column.TOTAL] - self.work_done
+        np.maximum(left, 0.0, out=left)
+        left *= m[Column.SCALE]
+        return left
+
+    @cached_property
+    def remaining_seconds(self) -> FloatColumn:
+        """Seconds believed left on the GPUs the job requests (its most, where it is elastic)."""
+        seconds: FloatColumn = self.remaining_work / self._matrix[Column.FULL_RATE]
+        return seconds
+
+    @cached_property
+    def total_seconds(self) -> FloatColumn:
+        """Seconds the whole job is believed to take on the GPUs it requests, uninterrupted."""
+        m = self._matrix
+        seconds: FloatColumn = m[Column.TOTAL] * m[Column.SCALE] / m[Column.FULL_RATE]
+        return seconds
+
+
+class Resources:
+    """Nodes and their GPUs. GPUs have cluster-wide numbers (slots), node after node.
+
+    ``owner[slot]`` is the number of the job that holds it, -1 if free. A placement that only counts
+    leaves every slot free; `free` is then unused and the scheduler counts GPUs by type.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.types: tuple[str, ...] = cluster.gpu_types
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.nodes: list[Node] = []
+        self.state: list[NodeState] = []
+        self.node_type = np.zeros(0, dtype=np.int64)
+        self.schedulable = np.zeros(0, dtype=np.bool_)
+        self.free = np.zeros(0, dtype=np.int64)
+        self.first_slot = np.zeros(1, dtype=np.int64)
+        self.slot_node = np.zeros(0, dtype=np.int64)
+        self.owner = np.zeros(0, dtype=np.int64)
+        joining = first_changes_to_up(cluster)
+        for node in cluster.nodes:
+            self._append(node, NodeState.DOWN if node.name in joining else NodeState.UP)
+
+    def _append(self, node: Node, state: NodeState) -> None:
+        if node.gpu_type not in self.types:
+            self.types = (*self.types, node.gpu_type)
+        self.index[node.name] = len(self.names)
+        self.names.append(node.name)
+        self.nodes.append(node)
+        self.state.append(state)
+        self.node_type = np.append(self.node_type, self.types.index(node.gpu_type))
+        self.schedulable = np.append(self.schedulable, state is NodeState.UP)
+        self.free = np.append(self.free, node.gpus)
+        self.first_slot = np.append(self.first_slot, self.first_slot[-1] + node.gpus)
+        self.slot_node = np.append(
+            self.slot_node, np.full(node.gpus, len(self.names) - 1, dtype=np.int64)
+        )
+        self.owner = np.append(self.owner, np.full(node.gpus, -1, dtype=np.int64))
+
+    def fork(self) -> "Resources":
+        """A copy that can go its own way; nodes themselves are frozen and shared."""
+        copy = object.__new__(Resources)
+        for name, value in self.__dict__.items():
+            copied = value.copy() if isinstance(value, (np.ndarray, list, dict)) else value
+            copy.__dict__[name] = copied
+        return copy
+
+    def change(self, name: str, state: NodeState, node: Node | None) -> None:
+        """Node ``name`` is in ``state`` now; ``node`` describes it where it is new."""
+        if name not in self.index:
+            if node is None:
+                raise ValueError(f"node {name!r} is not known and not described")
+            self._append(node, state)
+            return
+        at = self.index[name]
+        self.state[at] = state
+        self.schedulable[at] = state is NodeState.UP
+
+    def take(self, slots: IntColumn, number: int) -> None:
+        """Job ``number`` holds ``slots`` now."""
+        self.owner[slots] = number
+        np.subtract.at(self.free, self.slot_node[slots], 1)
+
+    def release(self, slots: IntColumn) -> None:
+        """Nobody holds ``slots`` any more."""
+        self.owner[slots] = -1
+        np.add.at(self.free, self.slot_node[slots], 1)
+
+    def nodes_of(self, slots: IntColumn) -> IntColumn:
+        """The nodes that ``slots`` lie on, each once, ascending."""
+        if len(slots) == 1:
+            return self.slot_node[slots]
+        return np.unique(self.slot_node[slots])
+
+    def spread_factor(self, slowdown: float, gpus: int, nodes: int) -> float:
+        """The share of its rate left to a job on more ``nodes`` than ``gpus`` GPUs need."""
+        if slowdown == 0.0:
+            return 1.0
+        fewest = -(-gpus // max(node.gpus for node in self.nodes))
+        return 1.0 / (1.0 + slowdown * max(nodes - fewest, 0))
+
+    def gpus_by_type(self, *, up_only: bool) -> FloatColumn:
+        """GPUs of each type: of the nodes that take jobs, or of every node known."""
+        counts = np.diff(self.first_slot).astype(np.float64)
+        if up_only:
+            counts = counts * self.schedulable
+        totals: FloatColumn = np.bincount(
+            self.node_type, weights=counts, minlength=len(self.types)
+        ).astype(np.float64)
+        return totals
+
+
+def first_changes_to_up(cluster: Cluster) -> set[str]:
+    """Names of nodes that are not there at first: their first change is to come up."""
+    first: dict[str, NodeState] = {}
+    for change in cluster.changes:
+        first.setdefault(change.node, change.state)
+    return {name for name, state in first.items() if state is NodeState.UP}

@@ -1,0 +1,117 @@
+"""The plain orders: who is served first, by arrival, size or service.
+
+Ties go to the earlier submission. Each takes the parameters of `OrderPolicy`: ``preemptive``,
+``strict``, ``elastic``, ``round``.
+"""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field
+
+from volvelle.core.policy import OrderPolicy, Period, policies
+from volvelle.core.state import JobView
+
+
+@policies.register
+class Fifo(OrderPolicy):
+    """First in, first out: nobody overtakes the job at the head of the queue."""
+
+    name: ClassVar[str] = "fifo"
+    optimises: ClassVar[str] = "predictability"
+    starvation_free: ClassVar[bool] = True
+    work_conserving: ClassVar[bool] = False
+
+    preemptive: bool = Field(False, description="take GPUs from jobs later in the order")
+    strict: bool = Field(True, description="stop at the first job that does not fit")
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """Order of submission."""
+        return jobs.number
+
+
+@policies.register
+class FifoSkip(Fifo):
+    """First in, first out, but a job that does not fit is skipped (backfill without reservation)."""
+
+    name: ClassVar[str] = "fifo-skip"
+    optimises: ClassVar[str] = "utilisation"
+    starvation_free: ClassVar[bool] = False
+    work_conserving: ClassVar[bool] = True
+
+    strict: bool = Field(False, description="stop at the first job that does not fit")
+
+
+@policies.register
+class ShortestJob(OrderPolicy):
+    """Shortest job first: by the time the whole job takes; running jobs are left alone."""
+
+    name: ClassVar[str] = "sjf"
+    optimises: ClassVar[str] = "mean JCT"
+
+    preemptive: bool = Field(False, description="take GPUs from jobs later in the order")
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """Seconds of the whole job."""
+        return jobs.total_seconds
+
+
+@policies.register
+class SmallestJob(OrderPolicy):
+    """Fewest GPUs first."""
+
+    name: ClassVar[str] = "smallest"
+    source: ClassVar[str] = "the Tiresias simulator's sjf"
+    optimises: ClassVar[str] = "queueing delay of narrow jobs"
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """GPUs requested."""
+        return jobs.gpus
+
+
+@policies.register
+class ShortestRemainingTime(OrderPolicy):
+    """Shortest remaining time first."""
+
+    name: ClassVar[str] = "srtf"
+    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.1"
+    optimises: ClassVar[str] = "mean JCT"
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """Seconds left on the GPUs requested."""
+        return jobs.remaining_seconds
+
+
+@policies.register
+class ShortestRemainingService(OrderPolicy):
+    """Shortest remaining service first: remaining time x GPUs."""
+
+    name: ClassVar[str] = "srsf"
+    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.1; PCS (OSDI'24) section 5.1"
+    optimises: ClassVar[str] = "mean JCT"
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """GPU-seconds left on the most GPUs the job can use."""
+        return jobs.remaining_seconds * jobs.max_gpus
+
+
+@policies.register
+class LeastAttainedService(OrderPolicy):
+    """Least attained service first, in GPU-seconds or in seconds, re-decided every round."""
+
+    name: ClassVar[str] = "las"
+    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.1; Blox (EuroSys'24) section 4.2"
+    optimises: ClassVar[str] = "mean JCT without knowing durations"
+    time_varying: ClassVar[bool] = True
+
+    round: Period | None = Field(300.0, description="decide only at multiples of this period")
+    service: Literal["gpu-seconds", "seconds"] = Field(
+        "gpu-seconds", description="what counts as service"
+    )
+
+    def key(self, jobs: JobView, now: float) -> ArrayLike:
+        """Service attained so far."""
+        return np.asarray(
+            jobs.attained_gpu_seconds if self.service == "gpu-seconds" else jobs.attained_seconds
+        )

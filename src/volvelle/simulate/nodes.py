@@ -1,0 +1,40 @@
+"""What happens to the nodes: the cluster's list of changes, and failures drawn from its process."""
+
+import heapq
+from collections.abc import Iterator
+
+import numpy as np
+
+from volvelle.core.events import NodeChanged
+from volvelle.model.cluster import Cluster, FailureProcess, NodeState
+
+
+def node_changes(cluster: Cluster, seed: int) -> Iterator[NodeChanged]:
+    """All node changes in order of time; endless where nodes fail at random."""
+    nodes = {node.name: node for node in cluster.nodes}
+    planned = (
+        NodeChanged(change.time, change.node, change.state, nodes[change.node])
+        for change in cluster.changes
+    )
+    if cluster.failures is None:
+        return planned
+    names = [node.name for node in cluster.nodes]
+    return heapq.merge(planned, _failures(cluster.failures, names, seed), key=lambda c: c.time)
+
+
+def _failures(process: FailureProcess, names: list[str], seed: int) -> Iterator[NodeChanged]:
+    """Each node up for Exponential(MTBF), down for Exponential(MTTR), from its own stream."""
+    streams = [np.random.default_rng([seed, index]) for index in range(len(names))]
+    pending = [
+        (float(stream.exponential(process.mtbf_seconds)), index, NodeState.DOWN)
+        for index, stream in enumerate(streams)
+    ]
+    heapq.heapify(pending)
+    while True:
+        time, index, state = heapq.heappop(pending)
+        yield NodeChanged(time, names[index], state)
+        down = state is NodeState.DOWN
+        mean = process.mttr_seconds if down else process.mtbf_seconds
+        following = NodeState.UP if down else NodeState.DOWN
+        after = time + float(streams[index].exponential(mean))
+        heapq.heappush(pending, (after, index, following))

@@ -1,0 +1,54 @@
+"""When GPUs that a stopping job still holds come free, for the jobs that are to follow on them."""
+
+import numpy as np
+
+from volvelle.core.decision import IntArray
+from volvelle.core.state import Resources
+
+
+class Releases:
+    """GPUs given away on paper and not yet free in fact, by slot or, where only counted, by type."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._capacity = resources.gpus_by_type(up_only=False).tolist()
+        self._held = [0.0] * len(self._capacity)
+        self._later: list[list[list[float]]] = [[] for _ in self._capacity]
+        self._slot_free_at = np.zeros(len(resources.owner))
+        self._any = False
+
+    def hold(self, gpus: float, gpu_type: int) -> None:
+        """A job is given GPUs."""
+        self._held[gpu_type] += gpus
+
+    def give_back(self, gpus: float, gpu_type: int) -> None:
+        """A job no longer has GPUs on paper."""
+        self._held[gpu_type] -= gpus
+
+    def free_later(self, time: float, gpus: float, gpu_type: int, slots: IntArray) -> None:
+        """GPUs given back come free only at ``time``."""
+        self._any = True
+        if len(slots):
+            self._slot_free_at[slots] = time
+        else:
+            self._later[gpu_type].append([time, gpus])
+            self._later[gpu_type].sort()
+
+    def wait_for(self, now: float, gpu_type: int, slots: IntArray) -> float:
+        """When the GPUs a job was just given are free in fact: ``now`` or later."""
+        if not self._any:
+            return now
+        if len(slots):
+            return max(now, float(self._slot_free_at[slots].max()))
+        later = self._later[gpu_type]
+        while later and later[0][0] <= now:
+            del later[0]
+        over = self._held[gpu_type] + sum(gpus for _, gpus in later) - self._capacity[gpu_type]
+        start = now
+        while over > 1e-9 and later:
+            start = later[0][0]
+            taken = min(over, later[0][1])
+            later[0][1] -= taken
+            over -= taken
+            if later[0][1] <= 0.0:
+                del later[0]
+        return start

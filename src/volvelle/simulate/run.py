@@ -1,0 +1,179 @@
+"""Simulate a workload under a composition: the scheduler and the simulated world, put together."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import volvelle
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header, Journal
+from volvelle.core.scheduler import Scheduler
+from volvelle.metrics.outcomes import BoolColumn, Outcomes
+from volvelle.metrics.recorder import Recorder
+from volvelle.model.cluster import Cluster
+from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
+from volvelle.simulate.world import World
+from volvelle.workload.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """All that decides how a simulation goes, beside the workload.
+
+    tick: ends of jobs are noticed at multiples of this many seconds (None: at once).
+    until: end of the simulation, seconds (None: when all jobs are through).
+    tracked: (first, last) numbers of the jobs that are measured; the simulation ends with them.
+    """
+
+    cluster: Cluster
+    composition: WrittenComposition
+    overheads: Overheads = field(default_factory=Overheads)
+    seed: int = 0
+    tick: float | None = None
+    until: float | None = None
+    tracked: tuple[int, int] | None = None
+
+    @property
+    def header(self) -> Header:
+        """The first line of the journal of such a run."""
+        return Header(
+            volvelle=volvelle.__version__,
+            cluster=self.cluster,
+            composition=self.composition,
+            overheads=self.overheads.model_dump(),
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulation gave. ``interrupted``: it was stopped before its end.
+
+    cpu_seconds: of the simulation proper; events and moments (distinct times) it went through.
+    """
+
+    outcomes: Outcomes
+    scheduler: Scheduler
+    journal: Journal | None
+    cpu_seconds: float
+    events: int
+    moments: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a simulation is."""
+
+    now: float
+    submitted: int
+    in_system: int
+    jobs: int
+
+
+def simulate(
+    workload: Workload,
+    setting: Setting,
+    *,
+    journal: bool | Path = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Simulation:
+    """Let ``workload`` happen under ``setting``.
+
+    journal: keep one in memory (True), or write it to this path while the simulation goes on.
+    progress: called every few hundred moments. KeyboardInterrupt ends the simulation early with what
+    is done so far. Raises `Problem` where the parts do not go together.
+    """
+    check(workload, setting)
+    scheduler = Scheduler(
+        setting.cluster,
+        setting.composition.build(),
+        overheads=setting.overheads,
+        seed=setting.seed,
+    )
+    recorder = Recorder(setting.cluster)
+    if isinstance(journal, Path):
+        with journal.open("wb") as file:
+            kept = Journal(setting.header, file)
+            return _run(workload, setting, scheduler, recorder, kept, progress)
+    kept_in_memory = Journal(setting.header) if journal else None
+    return _run(workload, setting, scheduler, recorder, kept_in_memory, progress)
+
+
+def _run(
+    workload: Workload,
+    setting: Setting,
+    scheduler: Scheduler,
+    recorder: Recorder,
+    journal: Journal | None,
+    progress: Callable[[Progress], None] | None,
+) -> Simulation:
+    tracked = _tracked(workload, setting)
+    world = World(
+        scheduler,
+        workload.jobs,
+        [recorder] if journal is None else [journal, recorder],
+        tick=setting.tick,
+        until=float("inf") if setting.until is None else setting.until,
+        tracked=None if setting.tracked is None else np.flatnonzero(tracked).tolist(),
+    )
+    interrupted = False
+    began = time.process_time()
+    try:
+        world.run(None if progress is None else _Reporting(progress, len(workload)))
+    except KeyboardInterrupt:
+        interrupted = True
+    cpu_seconds = time.process_time() - began
+    outcomes = recorder.outcomes(workload.durations, tracked)
+    return Simulation(
+        outcomes, scheduler, journal, cpu_seconds, world.events, world.moments, interrupted
+    )
+
+
+class _Reporting:
+    """Passes every 256th moment on."""
+
+    def __init__(self, report: Callable[[Progress], None], jobs: int) -> None:
+        self._report = report
+        self._jobs = jobs
+
+    def __call__(self, world: World) -> None:
+        if world.moments % 256 == 0:
+            self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
+
+
+def _tracked(workload: Workload, setting: Setting) -> BoolColumn:
+    tracked = np.ones(len(workload), dtype=np.bool_)
+    if setting.tracked is not None:
+        first, last = setting.tracked
+        tracked[:first] = False
+        tracked[last + 1 :] = False
+    return tracked
+
+
+def check(workload: Workload, setting: Setting) -> None:
+    """Raise `Problem` where workload, cluster and composition do not go together."""
+    if not len(workload):
+        raise Problem(
+            f"the workload {workload.name!r} has no jobs",
+            mend="check the trace, or the reasons its rows were dropped",
+        )
+    composition = setting.composition.build()
+    if setting.cluster.nodes_change and not composition.placement.names_gpus:
+        raise Problem(
+            "nodes of this cluster change, and placement 'none' does not know which jobs they carry",
+            mend="choose one that does, as in --placement consolidated",
+            usage=True,
+        )
+    if setting.tracked is not None:
+        first, last = setting.tracked
+        if not 0 <= first <= last < len(workload):
+            raise Problem(
+                f"cannot track jobs {first} to {last} of {len(workload)}",
+                mend=f"give numbers within 0 and {len(workload) - 1}",
+                usage=True,
+            )

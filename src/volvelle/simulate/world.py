@@ -1,0 +1,381 @@
+"""The simulated world: it knows the truth about every job and computes the next event exactly.
+
+Between events every job runs at a constant rate, so the moment of its next milestone (its end, a change
+of batch size, a failure) is computed once, when its rate changes; nothing ticks and nothing drifts.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from volvelle.core.decision import Decision, IntArray
+from volvelle.core.events import (
+    BatchSizeChanged,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    NodeChanged,
+    WakeUp,
+)
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import Resources
+from volvelle.model.cluster import Cluster, NodeState
+from volvelle.model.job import Job
+from volvelle.model.overheads import Overheads
+from volvelle.simulate.nodes import node_changes
+from volvelle.simulate.releases import Releases
+
+_MILESTONE, _STOPPED, _STARTED = 0, 1, 2
+
+
+class Watcher(Protocol):
+    """Whoever wants to know each moment of a run: a journal, a recorder."""
+
+    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
+        """One moment: what happened and what was decided."""
+        ...
+
+
+class Execution:
+    """The truth about one job in the system."""
+
+    __slots__ = (
+        "attempt",
+        "done",
+        "failures",
+        "gpu_type",
+        "gpus",
+        "job",
+        "milestone",
+        "number",
+        "rate",
+        "saved",
+        "saved_at",
+        "since",
+        "slots",
+        "token",
+    )
+
+    def __init__(self, number: int, job: Job, done: float = 0.0) -> None:
+        self.number = number
+        self.job = job
+        self.attempt = 0
+        self.gpus = 0.0
+        self.gpu_type = -1
+        self.slots: IntArray = np.zeros(0, dtype=np.int64)
+        self.done = done  # units of work done at `since`
+        self.since = 0.0  # when progress at `rate` began or begins
+        self.rate = 0.0
+        self.saved = done  # units of work safe in the last checkpoint
+        self.saved_at = 0.0  # when that was written (or the run began)
+        self.milestone = 0.0  # units of work at which something happens next
+        self.failures = 0  # failures suffered so far
+        self.token = 0  # outdates what the clock still holds about earlier rates
+
+    def work_at(self, now: float) -> float:
+        """Units of work done at ``now``."""
+        return self.done + self.rate * max(now - self.since, 0.0)
+
+
+class World:
+    """A cluster on which the jobs of ``jobs`` really happen.
+
+    jobs: in order of submission. tick: ends of jobs are noticed at multiples of it (None: at once).
+    until: the world ends at this time. tracked: it ends when all these jobs have (None: when all have).
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        jobs: Sequence[Job],
+        watchers: Sequence[Watcher] = (),
+        *,
+        overheads: Overheads | None = None,
+        tick: float | None = None,
+        until: float = math.inf,
+        tracked: Sequence[int] | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.overheads = overheads or scheduler.overheads
+        self._jobs = jobs
+        self._watchers = watchers
+        self._tick = tick
+        self._until = until
+        self._waited_for = set(tracked) if tracked is not None else None
+        cluster: Cluster = scheduler.cluster
+        self._resources = Resources(cluster)
+        self._disclose = scheduler.composition.estimator.needs_truth
+        self._in_system: dict[int, Execution] = {}
+        self._clock: list[tuple[float, int, int, int]] = []
+        self._stopping: dict[int, tuple[int, float]] = {}
+        self._releases = Releases(self._resources)
+        self._nodes: Iterator[NodeChanged] = node_changes(cluster, scheduler.seed)
+        self._next_node = next(self._nodes, None)
+        self._next_job = 0
+        self._wake: float | None = None
+        self.now = 0.0
+        self.moments = 0
+        self.events = 0
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self, on_moment: Callable[["World"], None] | None = None) -> None:
+        """Let time pass until every job is through, or nothing can happen any more."""
+        while (now := self._next_time()) < math.inf:
+            if now > self._until:
+                self._end_early()
+                return
+            self.now = now
+            events = tuple(self._events_at(now))
+            decision = self.scheduler.handle(now, events)
+            for watcher in self._watchers:
+                watcher.record(now, events, decision)
+            self._carry_out(now, decision)
+            self.moments += 1
+            self.events += len(events)
+            if on_moment is not None:
+                on_moment(self)
+            if self._through():
+                return
+
+    @property
+    def submitted(self) -> int:
+        """Jobs submitted so far."""
+        return self._next_job
+
+    @property
+    def in_system(self) -> int:
+        """Jobs submitted and not yet through."""
+        return len(self._in_system)
+
+    def place_running(
+        self,
+        number: int,
+        job: Job,
+        *,
+        done: float,
+        gpus: float,
+        gpu_type: int,
+        slots: IntArray,
+        attempt: int,
+        since: float,
+    ) -> None:
+        """Put a job that is already in the scheduler's state into this world: a forecast's start."""
+        execution = Execution(number, job, done)
+        self._in_system[number] = execution
+        execution.attempt = attempt
+        if gpus > 0:
+            execution.gpus, execution.gpu_type, execution.slots = gpus, gpu_type, slots
+            execution.saved_at = since
+            self._releases.hold(gpus, gpu_type)
+            self._set_rate(execution, since)
+
+    def resume(self, wake_at: float | None) -> None:
+        """Start in the middle: the scheduler has already asked to be woken."""
+        self.now = self.scheduler.now
+        self._wake = wake_at
+
+    def _next_time(self) -> float:
+        clock = self._clock
+        while clock and not self._valid(clock[0]):
+            heapq.heappop(clock)
+        now = clock[0][0] if clock else math.inf
+        if self._next_job < len(self._jobs):
+            now = min(now, self._jobs[self._next_job].spec.submit_time)
+        if self._wake is not None:
+            now = min(now, self._wake)
+        if self._next_node is not None and (now < math.inf or self._in_system):
+            now = min(now, self._next_node.time)
+        return now
+
+    def _valid(self, entry: tuple[float, int, int, int]) -> bool:
+        _, kind, number, token = entry
+        if kind == _STOPPED:
+            return True
+        execution = self._in_system.get(number)
+        return execution is not None and execution.token == token
+
+    def _events_at(self, now: float) -> Iterator[Event]:
+        """All that happens at ``now``: news of jobs, node changes, submissions, the wake-up."""
+        clock = self._clock
+        while clock and clock[0][0] <= now:
+            entry = heapq.heappop(clock)
+            if self._valid(entry):
+                yield self._news(now, entry)
+        while self._next_node is not None and self._next_node.time <= now:
+            if self._next_node.state is NodeState.DOWN:
+                yield from self._lose_node(now, self._next_node.name)
+            yield self._next_node
+            self._next_node = next(self._nodes, None)
+        jobs = self._jobs
+        while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_time <= now:
+            number, job = self._next_job, jobs[self._next_job]
+            self._next_job += 1
+            self._in_system[number] = Execution(number, job)
+            yield JobSubmitted(now, number, job.spec, job.truth if self._disclose else None)
+        if self._wake is not None and self._wake <= now:
+            self._wake = None
+            yield WakeUp(now)
+
+    def _through(self) -> bool:
+        if self._waited_for is not None and not self._waited_for:
+            return True
+        return not self._in_system and self._next_job >= len(self._jobs)
+
+    def _end_early(self) -> None:
+        """Tell the watchers that time went on to the very end."""
+        self.now = self._until
+        for watcher in self._watchers:
+            watcher.record(self._until, (), Decision())
+
+    # ------------------------------------------------------------------ jobs
+
+    def _news(self, now: float, entry: tuple[float, int, int, int]) -> Event:
+        _, kind, number, _ = entry
+        if kind == _STOPPED:
+            attempt, work = self._stopping.pop(number)
+            return JobStopped(now, number, attempt, work)
+        execution = self._in_system[number]
+        if kind == _STARTED:
+            return JobStarted(now, number, execution.attempt)
+        truth = execution.job.truth
+        if execution.milestone >= truth.work:
+            self._leave(execution)
+            return JobFinished(now, number, execution.attempt)
+        failures = truth.failures
+        if (
+            execution.failures < len(failures)
+            and failures[execution.failures] <= execution.milestone
+        ):
+            execution.failures += 1
+            return self._fail(now, execution, "the job crashed")
+        self._save_passed(execution, now)
+        execution.done = execution.milestone
+        regime = truth.regime_at(execution.done)
+        self._set_rate(execution, now)
+        batch_size = regime.batch_size if regime else 0
+        return BatchSizeChanged(now, number, batch_size, execution.done)
+
+    def _leave(self, execution: Execution) -> None:
+        del self._in_system[execution.number]
+        self._releases.give_back(execution.gpus, execution.gpu_type)
+        if self._waited_for is not None:
+            self._waited_for.discard(execution.number)
+
+    def _fail(self, now: float, execution: Execution, reason: str) -> JobFailed:
+        """Throw a running job back to its last checkpoint."""
+        self._save_passed(execution, now)
+        lost = (now - execution.saved_at) * execution.gpus
+        attempt = execution.attempt
+        self._releases.give_back(execution.gpus, execution.gpu_type)
+        execution.done = execution.saved
+        execution.gpus = execution.rate = 0.0
+        execution.token += 1
+        return JobFailed(now, execution.number, attempt, execution.saved, lost, reason)
+
+    def _lose_node(self, now: float, name: str) -> Iterator[JobFailed]:
+        node = self._resources.index[name]
+        for execution in list(self._in_system.values()):
+            if execution.gpus and node in self._resources.nodes_of(execution.slots):
+                yield self._fail(now, execution, f"node {name} went down")
+
+    def _save_passed(self, execution: Execution, now: float) -> None:
+        """Note the last checkpoint the job wrote of its own accord before ``now``."""
+        every = self.overheads.checkpoint_every
+        if every is None or now <= execution.since:
+            return
+        begun = max(execution.saved_at, execution.since)
+        written = math.floor((now - begun) / every)
+        if written > 0:
+            execution.saved_at = begun + written * every
+            execution.saved = execution.work_at(execution.saved_at)
+
+    def _set_rate(self, execution: Execution, since: float) -> None:
+        """Let a job make progress from ``since`` on, and set the clock for its next milestone."""
+        truth = execution.job.truth
+        resources = self._resources
+        nodes = len(resources.nodes_of(execution.slots)) if len(execution.slots) else 1
+        gpu_type = resources.types[execution.gpu_type]
+        execution.since = since
+        execution.rate = truth.rate(execution.gpus, gpu_type, nodes, execution.done)
+        if truth.spread_slowdown:
+            execution.rate *= resources.spread_factor(
+                truth.spread_slowdown, int(execution.gpus), nodes
+            )
+        milestone = truth.work
+        for regime in truth.regimes:
+            if execution.done < regime.start_work < milestone:
+                milestone = regime.start_work
+        if execution.failures < len(truth.failures):
+            milestone = min(milestone, max(truth.failures[execution.failures], execution.done))
+        execution.milestone = milestone
+        execution.token += 1
+        if execution.rate > 0:
+            time = since + (milestone - execution.done) / execution.rate
+            if self._tick is not None:
+                time = math.ceil(time / self._tick) * self._tick
+            heapq.heappush(self._clock, (time, _MILESTONE, execution.number, execution.token))
+
+    # ------------------------------------------------------------------ carrying out decisions
+
+    def _carry_out(self, now: float, decision: Decision) -> None:
+        for rejection in decision.rejected:
+            self._in_system.pop(rejection.number, None)
+            if self._waited_for is not None:
+                self._waited_for.discard(rejection.number)
+        if decision.wake_at is not None and decision.wake_at <= now:
+            raise RuntimeError(f"the scheduler asks at {now} to be woken at {decision.wake_at}")
+        self._wake = decision.wake_at
+        if not len(decision.job):
+            return
+        numbers = decision.job.tolist()
+        gpus = decision.gpus.tolist()
+        for number, given in zip(numbers, gpus, strict=True):
+            if given == 0.0:
+                self._stop(now, self._in_system[number])
+        for row, (number, given) in enumerate(zip(numbers, gpus, strict=True)):
+            if given > 0.0:
+                self._give(now, self._in_system[number], decision, row, given)
+
+    def _stop(self, now: float, execution: Execution) -> None:
+        """Stop at a checkpoint; the GPUs are free when it is written."""
+        work = execution.done = execution.saved = execution.work_at(now)
+        began = now >= execution.since
+        cost = self.overheads.checkpoint_seconds(execution.job.spec) if began else 0.0
+        self._releases.give_back(execution.gpus, execution.gpu_type)
+        if cost > 0.0:
+            free_at = now + cost
+            self._releases.free_later(free_at, execution.gpus, execution.gpu_type, execution.slots)
+            self._stopping[execution.number] = (execution.attempt, work)
+            heapq.heappush(self._clock, (free_at, _STOPPED, execution.number, 0))
+        execution.gpus = execution.rate = 0.0
+        execution.token += 1
+
+    def _give(
+        self, now: float, execution: Execution, decision: Decision, row: int, gpus: float
+    ) -> None:
+        """Start or resize a job on the GPUs of row ``row``, as soon as they are free."""
+        resized = execution.gpus > 0.0
+        if resized:
+            execution.done = execution.saved = execution.work_at(now)
+            self._releases.give_back(execution.gpus, execution.gpu_type)
+        execution.attempt = int(decision.attempt[row])
+        execution.gpus = gpus
+        execution.gpu_type = int(decision.gpu_type[row])
+        execution.slots = decision.slots_of(row)
+        self._releases.hold(gpus, execution.gpu_type)
+        start = self._releases.wait_for(now, execution.gpu_type, execution.slots)
+        gap = self.overheads.gap_seconds(
+            execution.job.spec, resumed=execution.attempt > 1, resized=resized
+        )
+        execution.saved_at = start
+        self._set_rate(execution, start + gap)
+        if start > now:
+            entry = (start, _STARTED, execution.number, execution.token)
+            heapq.heappush(self._clock, entry)
