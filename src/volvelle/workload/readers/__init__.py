@@ -1,0 +1,57 @@
+"""Readers of traces: one small module for each format, all with the same result.
+
+`FORMATS` holds them by name; `volvelle.workload.reading.read_trace` picks one. A format of somebody
+else's subclasses `TraceFormat` (or `RowFormat`) and is registered under ``volvelle.traces``.
+"""
+
+from volvelle.workload.readers.base import ReaderOptions, RowFormat, TraceFormat
+from volvelle.workload.readers.chronus import Chronus
+from volvelle.workload.readers.gavel import Gavel
+from volvelle.workload.readers.helios import Helios
+from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
+from volvelle.workload.readers.openb import Openb
+from volvelle.workload.readers.own import Own
+from volvelle.workload.readers.pai import Pai
+from volvelle.workload.readers.parquet import Parquet
+from volvelle.workload.readers.pcs import Pcs
+from volvelle.workload.readers.philly import Philly
+from volvelle.workload.readers.pollux import Pollux
+from volvelle.workload.readers.rows import Row
+from volvelle.workload.readers.sacct import Sacct
+from volvelle.workload.readers.spot_gpu import SpotGpu
+from volvelle.workload.readers.swf import Swf
+from volvelle.workload.readers.text import Sample
+from volvelle.workload.readers.tiresias import Tiresias
+
+FORMATS: dict[str, TraceFormat] = {
+    trace_format.name: trace_format
+    for trace_format in (
+        Own(),
+        Parquet(),
+        Sacct(),
+        Swf(),
+        Philly(),
+        Helios(),
+        Pai(),
+        Openb(),
+        SpotGpu(),
+        Gavel(),
+        Pcs(),
+        Chronus(),
+        Tiresias(),
+        Pollux(),
+    )
+}
+"""Every format that comes with Volvelle, by name."""
+
+__all__ = [
+    "FORMATS",
+    "Broken",
+    "Ledger",
+    "ReaderOptions",
+    "Row",
+    "RowFormat",
+    "Sample",
+    "TraceFormat",
+    "Unfit",
+]

@@ -1,0 +1,98 @@
+"""What a trace format is: a name, typed options, a guess, and a stream of jobs.
+
+A new format is one module with one subclass. `read` is given the ledger and yields jobs; it need
+not sort, rebase or deduplicate. Most formats are a table with a job in each row: subclass
+`RowFormat` and say what a row means.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.problems import Problem, describe_validation
+from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
+from volvelle.workload.readers.rows import Row
+from volvelle.workload.readers.text import Sample, csv_rows
+
+
+class ReaderOptions(BaseModel):
+    """Options of a format; an unknown key is an error that names the nearest known one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TraceFormat(ABC):
+    """One format of traces.
+
+    ``title`` says what it is and whose; ``main_table`` are patterns of the file to read where a
+    directory is given.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    options_type: ClassVar[type[ReaderOptions]] = ReaderOptions
+    main_table: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def matches(self, sample: Sample) -> float:
+        """How sure the format is that ``sample`` is its own, from 0 to 1."""
+
+    @abstractmethod
+    def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
+        """The jobs of ``path``; ``options`` is an ``options_type``. Raises `Problem`."""
+
+    def options(self, given: dict[str, Any]) -> ReaderOptions:
+        """``given`` checked. Raises `Problem` naming the key and the mend."""
+        try:
+            return self.options_type.model_validate(given)
+        except ValidationError as error:
+            described = describe_validation(error, self.options_type)
+            known = ", ".join(self.options_type.model_fields) or "none"
+            raise Problem(
+                f"option of trace format {self.name!r}: {described}", mend=f"its options: {known}"
+            ) from None
+
+
+class RowFormat(TraceFormat):
+    """A delimited table with one job in each row and at least the columns ``required``."""
+
+    required: ClassVar[tuple[str, ...]]
+
+    def matches(self, sample: Sample) -> float:
+        """Sure where all required columns are there; the more there are, the surer."""
+        if sample.delimiter != "," or not sample.header.issuperset(self.required):
+            return 0.0
+        return 0.5 + 0.02 * len(self.required)
+
+    def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
+        """A job for each row."""
+        rows = csv_rows(path, ledger, required=self.required)
+        return each_job(rows, lambda row: self.job(row, ledger, options), ledger)
+
+    @abstractmethod
+    def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
+        """The job in ``row``. Raises `Broken` or `Unfit`."""
+
+
+def rigid_job(spec: JobSpec, duration: float) -> Job:
+    """``spec`` with the work of ``duration`` seconds on its GPUs, in 1-GPU seconds.
+
+    Raises `Unfit` where it has no GPUs or took no time.
+    """
+    if spec.gpus <= 0:
+        raise Unfit("no GPUs")
+    if duration <= 0:
+        raise Unfit("never ran")
+    return Job(spec, Truth(work=duration * spec.gpus))
+
+
+def required_text(row: Row, column: str) -> str:
+    """The cell, which must not be empty. Raises `Broken`."""
+    text = row.text(column)
+    if not text:
+        raise Broken(f"missing {column}", column)
+    return text

@@ -1,0 +1,138 @@
+"""The ledger of an import: every row is kept, repaired or dropped, and counted by reason.
+
+Two things can be wrong with a row. It is *broken* (a value is missing, unreadable or impossible):
+``strict`` stops there with a `Problem`, otherwise the row is dropped or mended and counted. Or it
+is sound but *unfit*: no job of a GPU cluster (no GPUs, never ran, a job step); that is dropped
+and counted in either mode.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from volvelle.model.job import Job
+from volvelle.model.problems import Problem
+from volvelle.workload.workload import ImportReport
+
+EXAMPLES = 3
+"""Places remembered for each reason."""
+
+PROGRESS_ROWS = 4096
+"""Rows between two calls of ``progress``."""
+
+_SHOWN = 60
+
+
+class Broken(Exception):  # noqa: N818 - a row is broken; this says why
+    """A value of a row is missing, unreadable or impossible."""
+
+    def __init__(self, reason: str, column: str = "", value: object = "") -> None:
+        super().__init__(reason)
+        self.reason, self.column, self.value = reason, column, str(value)
+
+
+class Unfit(Exception):  # noqa: N818 - a row is unfit; this says why
+    """A sound row that is no job for us."""
+
+    def __init__(self, reason: str, column: str = "", value: object = "") -> None:
+        super().__init__(reason)
+        self.reason, self.column, self.value = reason, column, str(value)
+
+
+class Ledger:
+    """Counts what becomes of rows in ``report``; ``file`` is the table being read."""
+
+    def __init__(
+        self,
+        report: ImportReport,
+        *,
+        strict: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.report = report
+        self.strict = strict
+        self.file = report.source
+        self._progress = progress
+
+    def row(self) -> None:
+        """One more row was read."""
+        self.report.rows += 1
+        if self._progress is not None and self.report.rows % PROGRESS_ROWS == 0:
+            self._progress(self.report.rows)
+
+    def place(self, line: int, column: str = "") -> str:
+        """``october.txt line 8812, column ReqTRES``."""
+        return f"{self.file} line {line}" + (f", column {column}" if column else "")
+
+    def broken(self, bad: Broken, line: int) -> None:
+        """Drop a broken row; raises `Problem` where strict."""
+        if self.strict:
+            raise Problem(
+                f"{self._described(bad, line)} ({bad.reason})",
+                mend="--strict stops here; without it such rows are dropped and counted",
+            )
+        self.report.dropped[bad.reason] += 1
+        self._example(bad.reason, self._described(bad, line))
+
+    def mended(self, bad: Broken, line: int) -> None:
+        """Count a broken value that was mended; raises `Problem` where strict."""
+        if self.strict:
+            raise Problem(
+                f"{self._described(bad, line)} ({bad.reason})",
+                mend="--strict stops here; without it such values are repaired and counted",
+            )
+        self.report.repaired[bad.reason] += 1
+        self._example(bad.reason, self._described(bad, line))
+
+    def unfit(self, unfit: Unfit, line: int) -> None:
+        """Drop a sound row that is no job for us."""
+        self.report.dropped[unfit.reason] += 1
+        self._example(unfit.reason, self._described(unfit, line))
+
+    def assumed(self, reason: str, line: int, column: str = "", value: object = "") -> None:
+        """Count a row that needed an assumption the file does not bear out; never an error."""
+        self.report.repaired[reason] += 1
+        self._example(reason, self._described(Broken(reason, column, value), line))
+
+    def _described(self, bad: Broken | Unfit, line: int) -> str:
+        place = self.place(line, bad.column)
+        if not bad.value and not bad.column:
+            return place
+        value = bad.value if len(bad.value) <= _SHOWN else bad.value[: _SHOWN - 3] + "..."
+        return f"{place}: {value!r}"
+
+    def _example(self, reason: str, text: str) -> None:
+        known = self.report.examples.setdefault(reason, [])
+        if len(known) < EXAMPLES:
+            known.append(text)
+
+
+class Record(Protocol):
+    """What a reader turns into a job: a row, an object, a group of rows; ``line`` is where."""
+
+    @property
+    def line(self) -> int:
+        """Line of the file, from 1."""
+        ...
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def each_job(
+    records: Iterable[AnyRecord], make: Callable[[AnyRecord], Job], ledger: Ledger
+) -> Iterator[Job]:
+    """The jobs ``make`` finds in ``records``; the others, and repeated ids, go to the ledger."""
+    seen: set[str] = set()
+    for record in records:
+        try:
+            job = make(record)
+            if job.spec.id in seen:
+                raise Broken("duplicate id", "id", job.spec.id)
+        except Broken as bad:
+            ledger.broken(bad, record.line)
+        except Unfit as unfit:
+            ledger.unfit(unfit, record.line)
+        else:
+            seen.add(job.spec.id)
+            ledger.report.kept += 1
+            yield job

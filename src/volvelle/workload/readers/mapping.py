@@ -1,0 +1,155 @@
+"""Other people's column names on ours: ``gpus=num_gpu``, ``duration=runtime:min``.
+
+A unit after the last colon multiplies a number; a column whose own name has that colon is taken
+first. Where nothing is mapped yet, `suggested` guesses a ready ``--map`` from names alone.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from volvelle.model.problems import Problem, nearest
+from volvelle.workload.readers.rows import Header, Row
+
+UNITS: dict[str, float] = {
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "milli": 1e-3,
+    "percent": 1e-2,
+    "kb": 1.0 / 1024**2,
+    "mb": 1.0 / 1024,
+    "gb": 1.0,
+}
+"""Units of mapped columns: times become seconds, memory GB, ``milli`` and ``percent`` shares."""
+
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "id": ("id", "job_id", "jobid", "job", "job_name", "app_id", "uuid", "task_id"),
+    "submit_time": (
+        "submit_time", "submit", "submitted", "submitted_at", "submission_time", "arrival",
+        "arrival_time", "created", "created_at", "creation_time", "queued_at", "timestamp", "time",
+    ),
+    "gpus": (
+        "gpus", "gpu", "num_gpu", "num_gpus", "gpu_num", "gpu_count", "n_gpus", "ngpus",
+        "gpu_request", "requested_gpus", "num_replicas", "workers", "scale_factor",
+    ),
+    "duration": (
+        "duration", "runtime", "run_time", "elapsed", "elapsed_time", "execution_time", "length",
+        "job_duration", "walltime", "seconds",
+    ),
+}  # fmt: skip
+_UNIT_SUFFIXES = {
+    "ms": "ms", "millis": "ms", "min": "min", "mins": "min", "minutes": "min", "h": "h",
+    "hr": "h", "hrs": "h", "hours": "h", "days": "d", "s": "", "sec": "", "secs": "", "seconds": "",
+    "milli": "milli",
+}  # fmt: skip
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+
+
+def parse_map(entries: Iterable[str]) -> dict[str, str]:
+    """``["gpus=num_gpu,duration=runtime:min"]`` as a mapping. Raises `Problem`."""
+    mapping: dict[str, str] = {}
+    for entry in ",".join(entries).split(","):
+        ours, separator, theirs = entry.partition("=")
+        if not separator or not ours.strip() or not theirs.strip():
+            raise Problem(
+                f"cannot read {entry!r} as a column mapping",
+                mend="write --map OURS=THEIRS[,...], as in gpus=num_gpu,duration=runtime:min",
+                usage=True,
+            )
+        mapping[ours.strip()] = theirs.strip()
+    return mapping
+
+
+def mapped_header(
+    header: Header, columns: Mapping[str, str], known: Iterable[str]
+) -> tuple[Header, Callable[[Row], Row]]:
+    """``header`` under our names, and what turns its rows into rows under it. Raises `Problem`."""
+    known = tuple(known)
+    mapped = Header(header.names, header.file)
+    factors: dict[int, float] = {}
+    for ours, theirs in columns.items():
+        if ours not in known:
+            raise Problem(
+                f"--map {ours}={theirs}: there is no column {ours!r} of ours{nearest(ours, known)}",
+                mend=f"ours are {', '.join(known)}",
+            )
+        position, factor = _located(header, ours, theirs)
+        mapped.index[ours] = position
+        if factor is not None:
+            factors[position] = factor
+
+    def scaled(row: Row) -> Row:
+        cells = row.cells
+        if factors:
+            cells = list(cells)
+            for position, factor in factors.items():
+                cells[position] = _times(cells[position], factor)
+        return Row(mapped, cells, row.line)
+
+    return mapped, scaled
+
+
+def _located(header: Header, ours: str, theirs: str) -> tuple[int, float | None]:
+    if theirs in header:
+        return header.index[theirs], None
+    name, separator, unit = theirs.rpartition(":")
+    if separator and name in header:
+        if unit in UNITS:
+            return header.index[name], UNITS[unit]
+        raise Problem(
+            f"--map {ours}={theirs}: unknown unit {unit!r}{nearest(unit, UNITS)}",
+            mend=f"units are {', '.join(UNITS)}",
+        )
+    raise Problem(
+        f"--map {ours}={theirs}: {header.file} has no column {name or theirs!r}"
+        f"{nearest(name or theirs, header.names)}; its columns are {', '.join(header.names)}"
+    )
+
+
+def _times(text: str, factor: float) -> str:
+    """The product as text; what is no number is left for its column to complain about."""
+    try:
+        return repr(float(text) * factor)
+    except ValueError:
+        return text
+
+
+def suggested(names: Sequence[str]) -> str:
+    """A ``--map`` line for a file with the columns ``names``; ``?`` where no name is near."""
+    taken: set[str] = set()
+    parts = []
+    for ours, synonyms in _SYNONYMS.items():
+        found = _best(synonyms, [name for name in names if name not in taken])
+        if found is not None:
+            taken.add(found)
+            suffix = _unit_of(found)
+            if found != ours:
+                parts.append(f"{ours}={found}" + (f":{suffix}" if suffix else ""))
+        elif ours != "id":
+            parts.append(f"{ours}=?")
+    return "--map " + ",".join(parts)
+
+
+def _best(synonyms: Sequence[str], names: Sequence[str]) -> str | None:
+    """The name most like one of ``synonyms``, its unit suffix left aside."""
+    scores = {
+        name: max(difflib.SequenceMatcher(None, _plain(name), known).ratio() for known in synonyms)
+        for name in names
+    }
+    best = max(scores, key=lambda name: scores[name], default=None)
+    return best if best is not None and scores[best] >= 0.75 else None
+
+
+def _plain(name: str) -> str:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if len(words) > 1 and words[-1] in _UNIT_SUFFIXES:
+        words.pop()
+    return "_".join(words)
+
+
+def _unit_of(name: str) -> str:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return _UNIT_SUFFIXES.get(words[-1], "") if len(words) > 1 else ""

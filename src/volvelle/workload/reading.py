@@ -1,0 +1,129 @@
+"""Reading a trace: the format is guessed from the content or named, the result is a `Workload`.
+
+Everything a person can get wrong ends in a `Problem`; everything that is wrong in the trace ends in
+the workload's `ImportReport`, or in a `Problem` too where ``strict``.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from volvelle.model.problems import Problem, nearest
+from volvelle.workload.readers import FORMATS, Ledger, Sample, TraceFormat
+from volvelle.workload.readers.mapping import suggested
+from volvelle.workload.workload import ImportReport, Workload
+
+MAPPED = ("volvelle", "parquet")
+"""The formats whose columns can be mapped."""
+
+
+def read_trace(
+    path: Path | str,
+    format: str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    strict: bool = False,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[int], None] | None = None,
+    formats: Mapping[str, TraceFormat] = FORMATS,
+) -> Workload:
+    """The jobs of the trace at ``path``, a file or a folder of tables, the first submitted at 0 s.
+
+    ``columns`` maps our column names to the file's (see `readers.own`), ``options`` are the
+    format's own, ``progress`` is told now and then how many rows were read. Raises `Problem`.
+    """
+    path = Path(path)
+    chosen = None if format is None else named_format(format, formats)
+    path = _main_table(path, [chosen] if chosen else list(formats.values()))
+    sample = Sample.of(path)
+    if chosen is None:
+        chosen = _guessed(sample, formats, columns)
+    if sample.binary and chosen.name != "parquet":
+        raise Problem(f"{path.name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
+    given = dict(options or {})
+    if columns:
+        if chosen.name not in MAPPED:
+            raise Problem(
+                f"--map does not apply to {path.name}: it is read as {chosen.name!r}",
+                mend="leave --map out, or say --format volvelle",
+            )
+        given["columns"] = dict(columns)
+    report = ImportReport(path.name, chosen.name)
+    ledger = Ledger(report, strict=strict, progress=progress)
+    jobs = list(chosen.read(path, ledger, chosen.options(given)))
+    if not jobs:
+        raise Problem(f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}")
+    return Workload.of(jobs, _plain_name(path), report).rebased()
+
+
+def named_format(name: str, formats: Mapping[str, TraceFormat] = FORMATS) -> TraceFormat:
+    """The format called ``name``. Raises `Problem` naming the nearest one."""
+    if name in formats:
+        return formats[name]
+    raise Problem(
+        f"unknown trace format {name!r}{nearest(name, formats)}",
+        mend=f"formats are {', '.join(formats)}",
+    )
+
+
+def guess_format(
+    path: Path | str, formats: Mapping[str, TraceFormat] = FORMATS
+) -> TraceFormat | None:
+    """The format that is surest of the trace at ``path``, or None. Raises `Problem`."""
+    return _surest(Sample.of(_main_table(Path(path), list(formats.values()))), formats)
+
+
+def _surest(sample: Sample, formats: Mapping[str, TraceFormat]) -> TraceFormat | None:
+    scores = {name: trace_format.matches(sample) for name, trace_format in formats.items()}
+    best = max(scores, key=lambda name: scores[name])
+    return formats[best] if scores[best] > 0 else None
+
+
+def _guessed(
+    sample: Sample, formats: Mapping[str, TraceFormat], columns: Mapping[str, str] | None
+) -> TraceFormat:
+    if columns:
+        return formats["parquet" if sample.head.startswith(b"PAR1") else "volvelle"]
+    found = _surest(sample, formats)
+    if found is not None:
+        return found
+    name = sample.path.name
+    if sample.binary:
+        raise Problem(f"{name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
+    if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
+        raise Problem(
+            f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
+            mend=f"say which is which: {suggested(sample.names)}",
+        )
+    raise Problem(
+        f"{name}: no known trace format looks like this: {sample.lines[0][:60]!r}",
+        mend=f"name its format: {', '.join(formats)}",
+    )
+
+
+def _main_table(path: Path, formats: list[TraceFormat]) -> Path:
+    """The file to read: ``path``, or in a folder the main table of a format."""
+    if not path.is_dir():
+        return path
+    patterns = {pattern for trace_format in formats for pattern in trace_format.main_table}
+    found = sorted(file for pattern in patterns for file in path.glob(pattern))
+    if len(found) > 1:
+        found = [file for file in found if "default" in file.name] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(file.name for file in found)
+        raise Problem(f"{path} holds several traces: {names}", mend="name one of them")
+    raise Problem(
+        f"{path} is a folder without a table that is known: {', '.join(sorted(patterns))}",
+        mend="name the trace's file",
+    )
+
+
+def _plain_name(path: Path) -> str:
+    return path.name.removesuffix(".gz").partition(".")[0]
+
+
+def _first_examples(report: ImportReport) -> str:
+    examples = [places[0] for places in report.examples.values()][:2]
+    return f" (first: {'; '.join(examples)})" if examples else ""
