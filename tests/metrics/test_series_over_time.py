@@ -70,7 +70,7 @@ def test_departures_of_jobs_that_did_not_finish() -> None:
 def test_percentiles_over_time_are_weighted_by_duration() -> None:
     steps = Steps(np.array([0.0, 6.0, 9.0]), np.array([1.0, 5.0, 2.0]))
     assert series.mean(steps, 0, 10) == (6 + 15 + 2) / 10
-    assert [series.percentile(steps, p, 0, 10) for p in (0, 50, 60, 70, 71, 100)] == [
+    assert series.percentiles(steps, (0, 50, 60, 70, 71, 100), 0, 10) == [
         1, 1, 1, 2, 5, 5,
     ]  # fmt: skip
 

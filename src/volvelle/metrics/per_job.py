@@ -13,7 +13,10 @@ from volvelle.metrics.outcomes import BoolColumn, FloatColumn, JobStatus, Outcom
 
 def has_status(outcomes: Outcomes, *statuses: JobStatus) -> BoolColumn:
     """Which jobs stood so when the run ended."""
-    return np.isin(outcomes.status, [status.value for status in statuses])
+    found = np.zeros(len(outcomes), dtype=np.bool_)
+    for status in statuses:
+        found |= outcomes.status == status.value
+    return found
 
 
 def jct(outcomes: Outcomes) -> FloatColumn:

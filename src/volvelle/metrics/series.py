@@ -8,6 +8,8 @@ GPUs are counted, not located: a free GPU on a fragmented node counts as usable 
 right size. Pools' quotas and GPU types are not looked at either.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes, Steps
@@ -137,16 +139,17 @@ def mean(steps: Steps, start: float, end: float) -> float:
     return integral(steps, start, end) / (end - start)
 
 
-def percentile(steps: Steps, share: float, start: float, end: float) -> float:
-    """The least value that is not exceeded during ``share`` percent of the time."""
+def percentiles(steps: Steps, shares: Sequence[float], start: float, end: float) -> list[float]:
+    """For each of ``shares``, the least value not exceeded during that percentage of the time."""
     values, lengths = _pieces(steps, start, end)
     if not lengths.any():
-        return mean(steps, start, start)
+        return [mean(steps, start, start)] * len(shares)
     values, lengths = values[lengths > 0], lengths[lengths > 0]
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(lengths[order])
-    index = int(np.searchsorted(reached, reached[-1] * share / 100.0 * (1 - 1e-12)))
-    return float(values[order][min(index, len(values) - 1)])
+    order = np.argsort(values)
+    values, reached = values[order], np.cumsum(lengths[order])
+    wanted = reached[-1] * np.array(shares, dtype=np.float64) / 100.0 * (1 - 1e-12)
+    found: list[float] = values[np.searchsorted(reached, wanted)].tolist()
+    return found
 
 
 def values_at(steps: Steps, times: FloatColumn) -> FloatColumn:
