@@ -1,6 +1,8 @@
 """Outcomes written by hand: jobs with the segments they held, and random ones that make sense."""
 
+import csv
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -75,6 +77,13 @@ def outcomes_of(
         single_gpu_seconds=None if single_gpu_seconds is None else _floats(single_gpu_seconds),
         predicted_finish=_floats([job.predicted_finish for job in jobs]),
     )
+
+
+def read_columns(path: Path, *names: str) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Columns of numbers of a CSV file of reference results."""
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    return [np.array([float(line[name]) for line in lines]) for name in names]
 
 
 def _spec(index: int, job: Ran) -> JobSpec:

@@ -1,12 +1,11 @@
 """Finish-time fairness and unfairness: by hand and against the papers' artifacts."""
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from measured_runs import NAN, Ran, outcomes_of
+from measured_runs import NAN, Ran, outcomes_of, read_columns
 
 from volvelle.metrics import fairness, measures
 from volvelle.metrics.fairness import FairShare
@@ -57,12 +56,8 @@ def test_fair_finish_uses_the_work_on_one_gpu_where_it_is_known() -> None:
 def test_a_cluster_that_shrinks_counts_with_its_time_average() -> None:
     outcomes = outcomes_of([Ran(0, [(0, 10, 1)])], capacity=[(0, 8), (5, 4)])
     assert fairness.present_gpus(outcomes) == 6
-
-
-def read_columns(path: Path, *names: str) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    with path.open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    return [np.array([float(line[name]) for line in lines]) for name in names]
+    renamed = outcomes_of([Ran(0, [(0, 0.3, 1)])], capacity=[(0, 7), (0.1, 7)])
+    assert fairness.present_gpus(renamed) == 7
 
 
 PCS_CASES = [

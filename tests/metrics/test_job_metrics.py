@@ -1,8 +1,10 @@
 """Per-job columns, against figures worked out by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from measured_runs import NAN, Ran, outcomes_of
+from measured_runs import NAN, Ran, outcomes_of, read_columns
 
 from volvelle.metrics import per_job
 from volvelle.metrics.outcomes import JobStatus
@@ -42,6 +44,14 @@ def test_what_a_job_has_not_is_nan(column, expected):  # type: ignore[no-untyped
 def test_an_early_finish_is_an_error_too() -> None:
     error = per_job.relative_error(np.array([30.0, 10.0]), np.array([40.0, 0.0]))
     np.testing.assert_array_equal(error, [25.0, NAN])
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "AFS", "THEMIS", "PCS_jct"])
+def test_prediction_error_of_pcs(shared: Path, policy: str) -> None:
+    path = shared / "golden" / "pcs" / f"themis1_n100__{policy}.csv"
+    jct, predicted, expected = read_columns(path, "jct_s", "pred_jct_s", "pred_err_pct")
+    ours = per_job.relative_error(jct, predicted)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_metrics_do_not_write_into_the_outcomes() -> None:

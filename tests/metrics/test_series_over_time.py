@@ -67,6 +67,11 @@ def test_departures_of_jobs_that_did_not_finish() -> None:
     assert steps_of(series.busy_gpus(outcomes)) == [(2, 1), (5, 0), (6, 1), (9, 0)]
 
 
+def test_a_segment_of_no_length_is_no_gap() -> None:
+    outcomes = outcomes_of([Ran(0, [(5, 5, 1), (5, 9, 1), (9, 9, 1)])])
+    assert steps_of(series.queue_length(outcomes)) == [(0, 1), (5, 0)]
+
+
 def test_percentiles_over_time_are_weighted_by_duration() -> None:
     steps = Steps(np.array([0.0, 6.0, 9.0]), np.array([1.0, 5.0, 2.0]))
     assert series.mean(steps, 0, 10) == (6 + 15 + 2) / 10

@@ -25,218 +25,72 @@ class Metric:
     unit: Literal["s", "%", "GPUs", "GPU s", "jobs", "1"]
     better: Literal["lower", "higher", "neither"]
     kind: Kind
-    description: str
     of: Callable[[Outcomes], FloatColumn | Steps | float]
+
+    @property
+    def description(self) -> str:
+        """What it means and whose it is, in a line: the first of the function's own docstring."""
+        return (self.of.__doc__ or "").partition("\n")[0]
+
+
+def _rho_static(outcomes: Outcomes) -> FloatColumn:
+    """Finish-time fairness with one contention factor for the trace (Shockwave's artifact)."""
+    return fairness.rho(outcomes, FairShare.STATIC)
+
+
+def _rho_contention(outcomes: Outcomes) -> FloatColumn:
+    """Finish-time fairness with the jobs per GPU met during the stay (Shockwave's artifact)."""
+    return fairness.rho(outcomes, FairShare.CONTENTION)
+
+
+def _unfair(outcomes: Outcomes) -> FloatColumn:
+    """Jobs with rho above 1; the mean is the unfair fraction (Shockwave, section 8.2)."""
+    return 100.0 * fairness.unfair(outcomes)
+
+
+def _deadline_miss(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that missed the deadline of their full reward; the mean is the miss rate."""
+    return 100.0 * deadlines.missed(outcomes)
+
+
+def _weighted_deadline_miss(outcomes: Outcomes) -> FloatColumn:
+    """Reward not earned; the mean is the weighted deadline miss rate (Chronus, 1 - Eq. 9)."""
+    return 100.0 * deadlines.weighted_miss(outcomes)
+
+
+def _utilisation(outcomes: Outcomes) -> float:
+    """GPU time held over GPU time present, from the first submission to the end of the run."""
+    return 100.0 * series.utilisation(outcomes)
 
 
 _ALL = (
+    Metric("jct", "JCT", "s", "lower", "job", per_job.jct),
+    Metric("queueing_delay", "queueing delay", "s", "lower", "job", per_job.queueing_delay),
+    Metric("responsiveness", "wait", "s", "lower", "job", per_job.responsiveness),
+    Metric("slowdown", "slowdown", "1", "lower", "job", per_job.slowdown),
+    Metric("attained_service", "service", "GPU s", "neither", "job", per_job.attained_service),
+    Metric("preemptions", "preemptions", "1", "lower", "job", per_job.preemptions),
+    Metric("restarts", "restarts", "1", "lower", "job", per_job.restarts),
+    Metric("lost_gpu_seconds", "lost work", "GPU s", "lower", "job", per_job.lost_gpu_seconds),
+    Metric("eta_error", "ETA error", "%", "lower", "job", per_job.prediction_error),
+    Metric("rho", "rho", "1", "lower", "job", fairness.rho),
+    Metric("rho_static", "rho (static)", "1", "lower", "job", _rho_static),
+    Metric("rho_contention", "rho (contention)", "1", "lower", "job", _rho_contention),
+    Metric("unfair", "unfair", "%", "lower", "job", _unfair),
+    Metric("unfairness", "unfairness", "%", "lower", "job", fairness.unfairness),
+    Metric("deadline_miss", "deadline misses", "%", "lower", "job", _deadline_miss),
     Metric(
-        "jct", "JCT", "s", "lower", "job", "Submission to finish, of finished jobs.", per_job.jct
+        "weighted_deadline_miss", "weighted misses", "%", "lower", "job", _weighted_deadline_miss
     ),
-    Metric(
-        "queueing_delay",
-        "queueing delay",
-        "s",
-        "lower",
-        "job",
-        "All time in the system without a GPU, of finished jobs.",
-        per_job.queueing_delay,
-    ),
-    Metric(
-        "responsiveness",
-        "wait",
-        "s",
-        "lower",
-        "job",
-        "Submission to first GPU (Blox, section 4.2).",
-        per_job.responsiveness,
-    ),
-    Metric(
-        "slowdown",
-        "slowdown",
-        "1",
-        "lower",
-        "job",
-        "Completion time over the time alone on the requested GPUs.",
-        per_job.slowdown,
-    ),
-    Metric(
-        "attained_service",
-        "service",
-        "GPU s",
-        "neither",
-        "job",
-        "GPU-seconds held, overheads included.",
-        per_job.attained_service,
-    ),
-    Metric(
-        "preemptions",
-        "preemptions",
-        "1",
-        "lower",
-        "job",
-        "Times the scheduler took a job's GPUs away.",
-        per_job.preemptions,
-    ),
-    Metric(
-        "restarts",
-        "restarts",
-        "1",
-        "lower",
-        "job",
-        "Starts after a preemption or a failure.",
-        per_job.restarts,
-    ),
-    Metric(
-        "lost_gpu_seconds",
-        "lost work",
-        "GPU s",
-        "lower",
-        "job",
-        "GPU time whose work was lost in failures.",
-        per_job.lost_gpu_seconds,
-    ),
-    Metric(
-        "eta_error",
-        "ETA error",
-        "%",
-        "lower",
-        "job",
-        "Pred_err of the finish predicted at submission (PCS, section 2).",
-        per_job.prediction_error,
-    ),
-    Metric(
-        "rho",
-        "rho",
-        "1",
-        "lower",
-        "job",
-        "Finish-time fairness on 1/N of the cluster (Shockwave, section 2.1; Themis).",
-        fairness.rho,
-    ),
-    Metric(
-        "rho_static",
-        "rho (static)",
-        "1",
-        "lower",
-        "job",
-        "Finish-time fairness with one contention factor for the trace (Shockwave's artifact).",
-        lambda outcomes: fairness.rho(outcomes, FairShare.STATIC),
-    ),
-    Metric(
-        "rho_contention",
-        "rho (contention)",
-        "1",
-        "lower",
-        "job",
-        "Finish-time fairness with jobs per GPU met during the stay (Shockwave's artifact).",
-        lambda outcomes: fairness.rho(outcomes, FairShare.CONTENTION),
-    ),
-    Metric(
-        "unfair",
-        "unfair",
-        "%",
-        "lower",
-        "job",
-        "Jobs with rho above 1; the mean is the unfair fraction (Shockwave, section 8.2).",
-        lambda outcomes: 100.0 * fairness.unfair(outcomes),
-    ),
-    Metric(
-        "unfairness",
-        "unfairness",
-        "%",
-        "lower",
-        "job",
-        "Time beyond the fair finish time (PCS, section 5.1).",
-        fairness.unfairness,
-    ),
-    Metric(
-        "deadline_miss",
-        "deadline misses",
-        "%",
-        "lower",
-        "job",
-        "Jobs that missed the deadline of their full reward; the mean is the miss rate.",
-        lambda outcomes: 100.0 * deadlines.missed(outcomes),
-    ),
-    Metric(
-        "weighted_deadline_miss",
-        "weighted misses",
-        "%",
-        "lower",
-        "job",
-        "Reward not earned; the mean is the weighted deadline miss rate (Chronus, 1 - Eq. 9).",
-        lambda outcomes: 100.0 * deadlines.weighted_miss(outcomes),
-    ),
-    Metric(
-        "earned_value",
-        "earned value",
-        "1",
-        "higher",
-        "job",
-        "Value of the best reward earned, of jobs that declare any.",
-        deadlines.earned_value,
-    ),
-    Metric(
-        "makespan",
-        "makespan",
-        "s",
-        "lower",
-        "run",
-        "First submission to last departure of the tracked jobs.",
-        series.makespan,
-    ),
-    Metric(
-        "utilisation",
-        "utilisation",
-        "%",
-        "higher",
-        "run",
-        "GPU time held over GPU time present.",
-        lambda outcomes: 100.0 * series.utilisation(outcomes),
-    ),
-    Metric(
-        "busy_gpus", "busy GPUs", "GPUs", "higher", "time", "GPUs held by jobs.", series.busy_gpus
-    ),
-    Metric(
-        "fragmentation",
-        "fragmentation",
-        "GPUs",
-        "lower",
-        "time",
-        "Free GPUs that no waiting gang could use, by count.",
-        series.fragmented_gpus,
-    ),
-    Metric(
-        "queue_length", "queue", "jobs", "lower", "time", "Jobs that wait.", series.queue_length
-    ),
-    Metric(
-        "queued_gpus",
-        "queued GPUs",
-        "GPUs",
-        "lower",
-        "time",
-        "GPUs requested by the jobs that wait.",
-        series.queued_gpus,
-    ),
-    Metric(
-        "demand",
-        "demand",
-        "GPUs",
-        "neither",
-        "time",
-        "GPUs requested by all jobs in the system.",
-        series.demand,
-    ),
-    Metric(
-        "running_jobs",
-        "running jobs",
-        "jobs",
-        "neither",
-        "time",
-        "Jobs that hold GPUs.",
-        series.running_jobs,
-    ),
+    Metric("earned_value", "earned value", "1", "higher", "job", deadlines.earned_value),
+    Metric("makespan", "makespan", "s", "lower", "run", series.makespan),
+    Metric("utilisation", "utilisation", "%", "higher", "run", _utilisation),
+    Metric("busy_gpus", "busy GPUs", "GPUs", "higher", "time", series.busy_gpus),
+    Metric("fragmentation", "fragmentation", "GPUs", "lower", "time", series.fragmented_gpus),
+    Metric("queue_length", "queue", "jobs", "lower", "time", series.queue_length),
+    Metric("queued_gpus", "queued GPUs", "GPUs", "lower", "time", series.queued_gpus),
+    Metric("demand", "demand", "GPUs", "neither", "time", series.demand),
+    Metric("running_jobs", "running jobs", "jobs", "neither", "time", series.running_jobs),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}

@@ -106,7 +106,7 @@ def excess(jct: FloatColumn, fair: FloatColumn) -> FloatColumn:
 
 def present_gpus(outcomes: Outcomes) -> float:
     """The cluster's GPUs; their time average over the run where nodes came and went."""
-    values = outcomes.capacity.values
-    if len(values) == 1:
-        return float(values[0])
+    levels = np.unique(outcomes.capacity.values)
+    if len(levels) == 1:
+        return float(levels[0])
     return series.mean(outcomes.capacity, series.start_time(outcomes), outcomes.end_time)

@@ -79,9 +79,10 @@ def waits(outcomes: Outcomes) -> tuple[IntColumn, FloatColumn, FloatColumn]:
     ends it.
     """
     segments, jobs = outcomes.segments, np.arange(len(outcomes), dtype=np.int64)
-    order = np.lexsort((segments.start, segments.job))
+    held_until = _segment_ends(outcomes)
+    order = np.lexsort((held_until, segments.start, segments.job))
     held = segments.job[order]
-    starts = np.insert(_segment_ends(outcomes)[order], _firsts(held, jobs), outcomes.submit_time)
+    starts = np.insert(held_until[order], _firsts(held, jobs), outcomes.submit_time)
     ends = np.insert(segments.start[order], _lasts(held, jobs), departure(outcomes))
     owners = np.insert(held, _firsts(held, jobs), jobs)
     real = ends > starts
