@@ -31,16 +31,20 @@ def gavel_durations(rng: np.random.Generator, count: int, long_share: float = 0.
     long = rng.random(count) < long_share
     uniform = rng.random(count)
     exponents: FloatColumn = np.where(long, 3.0 + uniform, 1.5 + 1.5 * uniform)
-    return np.power(10.0, exponents) * MINUTE
+    seconds: FloatColumn = np.power(np.full(count, 10.0), exponents) * MINUTE
+    return seconds
 
 
 def uniform_ranges(
     rng: np.random.Generator, count: int, ranges: Sequence[tuple[float, float, float]]
 ) -> FloatColumn:
     """Uniform on one of the ranges ``(share, low, high)``, each chosen with its share."""
-    shares, lows, highs = np.array(ranges, dtype=np.float64).T
+    shares, lows, highs = (
+        np.array(column, dtype=np.float64) for column in zip(*ranges, strict=True)
+    )
     chosen = discrete(rng, count, dict(enumerate(shares.tolist()))).astype(np.intp)
-    return lows[chosen] + (highs - lows)[chosen] * rng.random(count)
+    drawn: FloatColumn = lows[chosen] + (highs - lows)[chosen] * rng.random(count)
+    return drawn
 
 
 def log_uniform(rng: np.random.Generator, low: FloatColumn, high: FloatColumn) -> FloatColumn:

@@ -48,6 +48,7 @@ BATCH_SIZES: dict[str, tuple[int, int]] = {
 """Least and greatest batch size of each model, table 2."""
 
 LEAST_HOURS = 0.2
+_MOST_DOUBLINGS = 4
 _MODES = ("static", "accordion", "gns")
 _CRITICAL = (
     (0.0, 0.3),
@@ -109,23 +110,25 @@ class Shockwave(StationaryGenerator):
         models = discrete(rng, count, dict.fromkeys(range(len(BATCH_SIZES)), 1.0))
         modes = discrete(rng, count, dict(enumerate(self.modes)))
         starts = rng.random(count)
+        moments = rng.random((count, _MOST_DOUBLINGS))
         names = list(BATCH_SIZES)
         rows = zip(
             columns.work.tolist(),
             [names[int(model)] for model in models],
             [_MODES[int(mode)] for mode in modes],
             starts.tolist(),
+            moments.tolist(),
             strict=True,
         )
         labels, truths = [], []
-        for work, model, mode, start in rows:
+        for work, model, mode, start, when in rows:
             labels.append(f"{model} {mode}")
-            regimes = tuple(self._regimes(work, model, mode, start, rng))
+            regimes = tuple(self._regimes(work, model, mode, start, when))
             truths.append(Truth(work=work, regimes=regimes))
         return replace(columns, names=labels, truths=truths)
 
     def _regimes(
-        self, work: float, model: str, mode: str, start: float, rng: np.random.Generator
+        self, work: float, model: str, mode: str, start: float, moments: list[float]
     ) -> Iterator[Regime]:
         """Batch sizes over the work; the first lies in the lower half of the model's range."""
         if mode == "static":
@@ -135,8 +138,7 @@ class Shockwave(StationaryGenerator):
         first = int(start * (doublings / 2 + 1))
         batch, left = least << first, doublings - first
         if mode == "gns":
-            moments = np.sort(rng.random(left)).tolist()
-            for step, moment in enumerate([0.0, *moments]):
+            for step, moment in enumerate([0.0, *sorted(moments[:left])]):
                 yield Regime(moment * work, batch << step, self.speed_per_doubling**step)
             return
         for begin, end in _CRITICAL:

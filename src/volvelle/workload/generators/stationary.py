@@ -1,11 +1,14 @@
 """The frame of most generators: a mix of sizes, an arrival process, and a load to meet.
 
-The load is work submitted over capacity, ``sum of GPU-seconds / (GPUs x time)``. It sets the mean
-gap from the sizes that were really drawn, not from the expectation of their distribution (as PCS'
-simulator does), so that a heavy tail does not move the load of the one workload in hand.
+The load is work submitted over capacity, ``sum of GPU-seconds / (GPUs x time)``. Where the number of
+jobs is given, the load is met by the workload in hand, not only in expectation: the mean gap is set
+from the sizes really drawn (as PCS' simulator does) and then until the last submission comes when
+it should, so that neither a heavy tail nor a rhythm cut in mid-week moves it. Where the length is
+given, the number of jobs is random and the load is met in expectation.
 """
 
 from abc import abstractmethod
+from copy import deepcopy
 from typing import Annotated
 
 import numpy as np
@@ -18,6 +21,8 @@ from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.workload import Workload
 
 _PILOT_JOBS = 65_536  # drawn to learn the mean size where the length is given, not the jobs
+_PACING_STEPS = 30
+_LOAD_TOLERANCE = 1e-3
 
 
 class StationaryGenerator(Declarations, Generator):
@@ -61,15 +66,46 @@ class StationaryGenerator(Declarations, Generator):
         if self.length is None:
             gpus, seconds = self.sizes(rng, self.jobs)
             work = gpus * seconds
-            times = self.arrivals.times(rng, self.jobs, self._mean_gap(work))
-            return JobColumns(times, gpus, work)
+            return JobColumns(self._submissions(rng, work), gpus, work)
         pilot, durations = self.sizes(rng.spawn(1)[0], _PILOT_JOBS)
-        times = self.arrivals.times_until(rng, self.length, self._mean_gap(pilot * durations))
+        gap = HOUR / self._hourly if self._hourly else self._gap_of_load(pilot * durations)
+        times = self.arrivals.times_until(rng, self.length, gap)
         gpus, seconds = self.sizes(rng, len(times))
         return JobColumns(times, gpus, gpus * seconds)
 
-    def _mean_gap(self, work: FloatColumn) -> float:
-        """Seconds between submissions."""
-        if self.jobs_per_hour is not None and "load" not in self.model_fields_set:
-            return HOUR / self.jobs_per_hour
-        return float(work.mean()) / (self.load * self.gpus) if len(work) else 1.0
+    @property
+    def _hourly(self) -> float | None:
+        """Jobs an hour, where that sets the rate."""
+        return None if "load" in self.model_fields_set else self.jobs_per_hour
+
+    def _gap_of_load(self, work: FloatColumn) -> float:
+        return float(work.mean()) / (self.load * self.gpus)
+
+    def _submissions(self, rng: np.random.Generator, work: FloatColumn) -> FloatColumn:
+        """One submission for each job; the load is that from the first to the last of them."""
+        if self._hourly or len(work) < 2:
+            return self.arrivals.times(rng, len(work), HOUR / (self._hourly or 1.0))
+        wanted = float(work.sum()) / (self.load * self.gpus)
+        return self._paced(rng.spawn(1)[0], len(work), wanted)
+
+    def _paced(self, start: np.random.Generator, count: int, wanted: float) -> FloatColumn:
+        """Submissions ``wanted`` seconds from the first to the last: the same draws, slower or faster.
+
+        The span grows with the mean gap, but unevenly where the rhythm sleeps, so that scaling the
+        gap may go astray; every third step halves the bracket instead.
+        """
+        low, high, gap = 0.0, np.inf, wanted / (count - 1)
+        for step in range(_PACING_STEPS):
+            times = self.arrivals.times(deepcopy(start), count, gap)
+            ratio = wanted / max(float(times[-1] - times[0]), np.finfo(float).tiny)
+            if abs(ratio - 1.0) < _LOAD_TOLERANCE:
+                break
+            low, high = (gap, high) if ratio > 1.0 else (low, gap)
+            scaled = gap * min(max(ratio, 0.5), 2.0)
+            halved = (low + high) / 2
+            gap = (
+                halved
+                if np.isfinite(halved) and (step % 3 == 2 or not low < scaled < high)
+                else scaled
+            )
+        return times
