@@ -1,0 +1,1 @@
+"""Tables, pictures and self-contained HTML pages for runs, comparisons and traces."""

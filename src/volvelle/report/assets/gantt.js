@@ -1,0 +1,307 @@
+"use strict";
+// The Gantt chart: bars on lanes (GPUs) or on jobs, drawn on a canvas that is zoomed and panned.
+
+(() => {
+  const root = document.getElementById("gantt");
+  if (!root) return;
+  const data = JSON.parse(document.getElementById("gantt-data").textContent);
+  const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
+  const rowsChoice = root.querySelector("[name=rows]"), colorChoice = root.querySelector("[name=color]");
+  const legend = root.querySelector(".legend");
+  const margin = { left: 64, top: 8, right: 10, bottom: 42 };
+
+  const jobs = data.jobs, bars = data.bars, count = bars.job.length;
+  const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
+  const start = summed(bars.start), submit = summed(jobs.submit);
+  const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
+
+  // Rows: the lane and height of every bar under the two views.
+  const views = {
+    gpus: { rows: data.lanes, lane: bars.lane, height: bars.height, unit: data.placed ? "GPU" : "GPUs in use", per: data.perGpu },
+    jobs: { rows: jobs.id.length, lane: bars.job, height: null, unit: "Job", per: 1 },
+  };
+  let view = views.gpus;
+
+  // Colours: the most frequent seven groups have their own, the rest share the last.
+  let colorOf = new Uint8Array(count), groups = [];
+  const groupOf = {
+    class: (row) => named(jobs.class, row), pool: (row) => named(jobs.pool, row) || "no pool",
+    user: (row) => named(jobs.user, row) || "no user", width: (row) => `${jobs.gpus[row]} GPU${jobs.gpus[row] === 1 ? "" : "s"}`,
+    status: (row) => named(jobs.status, row),
+  };
+
+  function recolor() {
+    const of = groupOf[colorChoice.value], tally = new Map();
+    for (let i = 0; i < count; i++) { const name = of(bars.job[i]); tally.set(name, (tally.get(name) || 0) + 1); }
+    groups = [...tally].sort((a, b) => b[1] - a[1]).slice(0, tally.size > 8 ? 7 : 8).map((entry) => entry[0]);
+    groups.sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+    const place = new Map(groups.map((name, at) => [name, at]));
+    if (tally.size > 8) groups.push(`${tally.size - 7} others`);
+    for (let i = 0; i < count; i++) colorOf[i] = place.get(of(bars.job[i])) ?? 7;
+    legend.replaceChildren(...groups.map((name, at) => {
+      const item = document.createElement("li"), swatch = document.createElement("i");
+      swatch.style.background = `var(--series-${at + 1})`;
+      item.append(swatch, name);
+      return item;
+    }));
+  }
+
+  // The window on time (in ticks) and on rows.
+  const shown = { left: 0, right: data.span, top: 0, bottom: view.rows };
+  let plot = { x: margin.left, y: margin.top, width: 1, height: 1 };
+  const toX = (time) => plot.x + (time - shown.left) / (shown.right - shown.left) * plot.width;
+  const toY = (row) => plot.y + (row - shown.top) / (shown.bottom - shown.top) * plot.height;
+  const toTime = (x) => shown.left + (x - plot.x) / plot.width * (shown.right - shown.left);
+  const toRow = (y) => shown.top + (y - plot.y) / plot.height * (shown.bottom - shown.top);
+
+  function hold(low, high, most, least) {
+    const size = Math.min(most, Math.max(least, high - low));
+    const from = Math.min(most - size, Math.max(0, low + (high - low - size) / 2));
+    return [from, from + size];
+  }
+
+  function settle() {
+    [shown.left, shown.right] = hold(shown.left, shown.right, data.span, Math.min(data.span, 20));
+    [shown.top, shown.bottom] = hold(shown.top, shown.bottom, view.rows, Math.min(view.rows, 4));
+    redraw();
+  }
+
+  function zoom(axis, factor, at) {
+    const [low, high] = axis === "time" ? ["left", "right"] : ["top", "bottom"];
+    shown[low] = at - (at - shown[low]) * factor;
+    shown[high] = at + (shown[high] - at) * factor;
+  }
+
+  function pan(time, rows) {
+    const width = shown.right - shown.left, height = shown.bottom - shown.top;
+    shown.left = Math.min(data.span - width, Math.max(0, shown.left + time));
+    shown.top = Math.min(view.rows - height, Math.max(0, shown.top + rows));
+    shown.right = shown.left + width;
+    shown.bottom = shown.top + height;
+  }
+
+  function everything() {
+    Object.assign(shown, { left: 0, right: data.span, top: 0, bottom: view.rows });
+    settle();
+  }
+
+  // Drawing ----------------------------------------------------------------------------------------
+
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
+    86400, 172800, 604800, 1209600, 2419200, 7862400, 31449600];
+  let pending = false;
+  function redraw() {
+    if (pending) return;
+    pending = true;
+    requestAnimationFrame(() => { pending = false; draw(); });
+  }
+
+  function draw() {
+    const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    plot = { x: margin.left, y: margin.top, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
+    const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.fillStyle = color("paper");
+    pen.fillRect(0, 0, width, height);
+    pen.fillStyle = color("panel");
+    pen.fillRect(plot.x, plot.y, plot.width, plot.height);
+    pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    drawTimeAxis(color);
+    drawRowAxis(color);
+    pen.save();
+    pen.beginPath();
+    pen.rect(plot.x, plot.y, plot.width, plot.height);
+    pen.clip();
+    if (view === views.jobs) drawWaits(color("axis"));
+    for (let group = 0; group < groups.length; group++) drawBars(group, color(`series-${group + 1}`));
+    drawLabels(color("paper"));
+    pen.restore();
+  }
+
+  function drawTimeAxis(color) {
+    const seconds = (shown.right - shown.left) * data.tick, wanted = Math.max(2, plot.width / 110);
+    const step = steps.find((candidate) => seconds / candidate <= wanted) ?? steps[steps.length - 1];
+    pen.textAlign = "center";
+    pen.textBaseline = "top";
+    for (let at = Math.ceil(shown.left * data.tick / step) * step; at <= shown.right * data.tick; at += step) {
+      const x = toX(at / data.tick);
+      pen.fillStyle = color("grid");
+      pen.fillRect(x, plot.y, 1, plot.height);
+      pen.fillStyle = color("muted");
+      pen.fillText(timeLabel(at, step), Math.min(x, plot.x + plot.width - 18), plot.y + plot.height + 6);
+    }
+    pen.fillText("Time since the first submission", plot.x + plot.width / 2, plot.y + plot.height + 24);
+  }
+
+  function timeLabel(seconds, step) {
+    const days = Math.floor(seconds / 86400 + 1e-9), rest = Math.round(seconds - days * 86400);
+    if (step >= 86400) return `${days} d`;
+    const two = (value) => String(value).padStart(2, "0");
+    const clock = `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}` + (step < 60 ? `:${two(rest % 60)}` : "");
+    return data.span * data.tick >= 86400 ? `${days} d ${clock}` : clock;
+  }
+
+  function drawRowAxis(color) {
+    const rows = (shown.bottom - shown.top) / view.per, wanted = Math.max(2, plot.height / 34);
+    const power = 10 ** Math.floor(Math.log10(rows / wanted));
+    const step = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((s) => rows / s <= wanted) ?? power * 10);
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    pen.fillStyle = color("muted");
+    for (let at = Math.ceil(shown.top / view.per / step) * step; at * view.per < shown.bottom; at += step) {
+      const y = toY((at + 0.5) * view.per);
+      if (y < plot.y + 6 || y > plot.y + plot.height - 4) continue;
+      const label = view === views.jobs ? jobs.id[at] ?? "" : at.toLocaleString("en");
+      pen.fillText(label.length > 7 ? "…" + label.slice(-6) : label, plot.x - 8, y);
+    }
+    pen.save();
+    pen.translate(10, plot.y + plot.height / 2);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = "center";
+    pen.fillText(view.unit, 0, 0);
+    pen.restore();
+  }
+
+  function barBox(i) {
+    const lane = view.lane[i], height = view.height ? view.height[i] : 1;
+    if (lane > shown.bottom || lane + height < shown.top || start[i] > shown.right || start[i] + bars.length[i] < shown.left) return null;
+    const x = toX(start[i]), y = toY(lane), bottom = toY(lane + height);
+    const gap = bottom - y > 5 ? 1 : bottom - y > 3 ? 0.5 : 0;
+    return [x, y, Math.max(0.6, toX(start[i] + bars.length[i]) - x - (gap && 0.5)), Math.max(0.6, bottom - y - gap)];
+  }
+
+  function drawBars(group, color) {
+    pen.fillStyle = color;
+    for (let i = 0; i < count; i++) {
+      if (colorOf[i] !== group) continue;
+      const box = barBox(i);
+      if (box) pen.fillRect(...box);
+    }
+  }
+
+  function drawWaits(color) {
+    pen.fillStyle = color;
+    pen.globalAlpha = 0.55;
+    const low = Math.max(0, Math.floor(shown.top)), high = Math.min(jobs.id.length, Math.ceil(shown.bottom));
+    for (let row = low; row < high; row++) {
+      const until = jobs.stay[row] ?? data.span - submit[row];
+      const x = toX(submit[row]), y = toY(row + 0.4), height = Math.max(0.4, toY(row + 0.6) - y);
+      pen.fillRect(x, y, Math.max(0.4, toX(submit[row] + until) - x), height);
+    }
+    pen.globalAlpha = 1;
+  }
+
+  function drawLabels(color) {
+    pen.fillStyle = color;
+    pen.textAlign = "left";
+    pen.textBaseline = "middle";
+    for (let i = 0; i < count; i++) {
+      const box = barBox(i);
+      if (!box || box[3] < 13 || box[2] < 44) continue;
+      const x = Math.max(box[0], plot.x), room = box[0] + box[2] - x - 8;
+      const text = named(jobs.name, bars.job[i]) || jobs.id[bars.job[i]];
+      if (pen.measureText(text).width < room) pen.fillText(text, x + 4, box[1] + box[3] / 2 + 0.5);
+    }
+  }
+
+  // Pointing, dragging, pinching ---------------------------------------------------------------------
+
+  function jobAt(x, y) {
+    const time = toTime(x), row = toRow(y), slack = (shown.right - shown.left) / plot.width * 2;
+    if (view === views.jobs) return row >= 0 && row < view.rows ? Math.floor(row) : -1;
+    let found = -1, nearest = Infinity;
+    for (let i = 0; i < count; i++) {
+      if (row < bars.lane[i] || row >= bars.lane[i] + bars.height[i]) continue;
+      const away = Math.max(start[i] - time, time - start[i] - bars.length[i], 0);
+      if (away <= slack && away <= nearest) { nearest = away; found = bars.job[i]; }
+    }
+    return found;
+  }
+
+  function describe(row) {
+    const since = (ticks) => formatSeconds(ticks * data.tick);
+    const at = (ticks) => `at ${since(ticks)}`;
+    const name = named(jobs.name, row), user = named(jobs.user, row), pool = named(jobs.pool, row);
+    return [
+      name && name !== jobs.id[row] ? `${jobs.id[row]}  ${name}` : jobs.id[row],
+      [`${jobs.gpus[row]} GPU${jobs.gpus[row] === 1 ? "" : "s"}`, named(jobs.class, row), user && `user ${user}`, pool && `pool ${pool}`].filter(Boolean).join(", "),
+      `submitted ${at(submit[row])}`,
+      jobs.wait[row] === null ? "never started" : `started ${at(submit[row] + jobs.wait[row])}, after a wait of ${since(jobs.wait[row])}`,
+      jobs.stay[row] === null ? named(jobs.status, row) : `${named(jobs.status, row)} ${at(submit[row] + jobs.stay[row])}, ${since(jobs.stay[row])} after submission`,
+    ].join("\n");
+  }
+
+  const pointers = new Map();
+  const inside = (x, y) => x >= plot.x && x <= plot.x + plot.width && y >= plot.y && y <= plot.y + plot.height;
+  const spot = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+  const spread = () => { const [a, b] = [...pointers.values()]; return [Math.hypot(a[0] - b[0], a[1] - b[1]), (a[0] + b[0]) / 2, (a[1] + b[1]) / 2]; };
+
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, spot(event));
+    hideTip();
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const [x, y] = spot(event), last = pointers.get(event.pointerId);
+    if (!last) {
+      const row = inside(x, y) ? jobAt(x, y) : -1;
+      if (row >= 0) showTip(describe(row), event); else hideTip();
+      return;
+    }
+    const before = pointers.size === 2 ? spread() : null;
+    pointers.set(event.pointerId, [x, y]);
+    if (before) {
+      const [apart, middleX, middleY] = spread(), factor = before[0] / Math.max(1, apart);
+      zoom("time", factor, toTime(middleX));
+      zoom("rows", factor, toRow(middleY));
+      settle();
+    } else {
+      pan((last[0] - x) / plot.width * (shown.right - shown.left), (last[1] - y) / plot.height * (shown.bottom - shown.top));
+      redraw();
+    }
+  });
+  for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
+  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("dblclick", everything);
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const [x, y] = spot(event), turned = event.deltaY || event.deltaX;
+    const factor = Math.exp(Math.max(-1, Math.min(1, turned / 300)));
+    if (event.shiftKey) zoom("rows", factor, toRow(y)); else zoom("time", factor, toTime(x));
+    hideTip();
+    settle();
+  }, { passive: false });
+
+  // Buttons and keys ---------------------------------------------------------------------------------
+
+  const middle = () => [(shown.left + shown.right) / 2, (shown.top + shown.bottom) / 2];
+  const actions = {
+    in: () => { zoom("time", 0.6, middle()[0]); settle(); },
+    out: () => { zoom("time", 1 / 0.6, middle()[0]); settle(); },
+    taller: () => { zoom("rows", 0.6, middle()[1]); settle(); },
+    flatter: () => { zoom("rows", 1 / 0.6, middle()[1]); settle(); },
+    all: everything,
+    left: () => { pan(-(shown.right - shown.left) / 5, 0); redraw(); },
+    right: () => { pan((shown.right - shown.left) / 5, 0); redraw(); },
+    up: () => { pan(0, -(shown.bottom - shown.top) / 5); redraw(); },
+    down: () => { pan(0, (shown.bottom - shown.top) / 5); redraw(); },
+  };
+  const keys = { "+": "in", "=": "in", "-": "out", "[": "flatter", "]": "taller", "0": "all", ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
+  for (const button of root.querySelectorAll("button[data-do]")) button.addEventListener("click", () => actions[button.dataset.do]());
+  canvas.addEventListener("keydown", (event) => {
+    const action = keys[event.key];
+    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    actions[action]();
+  });
+  rowsChoice.addEventListener("change", () => { view = views[rowsChoice.value]; everything(); });
+  colorChoice.addEventListener("change", () => { recolor(); redraw(); });
+  addEventListener("resize", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  recolor();
+  everything();
+})();

@@ -1,0 +1,27 @@
+"""A small chart layer: a chart is laid out once into marks, which SVG and PNG backends paint.
+
+data ─▶ plot / distribution ─▶ Drawing (marks) ─▶ svg (in the page)
+           (axes, simplify)                    └▶ png (Pillow)
+"""
+
+from volvelle.report.charts.axes import Axis
+from volvelle.report.charts.distribution import BarGroup, bar_chart, cdf, histogram, log_bins
+from volvelle.report.charts.marks import Drawing
+from volvelle.report.charts.plot import Plot, Series, line_chart
+from volvelle.report.charts.png import write_png
+from volvelle.report.charts.svg import to_svg
+
+__all__ = [
+    "Axis",
+    "BarGroup",
+    "Drawing",
+    "Plot",
+    "Series",
+    "bar_chart",
+    "cdf",
+    "histogram",
+    "line_chart",
+    "log_bins",
+    "to_svg",
+    "write_png",
+]

@@ -1,0 +1,161 @@
+"""A drawing as a PNG picture, painted by Pillow on light paper.
+
+Everything is painted larger and then reduced, which smooths the edges.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volvelle.report.charts.marks import (
+    Area,
+    Drawing,
+    Line,
+    Mark,
+    Panel,
+    Points,
+    Rect,
+    Text,
+)
+from volvelle.report.charts.palette import LIGHT
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+    from PIL.ImageFont import FreeTypeFont
+
+PIXELS_PER_UNIT = 2
+_OVERSAMPLING = 2
+
+
+def write_png(drawing: Drawing, path: Path, theme: Mapping[str, str] = LIGHT) -> Path:
+    """Write the drawing at two pixels per unit."""
+    picture(drawing, theme).save(path, optimize=True)
+    return path
+
+
+def picture(drawing: Drawing, theme: Mapping[str, str] = LIGHT) -> Image:
+    """The drawing as an image of ``PIXELS_PER_UNIT`` times its size."""
+    from PIL.Image import new  # noqa: PLC0415 - heavy, only here
+
+    scale = PIXELS_PER_UNIT * _OVERSAMPLING
+    size = (round(drawing.width * scale), round(drawing.height * scale))
+    sheet = new("RGB", size, theme["paper"])
+    _Painter(sheet, scale, theme).paint(drawing.marks)
+    return sheet.reduce(_OVERSAMPLING)
+
+
+class _Painter:
+    """Paints marks on a sheet, ``scale`` pixels to the unit."""
+
+    def __init__(self, sheet: Image, scale: int, theme: Mapping[str, str]) -> None:
+        self.sheet = sheet
+        self.scale = scale
+        self.theme = theme
+        self.brush = self._brush()
+        self.fonts: dict[float, FreeTypeFont] = {}
+
+    def _brush(self) -> ImageDraw:
+        from PIL.ImageDraw import Draw  # noqa: PLC0415 - heavy, only here
+
+        return Draw(self.sheet, "RGBA")  # RGBA blends what is not opaque
+
+    def paint(self, marks: tuple[Mark, ...]) -> None:
+        for mark in marks:
+            match mark:
+                case Line():
+                    self._line(mark)
+                case Area():
+                    if len(mark.points) > 2:
+                        color = self._color(mark.color, mark.opacity)
+                        self.brush.polygon(_flat(mark.points * self.scale), fill=color)
+                case Rect():
+                    self._rect(mark)
+                case Text():
+                    self._text(mark)
+                case Panel():
+                    self._panel(mark)
+
+    def _panel(self, panel: Panel) -> None:
+        """Paint inside the box only: on a copy, of which the box is pasted back."""
+        box = tuple(
+            round(edge * self.scale)
+            for edge in (panel.x, panel.y, panel.x + panel.width, panel.y + panel.height)
+        )
+        outer, self.sheet = self.sheet, self.sheet.copy()
+        self.brush = self._brush()
+        self.paint(panel.marks)
+        outer.paste(self.sheet.crop((box[0], box[1], box[2], box[3])), (box[0], box[1]))
+        self.sheet = outer
+        self.brush = self._brush()
+
+    def _line(self, mark: Line) -> None:
+        width = max(1, round(mark.width * self.scale))
+        color = self._color(mark.color)
+        for stroke in _strokes(mark.points, mark.dash) if mark.dash else [mark.points]:
+            if len(stroke) > 1:
+                self.brush.line(_flat(stroke * self.scale), color, width, joint="curve")
+
+    def _rect(self, mark: Rect) -> None:
+        left, top = mark.x * self.scale, mark.y * self.scale
+        right = max(left, (mark.x + mark.width) * self.scale - 1)
+        bottom = max(top, (mark.y + mark.height) * self.scale - 1)
+        self.brush.rectangle((left, top, right, bottom), self._color(mark.color, mark.opacity))
+
+    def _text(self, mark: Text) -> None:
+        size = mark.size * self.scale
+        if size not in self.fonts:
+            self.fonts[size] = _font(size)
+        self.brush.text(
+            (mark.x * self.scale, mark.y * self.scale),
+            _spelled(mark.text),
+            self._color(mark.color),
+            self.fonts[size],
+            anchor={"start": "ls", "middle": "ms", "end": "rs"}[mark.anchor],
+            stroke_width=1 if mark.bold else 0,
+        )
+
+    def _color(self, role: str, opacity: float = 1.0) -> tuple[int, int, int, int]:
+        digits = self.theme[role]
+        red, green, blue = (int(digits[at : at + 2], 16) for at in (1, 3, 5))
+        return red, green, blue, round(255 * opacity)
+
+
+def _font(size: float) -> FreeTypeFont:
+    from PIL import ImageFont  # noqa: PLC0415 - heavy, only here
+
+    font = ImageFont.load_default(size)
+    assert isinstance(font, ImageFont.FreeTypeFont)  # a size was given
+    return font
+
+
+_SPELLINGS = str.maketrans({"–": "-", "—": "-", "×": "x", "≤": "<=", "≥": ">=", "·": "-"})
+
+
+def _spelled(text: str) -> str:
+    """``text`` in the letters that Pillow's own font has, which are ASCII and the ellipsis."""
+    plain = unicodedata.normalize("NFKD", text.replace("…", "\0").translate(_SPELLINGS))
+    kept = (letter for letter in plain if not unicodedata.combining(letter))
+    return "".join(letter if letter.isascii() else "?" for letter in kept).replace("\0", "…")
+
+
+def _flat(points: Points) -> list[float]:
+    flat: list[float] = points.ravel().tolist()
+    return flat
+
+
+def _strokes(points: Points, dash: tuple[float, ...]) -> Iterator[Points]:
+    """The painted parts of a line with the pattern ``dash`` (painted, left out, ...)."""
+    lengths = np.hypot(*np.diff(points, axis=0).T)
+    along = np.concatenate([[0.0], np.cumsum(lengths)])
+    ends = np.cumsum(np.tile(dash, int(along[-1] / sum(dash)) + 1))
+    starts = np.concatenate([[0.0], ends[:-1]])
+    for start, end in zip(starts[::2], np.minimum(ends[::2], along[-1]), strict=True):
+        inside = points[(along > start) & (along < end)]
+        cut = [[np.interp(at, along, points[:, k]) for k in (0, 1)] for at in (start, end)]
+        yield np.concatenate([cut[:1], inside, cut[1:]])

@@ -1,0 +1,139 @@
+"""The report of several runs on one trace: side by side, with the best of each column marked."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.metrics.summary import Summary, summarise
+from volvelle.report import pictures
+from volvelle.report.page import Section, figure, note, write_page
+from volvelle.report.run_report import write_pngs
+from volvelle.report.table import Cell, Column, Table, comparison, to_html
+
+DEFAULT_COLUMNS = (
+    "jct:mean",
+    "jct:p50",
+    "jct:p99",
+    "responsiveness:p50",
+    "slowdown:mean",
+    "rho:max",
+    "unfair",
+    "eta_error:p90",
+    "deadline_miss",
+    "utilisation",
+    "makespan",
+)
+"""What a comparison shows unless it is told; columns without a number are left out."""
+
+_GROUPINGS = {"class": "job class", "width": "GPUs requested"}
+_GROUP_MEASURES = (
+    ("jct", "mean", "Mean completion time"),
+    ("jct", "p99", "99th percentile of the completion time"),
+    ("responsiveness", "p50", "Median wait for the first GPU"),
+    ("deadline_miss", "mean", "Deadline misses"),
+)
+_MOST_GROUPS = 12
+_MOST_IN_A_PAIR = 5  # columns of tables that stand side by side
+
+
+def write_compare_report(
+    runs: Mapping[str, Outcomes],
+    directory: Path,
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+) -> Path:
+    """Write ``report.html`` and the PNGs into ``directory``; return the page's path.
+
+    ``columns`` are measures as in ``jct:p99``. Raises `Problem` for one that does not exist.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    table = comparison(runs, columns, "All jobs").without_empty_columns()
+    drawings = {
+        "jct_cdf": pictures.completion_cdf(runs),
+        "wait_cdf": pictures.wait_cdf(runs),
+        "utilisation": pictures.utilisations(runs),
+        "queue": pictures.queues(runs),
+    }
+    write_pngs(drawings, directory)
+    figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
+    summaries = {name: summarise(outcomes, by=tuple(_GROUPINGS)) for name, outcomes in runs.items()}
+    star = note("★ marks the best of each column. Click on a heading to sort by it.")
+    sections = [
+        Section("comparison", "Side by side", to_html(table) + star + _standing(summaries)),
+        Section("times", "Completion times and waits", figures["jct_cdf"] + figures["wait_cdf"]),
+        Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
+        *(
+            Section(f"by-{grouping}", f"By {words}", _groups_html(summaries, grouping))
+            for grouping, words in _GROUPINGS.items()
+        ),
+    ]
+    return write_page(
+        directory / "report.html", title=title, facts=facts, lead="", sections=sections
+    )
+
+
+def _standing(summaries: Mapping[str, Summary]) -> str:
+    """What became of the jobs, for the runs that did not finish them all."""
+    parts = [
+        f"{name}: "
+        + ", ".join(f"{count:,} {status}" for status, count in total.statuses.items() if count)
+        for name, total in ((name, summary.total) for name, summary in summaries.items())
+        if total.statuses["finished"] < total.jobs
+    ]
+    if not parts:
+        return ""
+    return note(
+        "Completion times are of finished jobs only, so a run that leaves slow jobs unfinished looks "
+        f"better than it is. {'; '.join(parts)}."
+    )
+
+
+def _groups_html(summaries: Mapping[str, Summary], grouping: str) -> str:
+    tables = [
+        group_table(summaries, grouping, metric, measure, title=title)
+        for metric, measure, title in _GROUP_MEASURES
+    ]
+    shown = [to_html(table) for table in tables if len(table.columns) > 1]
+    widest = max((len(table.columns) for table in tables), default=0)
+    if len(shown) < 2 or widest > _MOST_IN_A_PAIR:
+        return "".join(shown) or note("There is nothing to tell apart.")
+    return f'<div class="pair">{"".join(f"<div>{table}</div>" for table in shown)}</div>'
+
+
+def group_table(
+    summaries: Mapping[str, Summary], grouping: str, metric: str, measure: str, *, title: str
+) -> Table:
+    """One row for each run, one column for each group of jobs (those with the most jobs)."""
+    jobs: dict[str, int] = {}
+    for summary in summaries.values():
+        for name, group in summary.groups[grouping].items():
+            jobs[name] = max(jobs.get(name, 0), group.jobs)
+    kept = set(sorted(jobs, key=lambda name: -jobs[name])[:_MOST_GROUPS])
+    groups = [name for name in jobs if name in kept]
+    described = METRICS[metric]
+    heads = [
+        Column(name or "(none)", _group_title(grouping, name), described.unit, described.better)
+        for name in groups
+    ]
+    rows: list[tuple[Cell, ...]] = [
+        (run, *(_figure(summary, grouping, name, metric, measure) for name in groups))
+        for run, summary in summaries.items()
+    ]
+    text = f"The {len(kept)} widths with the most jobs." if len(kept) < len(jobs) else ""
+    return Table(
+        title, (Column("run", "policy"), *heads), tuple(rows), text
+    ).without_empty_columns()
+
+
+def _group_title(grouping: str, name: str) -> str:
+    if grouping == "width":
+        return f"{name} GPU" if name == "1" else f"{name} GPUs"
+    return name or "(none)"
+
+
+def _figure(summary: Summary, grouping: str, name: str, metric: str, measure: str) -> float | None:
+    group = summary.groups[grouping].get(name)
+    return None if group is None else group.figures[metric].values[measure]

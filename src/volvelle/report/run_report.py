@@ -1,0 +1,199 @@
+"""The report of one run: report.html and its pictures as PNG."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.measures import STANDARD
+from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.metrics.summary import Group, Summary, summarise
+from volvelle.report import pictures
+from volvelle.report.charts import Drawing, write_png
+from volvelle.report.gantt import bars_of
+from volvelle.report.gantt_view import gantt_drawing, gantt_html, gantt_note
+from volvelle.report.page import Section, figure, note, tiles, write_page
+from volvelle.report.table import Amount, Cell, Column, Table, format_cell, to_html
+
+GROUPINGS = {
+    "class": "By job class",
+    "width": "By GPUs requested",
+    "pool": "By pool",
+    "user": "By user",
+}
+"""The groupings a report has tables for, with their titles."""
+
+MOST_GROUPS = 30
+"""Rows of such a table; beyond, the groups with the most jobs are kept."""
+
+_YES_OR_NO = frozenset({"unfair", "deadline_miss"})
+"""Metrics that are 0 or 100 percent for a job: only their mean says anything."""
+
+_GROUP_COLUMNS = (
+    ("jct", "mean"),
+    ("jct", "p50"),
+    ("jct", "p99"),
+    ("responsiveness", "p50"),
+    ("responsiveness", "p99"),
+    ("slowdown", "mean"),
+    ("unfair", "mean"),
+    ("deadline_miss", "mean"),
+    ("attained_service", "mean"),
+)
+
+
+def write_run_report(
+    outcomes: Outcomes, directory: Path, *, title: str, facts: Mapping[str, str]
+) -> Path:
+    """Write ``report.html`` and the PNGs into ``directory``; return the page's path.
+
+    ``facts`` are the lines that say what was run: the composition, the trace, the cluster.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    summary = summarise(outcomes, by=tuple(GROUPINGS))
+    bars = bars_of(outcomes)
+    drawings = {
+        "jct_cdf": pictures.completion_cdf({"all jobs": outcomes}, 560),
+        "wait_cdf": pictures.wait_cdf({"all jobs": outcomes}, 560),
+        "utilisation": pictures.utilisation(outcomes),
+        "queue": pictures.queue(outcomes),
+    }
+    write_pngs({**drawings, "gantt": gantt_drawing(outcomes, bars)}, directory)
+    figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
+    sections = [
+        Section("summary", "Summary", _summary_html(summary)),
+        Section(
+            "times",
+            "Completion times and waits",
+            f'<div class="pair">{figures["jct_cdf"]}{figures["wait_cdf"]}</div>',
+        ),
+        Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
+        Section(
+            "gantt-chart",
+            "Who held the GPUs",
+            gantt_html(outcomes, bars) + note(gantt_note(outcomes, bars)),
+        ),
+        Section("groups", "By class, width, pool and user", _groups_html(summary)),
+    ]
+    return write_page(
+        directory / "report.html",
+        title=title,
+        facts=facts,
+        lead=tiles(_headline(summary)),
+        sections=sections,
+        scripts=("report.js", "gantt.js"),
+    )
+
+
+def write_pngs(drawings: Mapping[str, Drawing], directory: Path) -> None:
+    """Write each drawing as ``NAME.png``."""
+    for name, drawing in drawings.items():
+        write_png(drawing, directory / f"{name}.png")
+
+
+def _headline(summary: Summary) -> dict[str, str]:
+    total = summary.total
+    jct, wait = total.figures["jct"].values, total.figures["responsiveness"].values
+    return {
+        f"of {total.jobs:,} jobs finished": f"{total.statuses[JobStatus.FINISHED.value]:,}",
+        "mean completion time": format_cell(jct["mean"], "s"),
+        "99th percentile": format_cell(jct["p99"], "s"),
+        "median wait for a GPU": format_cell(wait["p50"], "s"),
+        "of the GPU time used": format_cell(summary.run["utilisation"], "%"),
+        "makespan": format_cell(summary.run["makespan"], "s"),
+    }
+
+
+def summary_table(summary: Summary) -> Table:
+    """Every per-job metric and every series, with the standard measures."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, metric in METRICS.items():
+        if name in summary.total.figures:
+            figures = summary.total.figures[name]
+            if figures.count:
+                measures = STANDARD[:1] if name in _YES_OR_NO else STANDARD
+                cells = _amounts(figures.values, measures, metric.unit)
+                rows.append((_sentence(metric.title), *cells, figures.count, metric.description))
+        elif name in summary.over_time:
+            cells = _amounts(summary.over_time[name], STANDARD, metric.unit)
+            title = f"{_sentence(metric.title)} over time"
+            rows.append((title, *cells, None, metric.description))
+    heads = [Column(m, m) for m in STANDARD]
+    return Table(
+        "Figures of the run",
+        (
+            Column("metric", "metric"),
+            *heads,
+            Column("jobs", "jobs measured"),
+            Column("meaning", "meaning"),
+        ),
+        tuple(rows),
+    )
+
+
+def _amounts(values: Mapping[str, float], measures: Sequence[str], unit: str) -> list[Cell]:
+    return [Amount(values[m], unit) if m in measures else None for m in STANDARD]
+
+
+def _summary_html(summary: Summary) -> str:
+    statuses = ", ".join(
+        f"{count:,} {name}" for name, count in summary.total.statuses.items() if count
+    )
+    text = f"{summary.total.jobs:,} jobs: {statuses}." if statuses else "No job was submitted."
+    if summary.submitted > summary.total.jobs:
+        text = f"{summary.submitted:,} jobs submitted, of which measured: {text}"
+    run = ", ".join(
+        f"{METRICS[name].title} {format_cell(value, METRICS[name].unit)}"
+        for name, value in summary.run.items()
+    )
+    return note(f"{text} {_sentence(run)}.") + to_html(summary_table(summary))
+
+
+def _groups_html(summary: Summary) -> str:
+    shown = [
+        to_html(group_table(summary, grouping, title))
+        for grouping, title in GROUPINGS.items()
+        if len(summary.groups[grouping]) > 1
+    ]
+    if shown:
+        return "".join(shown)
+    return note("All jobs are of one class, width, pool and user: there is nothing to compare.")
+
+
+def group_table(summary: Summary, grouping: str, title: str) -> Table:
+    """One row for each group of jobs, with its statuses and main measures."""
+    groups = summary.groups[grouping]
+    kept = set(sorted(groups, key=lambda name: -groups[name].jobs)[:MOST_GROUPS])
+    note_text = (
+        f"The {len(kept)} of {len(groups):,} with the most jobs." if len(kept) < len(groups) else ""
+    )
+    measures = [
+        Column(f"{metric}:{measure}", _heading(metric, measure), METRICS[metric].unit)
+        for metric, measure in _GROUP_COLUMNS
+    ]
+    names = "GPUs" if grouping == "width" else grouping
+    return Table(
+        title,
+        (
+            Column(grouping, names),
+            Column("jobs", "jobs"),
+            Column("finished", "finished"),
+            *measures,
+        ),
+        tuple(_group_row(name, group) for name, group in groups.items() if name in kept),
+        note_text,
+    ).without_empty_columns()
+
+
+def _group_row(name: str, group: Group) -> tuple[Cell, ...]:
+    finished = group.statuses[JobStatus.FINISHED.value]
+    figures = [group.figures[metric].values[measure] for metric, measure in _GROUP_COLUMNS]
+    return (name or "(none)", group.jobs, finished, *figures)
+
+
+def _heading(metric: str, measure: str) -> str:
+    plain = measure == "mean" and METRICS[metric].unit == "%"
+    return METRICS[metric].title if plain else f"{measure} {METRICS[metric].title}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,283 @@
+"""Tables: headers with units, cells, and which cells are the best of their column.
+
+One `Table` is shown in four ways: `to_rich` for the terminal, `to_json` and `to_csv` for other
+programs (raw numbers, times in seconds, shares in percent), `to_html` for the page. For people,
+durations have two units (``4h 12m``) and other numbers three significant digits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from volvelle.metrics.catalogue import read_objective
+from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.metrics.per_job import has_status
+from volvelle.model.units import HOUR, format_duration
+
+if TYPE_CHECKING:
+    import rich.table
+
+Better = Literal["lower", "higher", "neither"]
+
+
+class Amount(NamedTuple):
+    """A number with a unit of its own, for tables whose rows differ in it."""
+
+    value: float
+    unit: str
+
+
+Cell = str | float | int | Amount | None
+
+_HEADER_UNITS = {"s": "", "%": "", "1": "", "GPU s": "GPU h"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: ``key`` names it for programs, ``title`` for people.
+
+    Units are those of `volvelle.metrics.catalogue.Metric`; text has none.
+    """
+
+    key: str
+    title: str
+    unit: str = ""
+    better: Better = "neither"
+    description: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The title, with the unit where the cells do not show it."""
+        unit = _HEADER_UNITS.get(self.unit, self.unit)
+        return f"{self.title} ({unit})" if unit else self.title
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns; a missing or NaN number is shown as ``-``."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def text(self, row: int, column: int) -> str:
+        """The cell as a person reads it."""
+        return format_cell(self.rows[row][column], self.columns[column].unit)
+
+    def best(self) -> frozenset[tuple[int, int]]:
+        """(row, column) of the best cells; cells that read the same as the best are best too.
+
+        A column in which all cells read the same has no best one.
+        """
+        return frozenset(
+            (row, at)
+            for at, column in enumerate(self.columns)
+            if column.better != "neither"
+            for row in self._best_rows(at, column.better)
+        )
+
+    def _best_rows(self, column: int, better: Better) -> list[int]:
+        numbers = [(_number(row[column]), at) for at, row in enumerate(self.rows)]
+        known = [(number, at) for number, at in numbers if not math.isnan(number)]
+        if len({self.text(at, column) for _, at in known}) < 2:
+            return []
+        _, first = min(known) if better == "lower" else max(known)
+        return [at for _, at in known if self.text(at, column) == self.text(first, column)]
+
+    def without_empty_columns(self) -> Table:
+        """The table without the columns in which there is nothing to read."""
+        kept = [
+            at
+            for at in range(len(self.columns))
+            if any(self.text(row, at) not in ("", "-") for row in range(len(self.rows)))
+        ]
+        rows = tuple(tuple(row[at] for at in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[at] for at in kept), rows=rows)
+
+
+def comparison(runs: Mapping[str, Outcomes], columns: Sequence[str], title: str = "") -> Table:
+    """One row for each run, one column for each measure, written as in ``jct:p99``.
+
+    Where a run left jobs unfinished, a column says how many each finished: times are of those only.
+
+    Raises `Problem` for a measure that does not exist.
+    """
+    objectives = [read_objective(text) for text in columns]
+    heads = [
+        Column(
+            str(objective),
+            _measured(objective.metric.title, objective.metric.unit, objective.measure),
+            objective.metric.unit,
+            objective.metric.better,
+            objective.metric.description,
+        )
+        for objective in objectives
+    ]
+    rows: list[tuple[Cell, ...]] = [
+        (name, _finished(outcomes), *(objective.of(outcomes) for objective in objectives))
+        for name, outcomes in runs.items()
+    ]
+    if all(_finished(outcomes) == outcomes.tracked.sum() for outcomes in runs.values()):
+        rows = [(name, *figures) for name, _, *figures in rows]
+    else:
+        heads.insert(0, Column("finished", "jobs finished"))
+    return Table(title, (Column("run", "policy"), *heads), tuple(rows))
+
+
+def _finished(outcomes: Outcomes) -> int:
+    return int(has_status(outcomes, JobStatus.FINISHED)[outcomes.tracked].sum())
+
+
+def _measured(title: str, unit: str, measure: str) -> str:
+    plain = not measure or (measure == "mean" and unit == "%")
+    return title if plain else f"{measure} {title}"
+
+
+def format_cell(cell: Cell, unit: str = "") -> str:
+    """A cell for people."""
+    if isinstance(cell, Amount):
+        return _with_unit(cell.value, cell.unit)
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return cell
+    if unit == "s":
+        return format_duration(float(cell))
+    if unit == "%":
+        return _with_unit(cell, unit)
+    return format_number(cell / HOUR if unit == "GPU s" else cell)
+
+
+def _with_unit(value: float, unit: str) -> str:
+    if not math.isfinite(value):
+        return format_number(value)
+    if unit == "s":
+        return format_duration(value)
+    if unit == "GPU s":
+        return f"{format_number(value / HOUR)} GPU h"
+    return format_number(value) if unit in ("", "1") else f"{format_number(value)} {unit}"
+
+
+def format_number(value: float) -> str:
+    """Three significant digits, all digits before the point, thousands apart."""
+    if not math.isfinite(value):
+        return "-" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, int) or abs(value) >= 99.95 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else "<0.001" if value > 0 else "~0"
+
+
+def to_rich(table: Table) -> rich.table.Table:
+    """The table for the terminal; the best of each column is between stars."""
+    from rich.markup import escape as literal  # noqa: PLC0415 - heavy, only here
+    from rich.table import Table as RichTable  # noqa: PLC0415
+
+    best = table.best()
+    shown = RichTable(title=table.title or None, box=None, pad_edge=True, header_style="bold")
+    for at, column in enumerate(table.columns):
+        shown.add_column(
+            literal(column.heading), justify="right" if _is_right(table, at) else "left"
+        )
+    for row in range(len(table.rows)):
+        cells = [literal(table.text(row, at)) for at in range(len(table.columns))]
+        shown.add_row(
+            *(f"[bold green]*{c}*[/]" if (row, at) in best else c for at, c in enumerate(cells))
+        )
+    return shown
+
+
+def to_json(table: Table) -> str:
+    """Columns with units, rows as objects with raw numbers, and the rows that are best."""
+    keys = [column.key for column in table.columns]
+    best: dict[str, list[int]] = {}
+    for row, at in sorted(table.best()):
+        best.setdefault(keys[at], []).append(row)
+    document = {
+        "title": table.title,
+        "columns": [
+            {"key": c.key, "title": c.title, "unit": c.unit, "better": c.better}
+            for c in table.columns
+        ],
+        "rows": [
+            {key: _raw(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows
+        ],
+        "best": best,
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def to_csv(table: Table) -> str:
+    """A header of keys with their units, then raw numbers; what is unknown is empty."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(
+        f"{c.key} [{c.unit}]" if c.unit not in ("", "1") else c.key for c in table.columns
+    )
+    writer.writerows([_raw(cell) for cell in row] for row in table.rows)
+    return written.getvalue()
+
+
+def to_html(table: Table) -> str:
+    """The table for the page, sortable by its headers."""
+    best = table.best()
+    heads = "".join(
+        f'<th scope="col"{_side(table, at)} title="{escape(c.description)}">'
+        f"{escape(c.heading)}</th>"
+        for at, c in enumerate(table.columns)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(_html_cell(table, row, at, (row, at) in best) for at in range(len(table.columns)))
+        + "</tr>"
+        for row in range(len(table.rows))
+    )
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    return (
+        f'<div class="table"><table class="sortable"><caption>{escape(table.title)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+    )
+
+
+def _html_cell(table: Table, row: int, at: int, best: bool) -> str:
+    text = escape(table.text(row, at))
+    if at == 0:
+        return f'<th scope="row">{text}</th>'
+    value = _number(table.rows[row][at])
+    sort_key = "" if math.isnan(value) else f' data-value="{value:.10g}"'
+    if best:
+        return (
+            f'<td class="number best"{sort_key}><span class="star" role="img" '
+            f'aria-label="best" title="best of its column">★</span>{text}</td>'
+        )
+    return f"<td{_side(table, at)}{sort_key}>{text}</td>"
+
+
+def _side(table: Table, column: int) -> str:
+    return f' class="{"number" if _is_right(table, column) else "words"}"'
+
+
+def _is_right(table: Table, column: int) -> bool:
+    if table.columns[column].unit:
+        return True
+    return not any(isinstance(row[column], str) for row in table.rows)
+
+
+def _number(cell: Cell) -> float:
+    if isinstance(cell, Amount):
+        return cell.value
+    return float("nan") if cell is None or isinstance(cell, str) else float(cell)
+
+
+def _raw(cell: Cell) -> str | float | None:
+    if isinstance(cell, str) or cell is None:
+        return cell
+    number = cell.value if isinstance(cell, Amount) else cell
+    return number if math.isfinite(number) else None
