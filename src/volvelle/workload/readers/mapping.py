@@ -69,7 +69,7 @@ def mapped_header(
     """``header`` under our names, and what turns its rows into rows under it. Raises `Problem`."""
     known = tuple(known)
     mapped = Header(header.names, header.file)
-    factors: dict[int, float] = {}
+    scales: list[tuple[int, float]] = []
     for ours, theirs in columns.items():
         if ours not in known:
             raise Problem(
@@ -78,16 +78,13 @@ def mapped_header(
             )
         position, factor = _located(header, ours, theirs)
         mapped.index[ours] = position
-        if factor is not None:
-            factors[position] = factor
+        if factor is not None:  # a scaled column is one more, behind those of the file
+            mapped.index[ours] = header.width + len(scales)
+            scales.append((position, factor))
 
     def scaled(row: Row) -> Row:
-        cells = row.cells
-        if factors:
-            cells = list(cells)
-            for position, factor in factors.items():
-                cells[position] = _times(cells[position], factor)
-        return Row(mapped, cells, row.line)
+        more = [_times(row.cells[position], factor) for position, factor in scales]
+        return Row(mapped, [*row.cells, *more] if more else row.cells, row.line)
 
     return mapped, scaled
 

@@ -148,21 +148,28 @@ def own_job(row: Row) -> Job:
         raise Broken("gpus outside min_gpus to max_gpus", "gpus", gpus)
     if row.absent("work"):
         return _with_truth(rigid_job(spec, _run_seconds(row)), row)
-    return _with_truth(Job(spec, Truth(work=row.number("work"))), row)
+    work = row.number("work")
+    return _with_truth(rigid_job(spec, work / gpus if gpus else work), row, work)
 
 
-def _with_truth(job: Job, row: Row) -> Job:
+def _with_truth(job: Job, row: Row, work: float | None = None) -> Job:
     """The job with what else the row says is true of it."""
     truth = Truth(
-        work=job.truth.work,
+        work=job.truth.work if work is None else work,
         throughput=_decoded(row, "throughput", AnyThroughput, LINEAR),
         regimes=_decoded(row, "regimes", tuple[Regime, ...], ()),
         failures=_numbers(row, "failures"),
         loss_curve=_decoded(row, "loss_curve", tuple[LossPoint, ...], ()),
         spread_slowdown=row.number("spread_slowdown", 0.0),
     )
-    if not row.absent("throughput") and row.absent("work"):
+    if work is None and not row.absent("throughput"):
         raise Broken("throughput without work", "throughput", row.text("throughput"))
+    try:
+        for regime in truth.regimes:
+            for kind in job.spec.gpu_types or ("",):
+                truth.throughput.rate(1.0, kind, 1, regime.batch_size)
+    except KeyError:
+        raise Broken("no throughput for a batch size", "regimes", row.text("regimes")) from None
     return Job(job.spec, truth)
 
 

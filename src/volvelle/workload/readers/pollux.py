@@ -25,6 +25,9 @@ from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import csv_rows
 from volvelle.workload.workload import ImportReport
 
+LOCAL_BATCH_LIMITS = {"yolov3": 8}
+"""What a GPU holds where that is less than was measured (the artifact's application settings)."""
+
 
 class PolluxOptions(ReaderOptions):
     """``applications``: the folder of measured tables; ``node_gpus``: GPUs of a node, at most 4."""
@@ -98,6 +101,12 @@ class Application:
                     self._steps.pop(key, None)
                     measured.add(gpus)
                 self._note(key, row)
+        self._most_local = LOCAL_BATCH_LIMITS.get(folder.name) or max(
+            map(max, self._steps.values())
+        )
+        self._initial_batch = min(
+            int(file.stem.removeprefix("validation-")) for file in folder.glob("validation-*.csv")
+        )
         self.truth = cache(self._truth)
 
     def _note(self, key: tuple[int, int], row: Row) -> None:
@@ -126,7 +135,9 @@ class Application:
     def _step_seconds(self, gpus: int, batch_size: int) -> float:
         curve = self._steps[self._nodes(gpus), gpus]
         local = batch_size / gpus
-        passes = -(-local // max(curve))
+        passes = -(-local // self._most_local)
+        if gpus == 1 and batch_size > self._initial_batch:
+            passes = max(passes, 2)  # without a second pass there is no gradient noise to measure
         step, sync = _between(curve, local / passes)
         return step + (passes - 1) * (step - sync)
 

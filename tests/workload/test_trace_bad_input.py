@@ -1,0 +1,181 @@
+"""Bad traces end in a count with a place, or in a problem with a mend; never in a traceback."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from trace_samples import SAMPLES
+
+from volvelle.model.problems import Problem
+from volvelle.workload.readers.ledger import PROGRESS_ROWS
+from volvelle.workload.reading import read_trace
+from volvelle.workload.workload import ImportReport, Workload
+
+HEADER = "id,submit_time,gpus,duration,user\n"
+
+
+def trace(tmp_path: Path, rows: str, header: str = HEADER) -> Path:
+    path = tmp_path / "jobs.csv"
+    path.write_bytes((header + rows).encode("utf-8", "surrogateescape"))
+    return path
+
+
+def report_of(workload: Workload) -> ImportReport:
+    assert workload.report is not None
+    return workload.report
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "reason"),
+    [
+        ("x,ten,1,60,ada", "submit_time", "unreadable submit_time"),
+        ("x,,1,60,ada", "submit_time", "missing submit_time"),
+        ("x,-5,1,60,ada", "submit_time", "negative submit_time"),
+        ("x,nan,1,60,ada", "submit_time", "missing submit_time"),
+        ("x,1e400,1,60,ada", "submit_time", "impossibly large submit_time"),
+        ("x,5,1,-60,ada", "duration", "negative duration"),
+        ("x,5,1,,ada", "duration", "missing duration"),
+        ("x,5,1,soon,ada", "duration", "unreadable duration"),
+        ("x,5,1,1e300,ada", "duration", "impossibly large duration"),
+        ("x,5,four,60,ada", "gpus", "unreadable gpus"),
+        ("x,5,-1,60,ada", "gpus", "negative gpus"),
+        ("x,5,9" + "9" * 5000 + ",60,ada", "gpus", "impossibly large gpus"),
+        ("x,5,1,60", "", "too few cells"),
+        ("x,5,1,60,ada,more", "", "too many cells"),
+        ("good,5,1,60,ada", "id", "duplicate id"),
+    ],
+)
+def test_a_broken_row_is_dropped_or_stops_strict(
+    tmp_path: Path, row: str, column: str, reason: str
+) -> None:
+    path = trace(tmp_path, f"good,0,1,60,ada\n{row}\nlast,9,1,60,ada\n")
+    workload = read_trace(path)
+    report = report_of(workload)
+    assert [job.spec.id for job in workload] == ["good", "last"]
+    assert report.dropped == {reason: 1}
+    place = "jobs.csv line 3" + (f", column {column}" if column else "")
+    assert report.examples[reason][0].startswith(place)
+    with pytest.raises(Problem, match=f"{place}.*--strict stops here"):
+        read_trace(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"), [("x,5,0,60,ada", "no GPUs"), ("x,5,1,0,ada", "never ran")]
+)
+def test_a_sound_row_that_is_no_job_is_dropped_even_if_strict(
+    tmp_path: Path, row: str, reason: str
+) -> None:
+    path = trace(tmp_path, f"good,0,1,60,ada\n{row}\n")
+    assert report_of(read_trace(path, strict=True)).dropped == {reason: 1}
+
+
+def test_a_quote_left_open_costs_its_own_line_only(tmp_path: Path) -> None:
+    rows = 'a,0,1,60,ada\nb,1,1,"60,bob\n' + "".join(f"c{i},2,1,60,eve\n" for i in range(9000))
+    workload = read_trace(trace(tmp_path, rows))
+    report = report_of(workload)
+    assert len(workload) == 9001
+    assert report.dropped.total() == 1
+    assert all("line 3" in places[0] for places in report.examples.values())
+
+
+def test_a_quoted_cell_may_hold_commas_quotes_and_lines(tmp_path: Path) -> None:
+    rows = 'a,0,1,60,"ada ""the first"",\nof her name"\nb,x,1,60,bob\n'
+    workload = read_trace(trace(tmp_path, rows))
+    assert workload.jobs[0].spec.user == 'ada "the first",\nof her name'
+    assert "line 4" in report_of(workload).examples["unreadable submit_time"][0]
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> None:
+    path = trace(tmp_path, "a,0,1,60,Ren\udce9\nb,1,1,60,Renée\n")
+    workload = read_trace(path)
+    assert [job.spec.user for job in workload] == ["Ren\ufffd", "Renée"]
+    assert report_of(workload).repaired == {"not UTF-8: characters replaced": 1}
+    with pytest.raises(Problem, match="line 2"):
+        read_trace(path, strict=True)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    assert len(read_trace(trace(tmp_path, "a,0,1,60,ada\n", "\ufeff" + HEADER))) == 1
+
+
+def test_utf16_says_how_to_convert(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_bytes((HEADER + "a,0,1,60,ada\n").encode("utf-16"))
+    with pytest.raises(Problem, match="iconv"):
+        read_trace(path)
+
+
+def test_an_unknown_format_offers_the_nearest() -> None:
+    with pytest.raises(Problem, match=r"'phily' \(did you mean 'philly'\?\)"):
+        read_trace(SAMPLES / "philly.json", "phily")
+
+
+def test_a_missing_file_offers_the_nearest() -> None:
+    with pytest.raises(Problem, match=r"did you mean 'chronus.csv'\?"):
+        read_trace(SAMPLES / "chronos.csv")
+
+
+def test_a_header_without_rows_has_no_jobs(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="has no jobs"):
+        read_trace(trace(tmp_path, ""))
+
+
+def test_a_trace_whose_rows_are_all_dropped_says_why(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"no jobs: 1 rows.*dropped \(no GPUs 1\)"):
+        read_trace(trace(tmp_path, "a,0,0,60,ada\n"))
+
+
+def test_a_gzip_file_cut_short_is_a_problem(tmp_path: Path) -> None:
+    rows = "".join(f"job{i},{i},{i % 7 + 1},{i * 37 % 911 + 1},ada\n" for i in range(30_000))
+    packed = gzip.compress((HEADER + rows).encode())
+    (tmp_path / "jobs.csv.gz").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(Problem, match="damaged"):
+        read_trace(tmp_path / "jobs.csv.gz")
+
+
+def test_a_file_that_only_calls_itself_gzip_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv.gz"
+    path.write_text(HEADER + "a,0,1,60,ada\n")
+    assert len(read_trace(path)) == 1
+
+
+def test_a_folder_without_a_known_table_names_what_is_known(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"pai_job_table\.csv"):
+        read_trace(tmp_path)
+
+
+def test_a_named_format_whose_columns_are_missing_offers_the_nearest(tmp_path: Path) -> None:
+    path = trace(tmp_path, "1,2\n", "job_id,num_gpus,submit_time,duration,model_name,interval\n")
+    with pytest.raises(Problem, match=r"'num_gpu' \(did you mean 'num_gpus'\?\)"):
+        read_trace(path, "tiresias")
+
+
+def test_a_broken_philly_job_costs_itself(tmp_path: Path) -> None:
+    good = (
+        '{"vc": "v", "jobid": "%s", "attempts": [{"start_time": "2017-01-01 00:00:00",'
+        ' "end_time": "2017-01-01 00:01:00", "detail": [{"ip": "m", "gpus": ["g"]}]}],'
+        ' "submitted_time": "2017-01-01 00:00:00", "user": "u"}'
+    )
+    jobs = [good % "a", (good % "b").replace('"g"', "g"), (good % "c")[:-2], good % "d"]
+    path = tmp_path / "log.json"
+    path.write_text("[\n" + ",\n".join(jobs) + "\n]\n")
+    workload = read_trace(path)
+    assert [job.spec.id for job in workload] == ["a", "d"]
+    assert report_of(workload).dropped == {"no JSON": 2}
+    assert report_of(workload).examples["no JSON"][0].startswith("log.json line 3")
+    path.write_text("[\n" + ",\n".join(jobs)[:-40])
+    assert [job.spec.id for job in read_trace(path)] == ["a"]
+
+
+def test_a_throughput_file_that_is_none_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("[]")
+    for path in (tmp_path / "t.json", tmp_path / "absent.json"):
+        with pytest.raises(Problem, match="throughput"):
+            read_trace(SAMPLES / "gavel.trace", options={"throughputs": path})
+
+
+def test_progress_is_told_how_many_rows_were_read(tmp_path: Path) -> None:
+    rows = "".join(f"job{i},{i},1,60,ada\n" for i in range(2 * PROGRESS_ROWS + 1))
+    seen: list[int] = []
+    read_trace(trace(tmp_path, rows), progress=seen.append)
+    assert seen == [PROGRESS_ROWS, 2 * PROGRESS_ROWS]

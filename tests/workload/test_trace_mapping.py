@@ -1,0 +1,103 @@
+"""A newcomer's CSV: other column names, other units, and a ready --map line to start from."""
+
+from pathlib import Path
+
+import pytest
+from trace_samples import SAMPLES
+
+from volvelle.model.problems import Problem
+from volvelle.workload.readers.mapping import parse_map, suggested
+from volvelle.workload.reading import read_trace
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.csv"
+    path.write_text(
+        "JobName,SubmittedAt,num_gpu,runtime_min,mem_mb\n"
+        "first,2026-01-01 10:00:00,4,90,2048\n"
+        "second,2026-01-01 10:30:00,1,0.5,1024\n"
+    )
+    return path
+
+
+def test_unknown_columns_are_listed_with_a_ready_map(foreign: Path) -> None:
+    with pytest.raises(Problem) as problem:
+        read_trace(foreign)
+    text = str(problem.value)
+    assert "JobName, SubmittedAt, num_gpu, runtime_min, mem_mb" in text
+    assert "--map id=JobName,submit_time=SubmittedAt,gpus=num_gpu,duration=runtime_min:min" in text
+
+
+def test_the_suggested_map_reads_the_file(foreign: Path) -> None:
+    with pytest.raises(Problem) as problem:
+        read_trace(foreign)
+    line = str(problem.value).partition("--map ")[2].rstrip(".")
+    workload = read_trace(foreign, columns=parse_map([line]))
+    assert [job.spec.id for job in workload] == ["first", "second"]
+    assert workload.jobs[0].seconds_on(4) == 90 * 60
+    assert workload.jobs[1].spec.submit_time == 1800
+
+
+def test_units_turn_into_seconds_and_gigabytes(foreign: Path) -> None:
+    columns = parse_map(
+        ["submit_time=SubmittedAt,gpus=num_gpu:milli", "duration=runtime_min:h,memory_gb=mem_mb:mb"]
+    )
+    job = read_trace(foreign, columns=columns).jobs[0]
+    assert job.spec.gpus == 0.004
+    assert job.truth.work == pytest.approx(90 * 3600 * 0.004)
+    assert job.spec.memory_gb == 2
+    assert job.spec.id == "1"  # no column is the id: the row's number is
+
+
+def test_one_column_may_serve_twice_with_two_units(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("t,g,m\n0,1,2\n")
+    columns = parse_map(["submit_time=t,gpus=g,duration=m:min,estimate=m:h"])
+    job = read_trace(path, columns=columns).jobs[0]
+    assert job.truth.work == 120
+    assert job.spec.estimate_seconds == 7200
+
+
+def test_start_and_end_serve_as_duration(tmp_path: Path) -> None:
+    path = tmp_path / "spans.csv"
+    path.write_text("s;b;e;n\n2026-01-01;2026-01-01 01:00;2026-01-01 03:00;2\n")
+    columns = parse_map(["submit_time=s,start_time=b,end_time=e,gpus=n"])
+    assert read_trace(path, columns=columns).jobs[0].seconds_on(2) == 7200
+
+
+def test_a_mapped_column_that_is_missing_offers_the_nearest(foreign: Path) -> None:
+    with pytest.raises(Problem, match=r"no column 'num_gpus' \(did you mean 'num_gpu'\?\)"):
+        read_trace(foreign, columns={"gpus": "num_gpus"})
+
+
+def test_a_column_of_ours_that_is_unknown_offers_the_nearest(foreign: Path) -> None:
+    with pytest.raises(Problem, match=r"'submit' of ours \(did you mean 'submit_time'\?\)"):
+        read_trace(foreign, columns={"submit": "SubmittedAt"})
+
+
+def test_an_unknown_unit_lists_the_known(foreign: Path) -> None:
+    with pytest.raises(Problem, match="unknown unit 'minutes'"):
+        read_trace(foreign, columns={"duration": "runtime_min:minutes"})
+
+
+def test_what_is_still_missing_is_named(foreign: Path) -> None:
+    with pytest.raises(Problem, match="no column 'gpus'"):
+        read_trace(foreign, columns={"submit_time": "SubmittedAt"})
+    with pytest.raises(Problem, match="how long a job runs"):
+        read_trace(foreign, columns={"submit_time": "SubmittedAt", "gpus": "num_gpu"})
+
+
+def test_a_map_does_not_apply_to_a_format_with_known_columns() -> None:
+    with pytest.raises(Problem, match="--map does not apply"):
+        read_trace(SAMPLES / "chronus.csv", "chronus", columns={"gpus": "num_gpu"})
+
+
+@pytest.mark.parametrize("entry", ["gpus", "=num_gpu", "gpus=", ""])
+def test_a_map_that_cannot_be_read_shows_the_form(entry: str) -> None:
+    with pytest.raises(Problem, match="OURS=THEIRS"):
+        parse_map([entry])
+
+
+def test_a_name_that_is_near_nothing_is_left_open() -> None:
+    assert suggested(["colour", "shape"]) == "--map submit_time=?,gpus=?,duration=?"

@@ -1,0 +1,106 @@
+"""Public traces and reference results, where they are beside the repository."""
+
+import csv
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volvelle.model.job import JobClass
+from volvelle.workload.reading import read_trace
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "rows", "kept", "options"),
+    [
+        ("philly-chronus/trace_job_Philly_MIX2.csv", "chronus", 30_940, 30_746, {}),
+        ("philly-pcs/trace_0e4a51.csv", "pcs", 2_465, 2_465, {}),
+        ("philly-pcs/trace_103959.csv", "pcs", 2_677, 2_677, {}),
+        ("philly-pcs/trace_2869ce.csv", "pcs", 956, 956, {}),
+        ("philly-pcs/trace_ee9e8c.csv", "pcs", 5_452, 5_452, {}),
+        ("openb", "openb", 8_152, 6_203, {}),
+        ("tiresias/60_job.csv", "tiresias", 60, 60, {}),
+        ("shockwave/120_jobs_32_gpus.trace", "gavel", 120, 120, {}),
+        ("shockwave/220_jobs_64_gpus.trace", "gavel", 220, 220, {}),
+        *[(f"pollux/workload-{n}.csv", "pollux", 160, 160, {}) for n in (1, 2, 3, 4)],
+    ],
+)
+def test_guessed_and_accounted_for(
+    shared: Path, file: str, name: str, rows: int, kept: int, options: dict[str, Any]
+) -> None:
+    report = read_trace(shared / "data" / file, options=options, strict=True).report
+    assert report is not None
+    assert (report.format, report.rows, report.kept) == (name, rows, kept)
+
+
+def test_chronus_classes(shared: Path) -> None:
+    trace = shared / "data/philly-chronus/trace_job_Philly_MIX2.csv"
+    start = time.perf_counter()
+    workload = read_trace(trace)
+    assert time.perf_counter() - start < 5.0  # 0.4 s alone on a desk machine
+    classes = [job.spec.job_class for job in workload]
+    assert {kind: classes.count(kind) for kind in JobClass} == {
+        JobClass.SOFT: 18_410,
+        JobClass.STRICT: 9_211,
+        JobClass.BEST_EFFORT: 3_125,
+    }
+    assert all(
+        bool(job.spec.rewards) != (job.spec.job_class is JobClass.BEST_EFFORT) for job in workload
+    )
+
+
+def test_gavel_durations_are_those_of_the_reference(shared: Path) -> None:
+    trace = shared / "data/shockwave/120_jobs_32_gpus.trace"
+    options = {"throughputs": shared / "data/shockwave/tacc_throughputs.json", "gpu_type": "v100"}
+    jobs = {job.spec.id: job for job in read_trace(trace, options=options)}
+    with (shared / "golden/shockwave/jobs_120_32.csv").open() as stream:
+        reference = list(csv.DictReader(stream))
+    assert len(reference) == len(jobs)
+    for row in reference:
+        job = jobs[row["job_id"]]
+        assert job.spec.submit_time == float(row["arrival_s"])
+        assert job.truth.work == float(row["total_steps"])
+        assert job.truth.rate(job.spec.gpus) == pytest.approx(
+            float(row["throughput_steps_per_s"]), rel=1e-8
+        )
+
+
+def test_pcs_speedups_are_those_of_the_reference(shared: Path) -> None:
+    options = {"speedups": shared / "golden/pcs/speedup_tables.csv"}
+    workload = read_trace(shared / "data/philly-pcs/trace_ee9e8c.csv", options=options)
+    vgg = next(job for job in workload if job.spec.name == "VggnetModel256")
+    assert vgg.truth.throughput.rate(8) == pytest.approx(6.61, abs=0.005)
+    assert max(job.spec.gpus for job in workload) == 32
+    assert workload.report is not None
+    assert not workload.report.repaired
+
+
+EPOCHS = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
+
+
+def test_pollux_times_agree_with_the_reference_simulator(shared: Path, tmp_path: Path) -> None:
+    """Jobs that Tiresias never stopped; the reference rounds every epoch up to a whole second."""
+    tables = shared / "data/pollux/applications"
+    with (shared / "golden/pollux/pollux_all_jobs.csv").open() as stream:
+        rows = [r for r in csv.DictReader(stream) if (r["load"], r["workload"]) == ("1.0", "6")]
+    trace = tmp_path / "workload-6.csv"
+    columns = ("name", "submit_s", "application", "num_replicas", "batch_size")
+    lines = [",".join(row[column] for column in columns) for row in rows]
+    trace.write_text("\n".join(["name,time,application,num_replicas,batch_size", *lines]))
+    jobs = {job.spec.id: job for job in read_trace(trace, options={"applications": tables})}
+    applications = {row["name"]: row["application"] for row in rows}
+    compared = 0
+    with (shared / "golden/pollux/pollux_w6_16x4_tiresias.csv").open() as stream:
+        for row in csv.DictReader(stream):
+            if row["restarts"] != "0":
+                continue
+            restore = 30
+            ran = int(row["finish_s"]) - int(row["first_alloc_s"]) - restore
+            epochs = EPOCHS[applications[row["name"]]]
+            job = jobs[row["name"]]
+            ours = job.seconds_on(job.spec.gpus)
+            share = 0.1 if applications[row["name"]] == "yolov3" else 0.04
+            assert -share * ran <= ran - ours <= share * ran + epochs, row["name"]
+            compared += 1
+    assert compared > 100
