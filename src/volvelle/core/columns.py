@@ -6,36 +6,41 @@ numbers and flags are stored as floats, which hold them exactly. The jobs stand 
 """
 
 from enum import IntEnum
+from typing import Final
 
 
-class Column(IntEnum):
-    """Which row of the matrix holds what. Times are seconds since the run's start."""
+class Column:
+    """Which row of the matrix holds what. Times are seconds since the run's start.
 
-    NUMBER = 0
-    SUBMIT = 1
-    GPUS = 2  # the gang requested
-    LEAST = 3  # fewest GPUs it runs on
-    MOST = 4  # most GPUs it can use
-    TYPES = 5  # bit t is set where GPU type t will do
-    POOL = 6  # index into the scheduler's pool names, -1 without
-    WEIGHT = 7
-    PREEMPTIBLE = 8
-    HELD = 9  # GPUs held now
-    TYPE = 10  # GPU type held, -1 none
-    PINNED = 11  # stays where it is: on a draining node
-    FIRST_START = 12  # NaN before it
-    STARTED = 13  # when it got the GPUs it holds
-    PROGRESS_FROM = 14  # when work at RATE began or begins (after a restore)
-    ATTAINED = 15  # seconds with GPUs, up to STARTED
-    ATTAINED_GPU = 16  # GPU-seconds, up to STARTED
-    DONE = 17  # units of work believed done, up to PROGRESS_FROM
-    RATE = 18  # units per second believed, with the GPUs it holds
-    TOTAL = 19  # units of work believed in all
-    FULL_RATE = 20  # units per second believed on GPUS GPUs (MOST where elastic)
-    SCALE = 21  # the estimator's factor on what remains
-    ATTEMPT = 22  # starts so far
-    PREEMPTIONS = 23
-    REASON = 24  # why it waits: a Reason
+    Plain integers, not an enum: they index arrays in the inner loops.
+    """
+
+    NUMBER: Final = 0
+    SUBMIT: Final = 1
+    GPUS: Final = 2  # the gang requested
+    LEAST: Final = 3  # fewest GPUs it runs on
+    MOST: Final = 4  # most GPUs it can use
+    TYPES: Final = 5  # bit t is set where GPU type t will do
+    POOL: Final = 6  # index into the scheduler's pool names, -1 without
+    WEIGHT: Final = 7
+    PREEMPTIBLE: Final = 8
+    HELD: Final = 9  # GPUs held now
+    TYPE: Final = 10  # GPU type held, -1 none
+    PINNED: Final = 11  # stays where it is: on a draining node
+    FIRST_START: Final = 12  # NaN before it
+    STARTED: Final = 13  # when it got the GPUs it holds
+    PROGRESS_FROM: Final = 14  # when work at RATE began or begins (after a restore)
+    ATTAINED: Final = 15  # seconds with GPUs, up to STARTED
+    ATTAINED_GPU: Final = 16  # GPU-seconds, up to STARTED
+    DONE: Final = 17  # units of work believed done, up to PROGRESS_FROM
+    RATE: Final = 18  # units per second believed, with the GPUs it holds
+    TOTAL: Final = 19  # units of work believed in all
+    FULL_RATE: Final = 20  # units per second believed on GPUS GPUs (MOST where elastic)
+    SCALE: Final = 21  # the estimator's factor on what remains
+    ATTEMPT: Final = 22  # starts so far
+    PREEMPTIONS: Final = 23
+    REASON: Final = 24  # why it waits: a Reason
+    COUNT: Final = 25
 
 
 class Reason(IntEnum):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from volvelle.core.columns import Column
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, settle_ties
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, settle_ties, sort_again
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView
 from volvelle.model.units import Seconds
@@ -106,8 +106,12 @@ class OrderPolicy(Policy):
 
 def rank(keys: NDArray[np.float64], jobs: JobView) -> IntColumn:
     """Rows by ascending key, ties by submission."""
-    order = np.argsort(keys)
-    settle_ties(order, keys, jobs.number)
+    numbers = jobs.number
+    order, sorted_ = sort_again(jobs.columns.order_hint, keys, numbers)
+    if not sorted_:
+        order = np.argsort(keys)
+        settle_ties(order, keys, numbers)
+    jobs.columns.order_hint = order
     return order
 
 

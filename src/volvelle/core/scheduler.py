@@ -6,7 +6,7 @@ A cycle (`Scheduler.handle`) reads top to bottom::
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from volvelle.core.columns import Column, Reason
 from volvelle.core.composition import Composition
-from volvelle.core.decision import NO_INTS, Decision, FloatArray, IntArray, Rejection
+from volvelle.core.decision import NO_INTS, Decision, IntArray, Rejection
+from volvelle.core.eligibility import Eligibility, mean_rate
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -27,14 +28,14 @@ from volvelle.core.events import (
     NodeChanged,
     WakeUp,
 )
-from volvelle.core.kernels import apply, fill
+from volvelle.core.kernels import TARGET, TARGET_TYPE, apply, fill
 from volvelle.core.parts import Verdict
+from volvelle.core.placing import Changes, Placer
 from volvelle.core.policy import Allocation, View, rank
 from volvelle.core.state import JobColumns, JobView, Resources
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
-from volvelle.model.throughput import LINEAR
 
 
 class KnownJob(NamedTuple):
@@ -42,8 +43,6 @@ class KnownJob(NamedTuple):
 
     spec: JobSpec
     believed: Truth
-    slots: IntArray
-    failures: int
 
 
 class Scheduler:
@@ -69,10 +68,13 @@ class Scheduler:
         self.jobs = JobColumns()
         self.resources = Resources(cluster)
         self.known: dict[int, KnownJob] = {}
+        self.slots: dict[int, IntArray] = {}
+        self._failures: Counter[int] = Counter()
         self._door: deque[JobSubmitted] = deque()
         self._pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
         self._quota = np.array([pool.quota for pool in cluster.pools])
         self._capacity = self.resources.gpus_by_type(up_only=True)
+        self._eligibility = self._judge_nodes()
         self._demand = 0.0
         self._dirty = False
         self._named_wake: float | None = None
@@ -110,6 +112,8 @@ class Scheduler:
         copy.jobs = self.jobs.fork()
         copy.resources = self.resources.fork()
         copy.known = self.known.copy()
+        copy.slots = self.slots.copy()
+        copy._failures = self._failures.copy()
         copy._door = self._door.copy()
         copy._rejected = []
         return copy
@@ -117,7 +121,7 @@ class Scheduler:
     # ------------------------------------------------------------------ folding events
 
     def _submitted(self, event: JobSubmitted) -> None:
-        if reason := self._never_fits(event.spec):
+        if reason := self._eligibility.obstacle(event.spec):
             self._rejected.append(Rejection(event.number, reason))
         else:
             self._door.append(event)
@@ -145,18 +149,17 @@ class Scheduler:
     def _failed(self, event: JobFailed) -> None:
         if not self._current(event.number, event.attempt):
             return
-        known = self.known[event.number]
-        if known.failures >= known.spec.max_retries:
-            self._rejected.append(
-                Rejection(event.number, f"failed {known.failures + 1} times: {event.reason}")
-            )
-            self._remove(event.number)
+        number = event.number
+        self._failures[number] += 1
+        failures = self._failures[number]
+        if failures > self.known[number].spec.max_retries:
+            self._rejected.append(Rejection(number, f"failed {failures} times: {event.reason}"))
+            self._remove(number)
             return
-        self._vacate(event.number)
-        row = self.jobs.row_of[event.number]
+        self._vacate(number)
+        row = self.jobs.row_of[number]
         self.jobs.matrix[Column.DONE, row] = event.work_done
         self.jobs.matrix[Column.PREEMPTIONS, row] -= 1  # a failure is not the scheduler's doing
-        self.known[event.number] = known._replace(slots=NO_INTS, failures=known.failures + 1)
         self._dirty = True
 
     def _cancelled(self, event: JobCancelled) -> None:
@@ -172,14 +175,18 @@ class Scheduler:
         matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
         matrix[Column.DONE, row] = event.work_done
         matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
-        matrix[Column.FULL_RATE, row] = self._full_rate(known.spec, known.believed, event.work_done)
+        full_type = self._first_type(int(matrix[Column.TYPES, row]))
+        matrix[Column.FULL_RATE, row] = mean_rate(
+            known.spec, known.believed, full_type, event.work_done
+        )
         if held := float(matrix[Column.HELD, row]):
             gpu_type = int(matrix[Column.TYPE, row])
-            matrix[Column.RATE, row] = self._rate(event.number, held, gpu_type, known.slots)
+            matrix[Column.RATE, row] = self._rate(event.number, known.believed, row, held, gpu_type)
         self._dirty = True
 
     def _node_changed(self, event: NodeChanged) -> None:
         self.resources.change(event.name, event.state, event.node)
+        self._eligibility = self._judge_nodes()
         self._dirty = True
         self._count_capacity()
 
@@ -196,29 +203,11 @@ class Scheduler:
 
     # ------------------------------------------------------------------ coming and going
 
-    def _never_fits(self, spec: JobSpec) -> str:
-        """Why ``spec`` could not run even on an empty cluster; nothing if it could."""
-        allowed = self._type_bits(spec)
-        if not allowed:
-            have = ", ".join(filter(None, self.resources.types)) or "untyped GPUs"
-            return f"wants GPUs of type {' or '.join(spec.gpu_types)}, the cluster has {have}"
-        by_type = self.resources.gpus_by_type(up_only=False)
-        most = max(gpus for t, gpus in enumerate(by_type) if allowed >> t & 1)
-        if spec.least_gpus > most:
-            return f"wants {spec.least_gpus:g} GPUs, the cluster has {most:g}"
-        if spec.pool in self._pools and spec.least_gpus > self._quota[self._pools[spec.pool]]:
-            quota = self._quota[self._pools[spec.pool]]
-            return f"wants {spec.least_gpus:g} GPUs, its pool {spec.pool!r} has {quota:g}"
-        if self.composition.placement.names_gpus and spec.gpus != int(spec.gpus):
-            return f"wants {spec.gpus:g} GPUs, the placement gives whole ones"
-        return ""
-
-    def _type_bits(self, spec: JobSpec) -> int:
-        wished = spec.gpu_types
-        return sum(
-            1 << t
-            for t, gpu_type in enumerate(self.resources.types)
-            if not wished or gpu_type in wished
+    def _judge_nodes(self) -> Eligibility:
+        return Eligibility(
+            self.resources,
+            self.cluster.pools,
+            whole_gpus=self.composition.placement.names_gpus,
         )
 
     def _admit(self) -> None:
@@ -238,12 +227,12 @@ class Scheduler:
     def _add(self, event: JobSubmitted) -> None:
         spec = event.spec
         belief = self.composition.estimator.believe(event, self.seed)
-        types = self._useful_types(spec, belief.truth)
+        types = self._eligibility.useful_types(spec, belief.truth)
         if not types:
             reason = f"makes no progress on {' or '.join(self.resources.types)} GPUs"
             self._rejected.append(Rejection(event.number, reason))
             return
-        self.known[event.number] = KnownJob(spec, belief.truth, NO_INTS, 0)
+        self.known[event.number] = KnownJob(spec, belief.truth)
         self.jobs.add(
             (
                 float(event.number),
@@ -266,7 +255,7 @@ class Scheduler:
                 0.0,  # DONE
                 0.0,  # RATE
                 belief.truth.work,
-                self._full_rate(spec, belief.truth, 0.0),
+                mean_rate(spec, belief.truth, self._first_type(types), 0.0),
                 belief.scale,
                 0.0,  # ATTEMPT
                 0.0,  # PREEMPTIONS
@@ -276,56 +265,32 @@ class Scheduler:
         self._demand += spec.gpus
         self._dirty = True
 
-    def _useful_types(self, spec: JobSpec, believed: Truth) -> int:
-        """The wished types on which the job is believed to run at all, as bits."""
-        bits = self._type_bits(spec)
-        if len(self.resources.types) == 1 and believed.throughput is LINEAR:
-            return bits
-        return sum(
-            1 << t
-            for t, gpu_type in enumerate(self.resources.types)
-            if bits >> t & 1 and believed.rate(spec.most_gpus, gpu_type) > 0
-        )
-
-    def _full_rate(self, spec: JobSpec, believed: Truth, work_done: float) -> float:
-        """The believed mean rate from ``work_done`` to the end, on the GPUs the job asks for."""
-        gpu_type = self._first_type(spec, believed)
-        gpus = spec.most_gpus
-        if not believed.regimes:
-            return believed.rate(gpus, gpu_type)
-        left, seconds, done = believed.work - work_done, 0.0, work_done
-        starts = [regime.start_work for regime in believed.regimes if regime.start_work > work_done]
-        for end in [*starts, believed.work]:
-            stop = min(end, believed.work)
-            seconds += max(stop - done, 0.0) / believed.rate(gpus, gpu_type, 1, done)
-            done = max(done, stop)
-        return left / seconds if seconds > 0 else believed.rate(gpus, gpu_type, 1, work_done)
-
-    def _first_type(self, spec: JobSpec, believed: Truth) -> str:
-        bits = self._useful_types(spec, believed)
-        return self.resources.types[(bits & -bits).bit_length() - 1] if bits else ""
+    def _first_type(self, types: int) -> str:
+        """The first GPU type of a set of bits."""
+        return self.resources.types[(types & -types).bit_length() - 1]
 
     def _vacate(self, number: int) -> None:
         """Take a job's GPUs from it, in the state alone."""
         row = self.jobs.row_of[number]
-        slots = self.known[number].slots
-        if len(slots):
-            self.resources.release(slots)
+        self._release(number)
         self._set_rows([row], [0.0], [-1.0], [0.0], [0.0])
         if self.jobs.matrix[Column.PINNED, row]:
-            self.jobs.matrix[Column.PINNED, row] = 0.0
             self._count_capacity()
 
     def _remove(self, number: int) -> None:
         pinned = self.jobs.get(number, Column.PINNED)
-        known = self.known.pop(number)
-        if len(known.slots):
-            self.resources.release(known.slots)
+        self._demand -= self.known.pop(number).spec.gpus
+        self._release(number)
+        self._failures.pop(number, None)
         self.jobs.remove(number)
-        self._demand -= known.spec.gpus
         self._dirty = True
         if pinned:
             self._count_capacity()
+
+    def _release(self, number: int) -> None:
+        slots = self.slots.pop(number, None)
+        if slots is not None and len(slots):
+            self.resources.release(slots)
 
     def _count_capacity(self) -> None:
         """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.
@@ -368,98 +333,37 @@ class Scheduler:
             return None
         return self._named_wake
 
-    def _changes(self, view: View, allocation: Allocation) -> "_Changes":
+    def _changes(self, view: View, allocation: Allocation) -> Changes:
         """What differs between what jobs hold and what they are to hold, with GPUs chosen."""
-        count = self.jobs.count
-        matrix = self.jobs.matrix
-        gpus, types, reasons = allocation.gpus, allocation.gpu_type, allocation.reason
-        if types is None:
-            gpus, types, reasons = self._choose_types(view, allocation)
+        if allocation.gpu_type is None:
+            allocation = self._choose_types(view, allocation)
+        gpus, types, reasons, _ = allocation
+        assert types is not None
         if gpus.sum() > view.gpus + 1e-6:
             raise RuntimeError(
                 f"policy {self.composition.policy.name!r} gave {gpus.sum():g} of {view.gpus:g} GPUs"
             )
-        held = matrix[Column.HELD, :count]
-        rows = np.flatnonzero((gpus != held) | (types != matrix[Column.TYPE, :count]))
+        matrix, count = self.jobs.matrix, self.jobs.count
+        changed = (gpus != matrix[Column.HELD, :count]) | (types != matrix[Column.TYPE, :count])
+        rows = np.flatnonzero(changed)
         matrix[Column.REASON, :count] = (
-            reasons if reasons is not None else np.where(gpus > 0, 0.0, float(Reason.POLICY))
+            np.where(gpus > 0, 0.0, float(Reason.POLICY)) if reasons is None else reasons
         )
         if not self.composition.placement.names_gpus:
-            return _Changes(rows, gpus[rows], types[rows], None)
-        return self._place(rows, gpus, types, allocation.order)
+            return Changes(rows, gpus[rows], types[rows], None)
+        placer = Placer(self.jobs, self.resources, self.composition.placement, self.slots)
+        return placer.place(rows, allocation, types)
 
-    def _choose_types(
-        self, view: View, allocation: Allocation
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _choose_types(self, view: View, allocation: Allocation) -> Allocation:
         """Types for an allocation that only counts: jobs that run first, then by submission."""
         wanted = np.asarray(allocation.gpus, dtype=np.float64)
         order = rank(np.where(view.jobs.running, 0.0, 1.0), view.jobs)
         given = fill(
             self.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False
         )
-        return given[0], given[1], np.where(given[0] > 0, 0.0, float(Reason.POLICY))
+        return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
 
-    def _place(
-        self, rows: IntArray, gpus: FloatArray, types: FloatArray, order: IntArray | None
-    ) -> "_Changes":
-        """Choose GPUs for ``rows``: whatever is given up first, then starts in ``order``."""
-        matrix, resources = self.jobs.matrix, self.resources
-        numbers = matrix[Column.NUMBER, rows].astype(np.int64)
-        stopping = gpus[rows] == 0
-        for number in numbers[matrix[Column.HELD, rows] > 0]:
-            resources.release(self.known[int(number)].slots)
-        if order is None:
-            sequence = np.argsort(numbers)
-        else:
-            position = np.empty(len(order), dtype=np.int64)
-            position[order] = np.arange(len(order))
-            sequence = np.argsort(position[rows])
-        placed: list[tuple[int, IntArray]] = [(int(i), NO_INTS) for i in np.flatnonzero(stopping)]
-        for i in sequence:
-            if stopping[i]:
-                continue
-            number, row = int(numbers[i]), int(rows[i])
-            slots = self._slots_for(number, int(gpus[row]), int(types[row]))
-            if slots is None:
-                matrix[Column.REASON, row] = Reason.PLACEMENT
-                gpus[row], types[row] = 0.0, -1.0
-                if matrix[Column.HELD, row] == 0.0:
-                    continue
-                slots = NO_INTS
-            else:
-                resources.take(slots, number)
-            placed.append((int(i), slots))
-        chosen = rows[[i for i, _ in placed]] if placed else NO_INTS
-        return _Changes(chosen, gpus[chosen], types[chosen], [slots for _, slots in placed])
-
-    def _slots_for(self, number: int, gpus: int, gpu_type: int) -> IntArray | None:
-        """Free GPUs for a job: those it held, as far as they are among the best, then others."""
-        resources, placement = self.resources, self.composition.placement
-        own = self.known[number].slots
-        keep = own[resources.owner[own] == -1][:gpus] if len(own) else own
-        if 0 < len(keep) == gpus:
-            return keep
-        free = np.where(
-            resources.schedulable & (resources.node_type == gpu_type), resources.free, 0
-        )
-        if int(free.sum()) < gpus:
-            return None
-        taken = placement.choose(free, gpus, resources)
-        if taken is None:
-            return None
-        return np.concatenate(
-            [
-                placement.pick(self._free_slots(int(node)), int(taken[node]), int(node), resources)
-                for node in np.flatnonzero(taken)
-            ]
-        )
-
-    def _free_slots(self, node: int) -> IntArray:
-        first, last = self.resources.first_slot[node : node + 2]
-        slots: IntArray = first + np.flatnonzero(self.resources.owner[first:last] == -1)
-        return slots
-
-    def _commit(self, changes: "_Changes") -> Decision:
+    def _commit(self, changes: Changes) -> Decision:
         """Let the state hold the changes, and put them into words."""
         rows, gpus, types, slots = changes
         if not len(rows):
@@ -468,20 +372,21 @@ class Scheduler:
         numbers = matrix[Column.NUMBER, rows].astype(np.int64)
         rates: list[float] = []
         gaps: list[float] = []
-        for i, number in enumerate(numbers.tolist()):
-            known = self.known[number]
+        given = zip(
+            numbers.tolist(),
+            rows.tolist(),
+            gpus.tolist(),
+            types.tolist(),
+            matrix[Column.ATTEMPT, rows].tolist(),
+            matrix[Column.HELD, rows].tolist(),
+            strict=True,
+        )
+        for i, (number, row, gpu_count, gpu_type, attempts, held) in enumerate(given):
+            spec, believed = self.known[number]
             if slots is not None:
-                known = known._replace(slots=slots[i])
-                self.known[number] = known
-            row = rows[i]
-            rates.append(self._rate(number, float(gpus[i]), int(types[i]), known.slots))
-            gaps.append(
-                self.overheads.gap_seconds(
-                    known.spec,
-                    resumed=matrix[Column.ATTEMPT, row] > 0,
-                    resized=matrix[Column.HELD, row] > 0,
-                )
-            )
+                self.slots[number] = slots[i]
+            rates.append(self._rate(number, believed, row, gpu_count, int(gpu_type)))
+            gaps.append(self.overheads.gap_seconds(spec, resumed=attempts > 0, resized=held > 0))
         self._set_rows(rows, gpus, types, rates, gaps)
         offsets = flat = NO_INTS
         if slots is not None:
@@ -511,26 +416,21 @@ class Scheduler:
             self.now,
         )
 
-    def _rate(self, number: int, gpus: float, gpu_type: int, slots: IntArray) -> float:
-        """Units of work per second believed of the job on these GPUs."""
+    def _rate(self, number: int, believed: Truth, row: int, gpus: float, gpu_type: int) -> float:
+        """Units of work per second believed of the job in ``row`` on these GPUs."""
         if gpus <= 0:
             return 0.0
-        believed = self.known[number].believed
-        done = self.jobs.get(number, Column.DONE) if believed.regimes else 0.0
-        if not len(slots):
+        done = 0.0
+        if believed.regimes:
+            m = self.jobs.matrix
+            worked = max(self.now - m[Column.PROGRESS_FROM, row], 0.0)
+            done = float(m[Column.DONE, row] + worked * m[Column.RATE, row])
+        slots = self.slots.get(number)
+        if slots is None:
             return believed.rate(gpus, self.resources.types[gpu_type], 1, done)
         nodes = len(self.resources.nodes_of(slots))
         rate = believed.rate(gpus, self.resources.types[gpu_type], nodes, done)
         return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
-
-
-class _Changes(NamedTuple):
-    """Rows that change, what they are to hold, and which slots (None where GPUs are only counted)."""
-
-    rows: IntArray
-    gpus: FloatArray
-    types: FloatArray
-    slots: list[IntArray] | None
 
 
 def _boundary_from(now: float, period: float) -> float:

@@ -108,6 +108,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0
     ) -> float:
         """Units of work per second once ``work_done`` units are done."""
+        if not self.regimes:
+            return self.throughput.rate(gpus, gpu_type, nodes)
         regime = self.regime_at(work_done)
         if regime is None:
             return self.throughput.rate(gpus, gpu_type, nodes)

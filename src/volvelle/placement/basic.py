@@ -35,19 +35,13 @@ class Consolidated(Placement):
     source: ClassVar[str] = "Tiresias (NSDI'19) section 3.3; Blox (EuroSys'24) section 4.3"
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
-        """Take the fullest nodes until the rest fits on one, then that one which fits best."""
+        """Take the emptiest nodes whole until one node can hold the rest, which goes where it fits best."""
+        emptiest = np.argsort(-free, kind="stable")
+        within = np.cumsum(free[emptiest])
+        whole = emptiest[: int(np.searchsorted(within, gpus))]
         taken = np.zeros(len(free), dtype=np.int64)
-        left = gpus
-        if left > (most := int(free.max())):
-            fullest = np.argsort(-free, kind="stable")
-            given = np.cumsum(free[fullest])
-            # The fewest nodes: as many of the fullest as leave no more than one node can hold.
-            whole = int(np.searchsorted(given + most, left))
-            while whole < len(free) and left - given[whole - 1] > free[fullest[whole]]:
-                whole += 1
-            chosen = fullest[:whole]
-            taken[chosen] = free[chosen]
-            left -= int(given[whole - 1])
-        rest = np.where((free - taken >= left) & (taken == 0), free, np.iinfo(np.int64).max)
-        taken[int(np.argmin(rest))] = left
+        taken[whole] = free[whole]
+        rest = gpus - int(taken.sum())
+        fits = np.where((free >= rest) & (taken == 0), free, np.iinfo(np.int64).max)
+        taken[int(np.argmin(fits))] = rest
         return taken

@@ -21,11 +21,11 @@ from volvelle.core.policy import Allocation, Policy, View, policies
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_GPUS = int(Column.GPUS)
-_TYPES = int(Column.TYPES)
-_POOL = int(Column.POOL)
-_HELD = int(Column.HELD)
-_TYPE = int(Column.TYPE)
+_GPUS = Column.GPUS
+_TYPES = Column.TYPES
+_POOL = Column.POOL
+_HELD = Column.HELD
+_TYPE = Column.TYPE
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
 _QUOTA = int(Reason.QUOTA)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from volvelle.core.columns import Column
-from volvelle.core.decision import Decision
+from volvelle.core.decision import NO_INTS, Decision
 from volvelle.core.events import Event, JobFinished
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.job import Job
@@ -63,7 +63,7 @@ def forecast(scheduler: Scheduler) -> Forecast:
             done=done,
             gpus=float(matrix[Column.HELD, row]),
             gpu_type=int(matrix[Column.TYPE, row]),
-            slots=known.slots,
+            slots=ahead.slots.get(number, NO_INTS),
             attempt=int(matrix[Column.ATTEMPT, row]),
             since=float(matrix[Column.PROGRESS_FROM, row]),
         )

@@ -1,0 +1,99 @@
+"""From how many GPUs a job is to hold to which ones."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.decision import NO_INTS, FloatArray, IntArray
+from volvelle.core.parts import Placement
+from volvelle.core.policy import Allocation
+from volvelle.core.state import FloatColumn, JobColumns, Resources
+
+
+class Changes(NamedTuple):
+    """Rows that change, what they are to hold, and which slots (None where GPUs are only counted)."""
+
+    rows: IntArray
+    gpus: FloatArray
+    types: FloatArray
+    slots: list[IntArray] | None
+
+
+class Placer:
+    """Places what an allocation starts or resizes, and gives back what it stops.
+
+    slots: the GPUs each job holds, by its number; owned by the scheduler.
+    """
+
+    def __init__(
+        self,
+        jobs: JobColumns,
+        resources: Resources,
+        placement: Placement,
+        slots: dict[int, IntArray],
+    ) -> None:
+        self._jobs = jobs
+        self._resources = resources
+        self._placement = placement
+        self._slots = slots
+
+    def place(self, rows: IntArray, allocation: Allocation, types: FloatColumn) -> Changes:
+        """Choose GPUs for ``rows``: whatever is given up first, then starts in their order.
+
+        A job for which the placement finds no place gets nothing; one that ran is stopped.
+        """
+        matrix, resources = self._jobs.matrix, self._resources
+        gpus = allocation.gpus[rows]
+        types = types[rows]
+        numbers = matrix[Column.NUMBER, rows].astype(np.int64).tolist()
+        held = matrix[Column.HELD, rows].tolist()
+        for number, had in zip(numbers, held, strict=True):
+            if had:
+                resources.release(self._slots[number])
+        slots: list[IntArray | None] = [NO_INTS] * len(rows)
+        for i in self._sequence(rows, allocation.order):
+            if gpus[i] == 0:
+                continue
+            slots[i] = self._choose(numbers[i], int(gpus[i]), int(types[i]))
+            if (chosen := slots[i]) is not None:
+                resources.take(chosen, numbers[i])
+                continue
+            gpus[i], types[i] = 0.0, -1.0
+            matrix[Column.REASON, rows[i]] = Reason.PLACEMENT
+            if held[i]:
+                slots[i] = NO_INTS
+        kept = [i for i, taken in enumerate(slots) if taken is not None]
+        return Changes(
+            rows[kept], gpus[kept], types[kept], [taken for taken in slots if taken is not None]
+        )
+
+    def _sequence(self, rows: IntArray, order: IntArray | None) -> list[int]:
+        """Positions within ``rows`` in ``order``, or by submission."""
+        position = self._jobs.matrix[Column.NUMBER, rows]
+        if order is not None:
+            ranks = np.empty(len(order))
+            ranks[order] = np.arange(len(order))
+            position = ranks[rows]
+        sequence: list[int] = np.argsort(position).tolist()
+        return sequence
+
+    def _choose(self, number: int, gpus: int, gpu_type: int) -> IntArray | None:
+        """Free GPUs for a job: the first it held, where these are enough, else as placed anew."""
+        resources, placement = self._resources, self._placement
+        own = self._slots.get(number, NO_INTS)
+        kept: IntArray = own[resources.owner[own] == -1][:gpus]
+        if len(kept) == gpus and resources.node_type[resources.slot_node[kept[0]]] == gpu_type:
+            return kept
+        usable = resources.schedulable & (resources.node_type == gpu_type)
+        free = np.where(usable, resources.free, 0)
+        if int(free.sum()) < gpus:
+            return None
+        taken = placement.choose(free, gpus, resources)
+        if taken is None:
+            return None
+        picked = [
+            placement.pick(resources.free_slots(node), int(taken[node]), node, resources)
+            for node in np.flatnonzero(taken).tolist()
+        ]
+        return picked[0] if len(picked) == 1 else np.concatenate(picked)
