@@ -234,3 +234,22 @@ def apply(
         matrix[_STARTED, row] = now
         matrix[_PROGRESS_FROM, row] = now + gaps[i]
         matrix[_RATE, row] = rates[i]
+
+
+@compiled
+def assign_slots(owner: Ints, free: Ints, slot_node: Ints, slots: Ints, number: int) -> None:
+    """Give ``slots`` to job ``number``, or to nobody (-1), in place; ``free`` counts by node."""
+    change = 1 if number < 0 else -1
+    for slot in slots:
+        owner[slot] = number
+        free[slot_node[slot]] += change
+
+
+@compiled
+def free_by_node(free: Ints, schedulable: NDArray[np.bool_], node_type: Ints, wanted: int) -> Ints:
+    """What each node can give to a job that wants GPUs of type ``wanted``."""
+    usable = np.zeros(len(free), np.int64)
+    for node in range(len(free)):
+        if schedulable[node] and node_type[node] == wanted:
+            usable[node] = free[node]
+    return usable

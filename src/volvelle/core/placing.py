@@ -81,12 +81,12 @@ class Placer:
     def _choose(self, number: int, gpus: int, gpu_type: int) -> IntArray | None:
         """Free GPUs for a job: the first it held, where these are enough, else as placed anew."""
         resources, placement = self._resources, self._placement
-        own = self._slots.get(number, NO_INTS)
-        kept: IntArray = own[resources.owner[own] == -1][:gpus]
-        if len(kept) == gpus and resources.node_type[resources.slot_node[kept[0]]] == gpu_type:
-            return kept
-        usable = resources.schedulable & (resources.node_type == gpu_type)
-        free = np.where(usable, resources.free, 0)
+        own = self._slots.get(number)
+        if own is not None and len(own):
+            kept: IntArray = own[resources.owner[own] == -1][:gpus]
+            if len(kept) == gpus and resources.node_type[resources.slot_node[kept[0]]] == gpu_type:
+                return kept
+        free = resources.free_for(gpu_type)
         if int(free.sum()) < gpus:
             return None
         taken = placement.choose(free, gpus, resources)
@@ -94,6 +94,6 @@ class Placer:
             return None
         picked = [
             placement.pick(resources.free_slots(node), int(taken[node]), node, resources)
-            for node in np.flatnonzero(taken).tolist()
+            for node in taken.nonzero()[0].tolist()
         ]
         return picked[0] if len(picked) == 1 else np.concatenate(picked)

@@ -345,7 +345,7 @@ class Scheduler:
             )
         matrix, count = self.jobs.matrix, self.jobs.count
         changed = (gpus != matrix[Column.HELD, :count]) | (types != matrix[Column.TYPE, :count])
-        rows = np.flatnonzero(changed)
+        rows = changed.nonzero()[0]
         matrix[Column.REASON, :count] = (
             np.where(gpus > 0, 0.0, float(Reason.POLICY)) if reasons is None else reasons
         )

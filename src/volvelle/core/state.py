@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import Column
+from volvelle.core.kernels import assign_slots, free_by_node
 from volvelle.model.cluster import Cluster, Node, NodeState
 
 FloatColumn = NDArray[np.float64]
@@ -247,18 +248,20 @@ class Resources:
 
     def take(self, slots: IntColumn, number: int) -> None:
         """Job ``number`` holds ``slots`` now."""
-        self.owner[slots] = number
-        np.subtract.at(self.free, self.slot_node[slots], 1)
+        assign_slots(self.owner, self.free, self.slot_node, slots, number)
 
     def release(self, slots: IntColumn) -> None:
         """Nobody holds ``slots`` any more."""
-        self.owner[slots] = -1
-        np.add.at(self.free, self.slot_node[slots], 1)
+        assign_slots(self.owner, self.free, self.slot_node, slots, -1)
+
+    def free_for(self, gpu_type: int) -> IntColumn:
+        """What each node can give to a job that wants GPUs of a type; 0 where it takes no jobs."""
+        return free_by_node(self.free, self.schedulable, self.node_type, gpu_type)
 
     def free_slots(self, node: int) -> IntColumn:
         """The free slots of a node, ascending."""
         first, last = self.first_slot[node : node + 2]
-        slots: IntColumn = first + np.flatnonzero(self.owner[first:last] == -1)
+        slots: IntColumn = first + (self.owner[first:last] == -1).nonzero()[0]
         return slots
 
     def nodes_of(self, slots: IntColumn) -> IntColumn:

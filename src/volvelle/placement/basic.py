@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from volvelle.core.compiled import compiled
 from volvelle.core.parts import Placement, placements, take_in_turn
 from volvelle.core.state import IntColumn, Resources
 
@@ -36,12 +37,24 @@ class Consolidated(Placement):
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """Take the emptiest nodes whole until one node can hold the rest, which goes where it fits best."""
-        emptiest = np.argsort(-free, kind="stable")
-        within = np.cumsum(free[emptiest])
-        whole = emptiest[: int(np.searchsorted(within, gpus))]
-        taken = np.zeros(len(free), dtype=np.int64)
-        taken[whole] = free[whole]
-        rest = gpus - int(taken.sum())
-        fits = np.where((free >= rest) & (taken == 0), free, np.iinfo(np.int64).max)
-        taken[int(np.argmin(fits))] = rest
-        return taken
+        return consolidate(free, gpus)
+
+
+@compiled
+def consolidate(free: IntColumn, gpus: int) -> IntColumn:
+    """GPUs to take on each node so that ``gpus`` stand on the fewest nodes, the last the best fit."""
+    taken = np.zeros(len(free), np.int64)
+    rest = gpus
+    while rest > 0:
+        best, emptiest = -1, -1
+        for node in range(len(free)):
+            if taken[node] > 0:
+                continue
+            if free[node] >= rest and (best < 0 or free[node] < free[best]):
+                best = node
+            if emptiest < 0 or free[node] > free[emptiest]:
+                emptiest = node
+        node = best if best >= 0 else emptiest
+        taken[node] = min(free[node], rest)
+        rest -= taken[node]
+    return taken
