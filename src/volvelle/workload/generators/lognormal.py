@@ -1,8 +1,8 @@
 """Heavy-tailed jobs of any widths: the plain family to shape by hand, and the built-in demo.
 
 Measured durations of training jobs are close to log-normal over most of their range, with a median
-of minutes and a mean of hours (Philly: Jeon et al., ATC'19, section 2.3; Helios: Hu et al., SC'21,
-section 3.2), and wider jobs last longer. The numbers here are ours.
+of minutes and a mean of hours (Philly: Jeon et al., ATC'19; Helios: Hu et al., SC'21), and wider
+jobs last longer. The numbers here are ours.
 """
 
 from typing import Annotated, ClassVar
