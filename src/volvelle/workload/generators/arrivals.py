@@ -1,8 +1,9 @@
 """When jobs come: Poisson, bursty (two-state modulated), batches, and a daily rhythm.
 
 Every model keeps the mean gap it is given and changes only the rhythm. Modulated processes are
-drawn exactly, by inversion (Çinlar 1975, "Introduction to Stochastic Processes"): the arrivals of a process of constant rate in operational time are mapped through the inverse of the
-cumulated intensity. Time 0 is midnight before a Monday.
+drawn exactly, by inversion (Çinlar 1975, "Introduction to Stochastic Processes"): the arrivals of a
+process of constant rate in operational time are mapped through the inverse of the cumulated
+intensity. Time 0 is midnight before a Monday.
 """
 
 from abc import ABC, abstractmethod
