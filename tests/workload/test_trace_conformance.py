@@ -1,6 +1,7 @@
 """What every registered trace format must do, shown on a small invented sample of each."""
 
 import gzip
+import random
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,3 +149,33 @@ def test_noise_ends_in_a_problem_and_nothing_else(case: Case, tmp_path: Path) ->
         (tmp_path / f"noise{number}").write_bytes(noise)
         with pytest.raises(Problem):
             read_trace(tmp_path / f"noise{number}", case.format.name, options=case.options)
+
+
+SPLINTERS = [
+    *(b"", b"-1", b"nan", b"1e999", b"9" * 400, b"0", b"1e-320", b"None", b"null", b"2020-13-45"),
+    *(b'"', b",", b"|", b"\t", b"\n", b"\r", b":", b"=", b"{", b"}", b"[", b"]"),
+    *(b"\xff", b"\x00", b"9999-12-31T23:59:59+14:00"),
+]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_damage_anywhere_ends_in_a_count_or_a_problem(
+    case: Case, tmp_path: Path, strict: bool
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(main_file(case).parent, folder)
+    file = folder / main_file(case).name
+    sound = file.read_bytes()
+    chance = random.Random(case.format.name)
+    for _ in range(40):
+        damaged = bytearray(sound)
+        for _ in range(chance.randint(1, 4)):
+            start = chance.randrange(len(damaged))
+            damaged[start : start + chance.choice([0, 1, 2, 5, 20])] = chance.choice(SPLINTERS)
+        file.write_bytes(damaged)
+        try:
+            report = read_trace(file, case.format.name, options=case.options, strict=strict).report
+        except Problem:
+            continue
+        assert report is not None
+        assert report.rows == report.kept + report.dropped.total()

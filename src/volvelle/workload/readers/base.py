@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem, describe_validation
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
-from volvelle.workload.readers.rows import Row
+from volvelle.workload.readers.rows import MOST_GPUS, Row
 from volvelle.workload.readers.text import Sample, csv_rows
 
 
@@ -85,6 +85,8 @@ def rigid_job(spec: JobSpec, duration: float) -> Job:
     """
     if spec.gpus <= 0:
         raise Unfit("no GPUs")
+    if spec.gpus > MOST_GPUS:
+        raise Broken("impossibly large gpus", "gpus", spec.gpus)
     if duration <= 0:
         raise Unfit("never ran")
     return Job(spec, Truth(work=duration * spec.gpus))

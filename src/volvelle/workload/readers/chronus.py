@@ -37,14 +37,14 @@ class Chronus(RowFormat):
         job_class = _CLASSES.get(row.text("job_type"))
         if job_class is None:
             raise Broken("unreadable job_type", "job_type", row.text("job_type"))
-        user = row.text("user")
+        user = row.label("user")
         spec = JobSpec(
             id=required_text(row, "job_id"),
             submit_time=row.seconds("submit_time", MINUTE),
             gpus=row.gpus("num_gpu"),
             user=user,
             pool=user,
-            name=row.text("model_name"),
+            name=row.label("model_name"),
             job_class=job_class,
             rewards=() if job_class is JobClass.BEST_EFFORT else _rewards(row),
         )

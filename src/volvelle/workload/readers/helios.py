@@ -32,7 +32,7 @@ class Helios(RowFormat):
             submit_time=row.timestamp("submit_time"),
             gpus=gpus,
             cpus=row.number("cpu_num", 0.0),
-            user=row.text("user"),
-            pool=row.text("vc"),
+            user=row.label("user"),
+            pool=row.label("vc"),
         )
         return rigid_job(spec, row.seconds("duration"))

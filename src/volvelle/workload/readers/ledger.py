@@ -71,7 +71,7 @@ class Ledger:
                 mend="--strict stops here; without it such rows are dropped and counted",
             )
         self.report.dropped[bad.reason] += 1
-        self._example(bad.reason, self._described(bad, line))
+        self._example(bad, line)
 
     def mended(self, bad: Broken, line: int) -> None:
         """Count a broken value that was mended; raises `Problem` where strict."""
@@ -81,17 +81,17 @@ class Ledger:
                 mend="--strict stops here; without it such values are repaired and counted",
             )
         self.report.repaired[bad.reason] += 1
-        self._example(bad.reason, self._described(bad, line))
+        self._example(bad, line)
 
     def unfit(self, unfit: Unfit, line: int) -> None:
         """Drop a sound row that is no job for us."""
         self.report.dropped[unfit.reason] += 1
-        self._example(unfit.reason, self._described(unfit, line))
+        self._example(unfit, line)
 
     def assumed(self, reason: str, line: int, column: str = "", value: object = "") -> None:
         """Count a row that needed an assumption the file does not bear out; never an error."""
         self.report.repaired[reason] += 1
-        self._example(reason, self._described(Broken(reason, column, value), line))
+        self._example(Broken(reason, column, value), line)
 
     def _described(self, bad: Broken | Unfit, line: int) -> str:
         place = self.place(line, bad.column)
@@ -100,10 +100,10 @@ class Ledger:
         value = bad.value if len(bad.value) <= _SHOWN else bad.value[: _SHOWN - 3] + "..."
         return f"{place}: {value!r}"
 
-    def _example(self, reason: str, text: str) -> None:
-        known = self.report.examples.setdefault(reason, [])
+    def _example(self, bad: Broken | Unfit, line: int) -> None:
+        known = self.report.examples.setdefault(bad.reason, [])
         if len(known) < EXAMPLES:
-            known.append(text)
+            known.append(self._described(bad, line))
 
 
 class Record(Protocol):

@@ -43,6 +43,6 @@ class Openb(RowFormat):
             gpu_types=tuple(kind for kind in row.text("gpu_spec").split("|") if kind),
             cpus=row.number("cpu_milli", 0.0) / _MILLI,
             memory_gb=row.number("memory_mib", 0.0) / _MIB_PER_GB,
-            pool=row.text("qos"),
+            pool=row.label("qos"),
         )
         return rigid_job(spec, ended - started)

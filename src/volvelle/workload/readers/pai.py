@@ -188,6 +188,6 @@ def _job(row: Row, demands: dict[str, Demand]) -> Job:
         gpu_types=tuple(demand.gpu_types),
         cpus=demand.cpus,
         memory_gb=demand.memory_gb,
-        user=row.text("user"),
+        user=row.label("user"),
     )
     return rigid_job(spec, demand.span.end - demand.span.start)

@@ -44,7 +44,7 @@ class Pcs(RowFormat):
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """The job in ``row``; ``options`` are the speed-up tables by model."""
         tables: dict[str, AnyThroughput] = options
-        model, most = row.text("model_name"), row.gpus("num_jobs")
+        model, most = row.label("model_name"), row.gpus("num_jobs")
         service = row.number("service")
         if most < 1:
             raise Unfit("no GPUs", "num_jobs", most)

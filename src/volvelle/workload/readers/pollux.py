@@ -53,7 +53,8 @@ class Pollux(RowFormat):
                 mend="name the folder of measured application tables with the option "
                 "applications=FOLDER",
             )
-        profile = cache(lambda name: Application(folder / name, options.node_gpus))
+        known = {entry.name: entry for entry in folder.iterdir() if entry.is_dir()}
+        profile = cache(lambda name: Application(known[name], options.node_gpus))
         rows = csv_rows(path, ledger, required=self.required)
         return each_job(rows, lambda row: self.job(row, ledger, profile), ledger)
 
@@ -62,6 +63,8 @@ class Pollux(RowFormat):
         gpus, batch_size = row.gpus("num_replicas"), row.number("batch_size")
         if gpus < 1:
             raise Unfit("no GPUs", "num_replicas", gpus)
+        if not gpus.is_integer():
+            raise Broken("a share of a GPU", "num_replicas", gpus)
         name = required_text(row, "application")
         try:
             application: Application = options(name)
@@ -83,8 +86,6 @@ class Application:
     """Measured tables of one application. Raises LookupError where something was not measured."""
 
     def __init__(self, folder: Path, node_gpus: int) -> None:
-        if not folder.is_dir():
-            raise LookupError(folder.name)
         self._folder = folder
         self._node_gpus = node_gpus
         self._steps: dict[tuple[int, int], dict[float, tuple[float, float]]] = {}

@@ -1,6 +1,7 @@
 """Rows of a table and the values in them: checked when they are asked for, by the column's name."""
 
 import math
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -78,6 +79,10 @@ class Row:
         """The cell without surrounding blanks; ``default`` where the table lacks the column."""
         position = self.header.index.get(column)
         return default if position is None else self.cells[position].strip()
+
+    def label(self, column: str) -> str:
+        """The cell as one of few names, held once however many jobs bear it."""
+        return sys.intern(self.text(column))
 
     def absent(self, column: str) -> bool:
         """Whether the table lacks the column or the cell says that there is no value."""

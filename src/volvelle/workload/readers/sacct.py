@@ -67,9 +67,9 @@ class Sacct(RowFormat):
             gpu_types=tres.gpu_types,
             cpus=tres.cpus,
             memory_gb=tres.memory_gb,
-            user=row.text("User"),
-            pool=row.text("Account"),
-            name=row.text("JobName"),
+            user=row.label("User"),
+            pool=row.label("Account"),
+            name=row.label("JobName"),
             estimate_seconds=_time_limit(row),
         )
         return rigid_job(spec, elapsed)

@@ -28,8 +28,8 @@ class SpotGpu(RowFormat):
         preemptible = _PREEMPTIBLE.get(row.text("job_type").lower())
         if preemptible is None:
             raise Broken("unreadable job_type", "job_type", row.text("job_type"))
-        workers, model = row.number("worker_num"), row.text("gpu_model")
-        organization = row.text("organization")
+        workers, model = row.number("worker_num"), row.label("gpu_model")
+        organization = row.label("organization")
         spec = JobSpec(
             id=required_text(row, "job_name"),
             submit_time=row.timestamp("submit_time"),

@@ -21,6 +21,6 @@ class Tiresias(RowFormat):
             id=required_text(row, "job_id"),
             submit_time=row.seconds("submit_time"),
             gpus=row.gpus("num_gpu"),
-            name=row.text("model_name"),
+            name=row.label("model_name"),
         )
         return rigid_job(spec, row.seconds("duration"))
