@@ -1,6 +1,7 @@
 """The pictures of one run or of several on one trace: completion times, queue, utilisation."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def queues(runs: Mapping[str, Outcomes]) -> Drawing:
 def utilisations(runs: Mapping[str, Outcomes]) -> Drawing:
     """GPUs held, one panel for each run, all with the same axes."""
     axis = Axis("GPUs", low=0.0, high=_capacity(runs.values()) * 1.08)
-    return _multiples(runs, series.busy_gpus, "GPUs in use", axis)
+    return _multiples(runs, series.busy_gpus, "GPUs in use", axis, lambda run: run.capacity)
 
 
 def _multiples(
@@ -99,6 +100,7 @@ def _multiples(
     quantity: Callable[[Outcomes], Steps],
     title: str,
     y: Axis,
+    bound: Callable[[Outcomes], Steps] | None = None,
 ) -> Drawing:
     span = _span(runs.values())
     columns = 1 if len(runs) == 1 else 2
@@ -109,11 +111,24 @@ def _multiples(
         for index, (name, run) in enumerate(runs.items())
     ]
     most = max((float(line.y.max(initial=1.0)) for line in lines), default=1.0)
-    plots = [Plot((line,), y, line.name, at_least=most) for line in lines]
+    plots = [
+        Plot((line, *_bound(bound, run, span)), y, line.name, at_least=most)
+        for line, run in zip(lines, runs.values(), strict=True)
+    ]
     return line_chart(
         title, plots, _time_axis(span), columns=columns, height=130, legend=False,
-        subtitle="Same scale in every panel; line: mean, band: least to most within a pixel",
+        subtitle="Same scale in every panel; line: mean, band: least to most within a pixel"
+        + (", dashed: GPUs in the cluster" if bound else ""),
     )  # fmt: skip
+
+
+def _bound(
+    bound: Callable[[Outcomes], Steps] | None, run: Outcomes, span: tuple[float, float]
+) -> list[Series]:
+    if bound is None:
+        return []
+    line = Series.of_steps("in the cluster", bound(run), span, "ink", dash=(6, 3))
+    return [replace(line, width=1.2)]
 
 
 def _capacity(runs: Iterable[Outcomes]) -> float:

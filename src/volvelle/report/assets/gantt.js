@@ -8,7 +8,7 @@
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const rowsChoice = root.querySelector("[name=rows]"), colorChoice = root.querySelector("[name=color]");
   const legend = root.querySelector(".legend");
-  const margin = { left: 64, top: 8, right: 10, bottom: 42 };
+  const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
   const jobs = data.jobs, bars = data.bars, count = bars.job.length;
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
@@ -156,7 +156,7 @@
       const y = toY((at + 0.5) * view.per);
       if (y < plot.y + 6 || y > plot.y + plot.height - 4) continue;
       const label = view === views.jobs ? jobs.id[at] ?? "" : at.toLocaleString("en");
-      pen.fillText(label.length > 7 ? "…" + label.slice(-6) : label, plot.x - 8, y);
+      pen.fillText(label.length > 8 ? "…" + label.slice(-7) : label, plot.x - 8, y);
     }
     pen.save();
     pen.translate(10, plot.y + plot.height / 2);
@@ -224,7 +224,7 @@
 
   function describe(row) {
     const since = (ticks) => formatSeconds(ticks * data.tick);
-    const at = (ticks) => `at ${since(ticks)}`;
+    const at = (ticks) => `at ${timeLabel(ticks * data.tick, 1)}`;
     const name = named(jobs.name, row), user = named(jobs.user, row), pool = named(jobs.pool, row);
     return [
       name && name !== jobs.id[row] ? `${jobs.id[row]}  ${name}` : jobs.id[row],

@@ -5,7 +5,7 @@ data ─▶ plot / distribution ─▶ Drawing (marks) ─▶ svg (in the page)
 """
 
 from volvelle.report.charts.axes import Axis
-from volvelle.report.charts.distribution import BarGroup, bar_chart, cdf, histogram, log_bins
+from volvelle.report.charts.distribution import BarGroup, bar_chart, cdf
 from volvelle.report.charts.marks import Drawing
 from volvelle.report.charts.plot import Plot, Series, line_chart
 from volvelle.report.charts.png import write_png
@@ -19,9 +19,7 @@ __all__ = [
     "Series",
     "bar_chart",
     "cdf",
-    "histogram",
     "line_chart",
-    "log_bins",
     "to_svg",
     "write_png",
 ]

@@ -123,7 +123,7 @@ def _extent(axis: Axis, values: Sequence[FloatColumn]) -> tuple[float, float]:
 
 def _nice_step(rough: float) -> float:
     power = 10.0 ** math.floor(math.log10(rough))
-    return next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.75)
 
 
 def _multiples(low: float, high: float, step: float) -> list[float]:

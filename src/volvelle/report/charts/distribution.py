@@ -1,4 +1,4 @@
-"""Distributions: the empirical CDF as a series, histograms and grouped bars as charts."""
+"""Distributions: the empirical CDF as a series of corners, and grouped bars as a chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,50 +22,13 @@ FloatColumn = NDArray[np.float64]
 
 
 def cdf(values: FloatColumn, of: int | None = None) -> tuple[FloatColumn, FloatColumn]:
-    """Sorted finite ``values`` and, for each, the share of all that is not greater.
+    """The corners of the steps by which the share of ``values`` not above x grows with x, from 0.
 
-    ``of`` is the number that counts as 100 percent; by default that of the finite ones.
+    Only finite values are counted. ``of`` is the number that is 100 percent; by default their number.
     """
     known = np.sort(values[np.isfinite(values)])
-    return known, np.arange(1, len(known) + 1) / max(1, of or len(known))
-
-
-def log_bins(values: FloatColumn, per_decade: int = 6) -> FloatColumn:
-    """Bin edges of equal width on a log scale around the positive ``values``."""
-    seen = values[np.isfinite(values) & (values > 0)]
-    if not seen.size:
-        return np.array([1.0, 10.0])
-    first = np.floor(np.log10(seen.min()) * per_decade)
-    last = np.floor(np.log10(seen.max()) * per_decade) + 1
-    return np.asarray(10.0 ** (np.arange(first, last + 1) / per_decade), dtype=np.float64)
-
-
-def histogram(
-    title: str,
-    values: FloatColumn,
-    edges: FloatColumn,
-    x: Axis,
-    *,
-    counted: str = "jobs",
-    subtitle: str = "",
-    width: float = WIDTH,
-    height: float = 220.0,
-) -> Drawing:
-    """How many of ``values`` fall between ``edges``; what lies outside is in the end bins."""
-    finite = values[np.isfinite(values)]
-    counts, _ = np.histogram(np.clip(finite, edges[0], edges[-1]), edges)
-    across = fit(Axis(x.title, x.quantity, x.unit, x.log, edges[0], edges[-1]), [edges])
-    y = fit(Axis(f"Number of {counted}", low=0.0), [counts.astype(float)], max(2, int(height / 50)))
-    marks, box = _single(title, subtitle, [], x=across, y=y, width=width, height=height)
-    edge_x = across.place(edges, box.x, box.right)
-    tops = y.place(counts.astype(float), box.bottom, box.y)
-    bars = [
-        Rect(left + 0.5, top, right - left - 1, box.bottom - top, "series-1",
-             title=f"{count:,} {counted}")
-        for left, right, top, count in zip(edge_x[:-1], edge_x[1:], tops, counts, strict=True)
-        if count
-    ]  # fmt: skip
-    return _finish(title, subtitle, marks, box, bars)
+    shares = np.arange(len(known) + 1) / max(1, of or len(known))
+    return np.repeat(known, 2), np.repeat(shares, 2)[1:-1]
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _legend(entries: Sequence[LegendEntry], top: float, width: float) -> tuple[l
     x, y = 12.0, top + 11
     for entry in entries:
         name = clip_text(entry.name, TEXT_SIZE, width / 2)
-        taken = 30 + text_width(name, TEXT_SIZE) + 14
+        taken = 30 + text_width(name, TEXT_SIZE) + 20
         if x > 12 and x + taken > width:
             x, y = 12.0, y + LINE_HEIGHT
         marks.append(_swatch(entry, x, y))

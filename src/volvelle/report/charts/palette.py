@@ -26,7 +26,7 @@ LIGHT: Mapping[str, str] = MappingProxyType(
         "series-3": "#06876a",
         "series-4": "#a8489a",
         "series-5": "#a07800",
-        "series-6": "#2f9fd0",
+        "series-6": "#2390c4",
         "series-7": "#8a3b12",
         "series-8": "#5b6470",
     }

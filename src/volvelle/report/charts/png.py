@@ -35,7 +35,7 @@ _OVERSAMPLING = 2
 
 def write_png(drawing: Drawing, path: Path, theme: Mapping[str, str] = LIGHT) -> Path:
     """Write the drawing at two pixels per unit."""
-    picture(drawing, theme).save(path, optimize=True)
+    picture(drawing, theme).save(path)
     return path
 
 

@@ -1,16 +1,13 @@
 """Synthetic outcomes: a small simulation without preemption, so that reports have a run to show."""
 
 import heapq
-from collections.abc import Callable
+from functools import cache
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from volvelle.metrics.outcomes import JobStatus, Outcomes, Segments, Steps
 from volvelle.model.job import JobClass, JobSpec, Reward
-
-MakeRun = Callable[..., Outcomes]
 
 
 def random_specs(
@@ -132,20 +129,13 @@ def outcomes_of(
     )
 
 
-@pytest.fixture(scope="session")
-def make_run() -> MakeRun:
-    """Makes the outcomes of a synthetic run."""
-    return simulated
-
-
-@pytest.fixture(scope="session")
-def run() -> Outcomes:
+@cache
+def small_run() -> Outcomes:
     """Two hundred jobs on 64 GPUs, all finished."""
     return simulated()
 
 
-@pytest.fixture
-def empty() -> Outcomes:
+def empty_run() -> Outcomes:
     """A run to which nobody submitted a job."""
     nothing = np.empty(0)
     return outcomes_of([], nothing, nothing, 64)
