@@ -1,0 +1,233 @@
+"""``volvelle compare``: several compositions on one workload, side by side."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volvelle.metrics.outcomes import Outcomes
+    from volvelle.model.cluster import Cluster
+    from volvelle.simulate.compare import ComparedRun
+    from volvelle.simulate.experiment import Experiment, Source
+
+DEFAULT_OUT = Path("volvelle-compare")
+DEMO_OUT = Path("volvelle-demo")
+DEMO_CLUSTER = "8x8"
+DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
+
+COLUMNS = (
+    "jct:mean",
+    "jct:p99",
+    "responsiveness:p50",
+    "rho:max",
+    "unfair",
+    "eta_error:p90",
+    "deadline_miss",
+    "utilisation",
+)
+"""What the terminal shows unless told; columns without a number are left out."""
+
+
+def compare(
+    trace: options.Trace = None,
+    cluster: options.Cluster = None,
+    policies: options.Policies = None,
+    placements: options.Placements = None,
+    admissions: options.Admissions = None,
+    estimators: options.Estimators = None,
+    generate: options.Generate = None,
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+    track: options.Track = None,
+    overheads: options.Overheads = None,
+    tick: options.Tick = None,
+    until: options.Until = None,
+    seeds: Annotated[
+        list[int] | None,
+        typer.Option("--seed", min=0, help="Seed of all that is random; repeatable."),
+    ] = None,
+    config: options.Config = None,
+    metrics: options.Metrics = None,
+    out: options.Out = None,
+    output: options.Output = Form.TABLE,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Use the built-in workload: 2,000 jobs for 64 GPUs.")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Parallel processes.  [default: one for each CPU]"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep finished runs of an earlier, equal comparison.")
+    ] = False,
+) -> None:
+    """Compare several schedulers on the same jobs, in parallel, and report them side by side.
+
+    volvelle compare --demo
+
+    volvelle compare october.csv --cluster 120x8 --policy fifo --policy srsf --policy las:round=10m
+    """
+    experiment = options.experiment(
+        config,
+        map,
+        trace=trace,
+        generate=generate or (_demo_workload() if demo and trace is None else None),
+        format=format,
+        strict=strict,
+        cluster=cluster or (DEMO_CLUSTER if demo else None),
+        policies=policies or (DEMO_POLICIES if demo else None),
+        placements=placements,
+        admissions=admissions,
+        estimators=estimators,
+        overheads=overheads,
+        track=track,
+        tick=tick,
+        until=until,
+        seeds=seeds or (_demo_seed() if demo else None),
+        metrics=metrics,
+        out=out or (DEMO_OUT if demo else None),
+    )
+    _compare(experiment, output, workers=workers, resume=resume, demo=demo)
+
+
+def _demo_workload() -> str:
+    from volvelle.workload.generators.lognormal import Demo
+
+    return Demo.name
+
+
+def _demo_seed() -> list[int]:
+    from volvelle.workload.generators import DEMO_SEED
+
+    return [DEMO_SEED]
+
+
+def _compare(
+    experiment: "Experiment", output: Form, *, workers: int | None, resume: bool, demo: bool
+) -> None:
+    from volvelle.cli.output import progress
+    from volvelle.metrics.catalogue import read_objective
+    from volvelle.simulate.compare import compare
+
+    for column in experiment.metrics:
+        read_objective(column)
+    cluster = experiment.read_cluster()
+    runs = experiment.runs(cluster)
+    sources = _sources(experiment, cluster)
+    directory = experiment.out or DEFAULT_OUT
+    began = time.monotonic()
+    with progress(f"simulating {_plural(len(runs), 'run')}") as update:
+        results = compare(runs, sources, directory, workers=workers, resume=resume, progress=update)
+    seconds = time.monotonic() - began
+    finished = [result for result in results if result.status.value == "finished"]
+    if finished:
+        said = _headline(cluster, sources, demo)
+        said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
+        _tell(finished, directory, output, said, experiment.metrics)
+        if output is Form.TABLE and demo:
+            print("Next: volvelle compare your.csv --cluster 16x8", end="")
+            print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
+    _tell_unfinished(results, directory)
+
+
+def _sources(experiment: "Experiment", cluster: "Cluster") -> "dict[int, Source]":
+    """The workload of each seed; a trace is the same under all."""
+    from volvelle.cli.reading import read_workload
+
+    first, *others = dict.fromkeys(experiment.seeds)
+    sources = {first: read_workload(experiment, cluster, first)}
+    for seed in others:
+        is_same = experiment.trace is not None
+        sources[seed] = sources[first] if is_same else read_workload(experiment, cluster, seed)
+    return sources
+
+
+def _headline(cluster: "Cluster", sources: "dict[int, Source]", demo: bool) -> str:
+    from volvelle.cli.facts import cluster_line, workload_line
+
+    source = next(iter(sources.values()))
+    origin = source.origin | {"jobs": len(source.workload)}
+    if demo and "generator" in origin:
+        load, seed = origin["parameters"]["load"], origin["seed"]
+        return (
+            f"Demo workload: {origin['jobs']:,} jobs, {cluster.gpus} GPUs ({cluster}), "
+            f"load {load:g}, seed {seed} \u2014 "
+        )
+    return f"{workload_line(origin)}; {cluster_line(cluster)} \u2014 "
+
+
+def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> str:
+    reused = sum(result.reused for result in finished)
+    varied = [
+        (experiment.placements, experiment.admissions, experiment.estimators, experiment.seeds)
+    ]
+    only_policies = all(len(choices) == 1 for parts in varied for choices in parts)
+    noun = "policy" if only_policies else "run"
+    kept = f", {reused} of them earlier," if reused else ""
+    return f"simulated {_plural(len(finished), noun)}{kept}"
+
+
+def _plural(count: int, noun: str) -> str:
+    several = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count} {noun if count == 1 else several}"
+
+
+def _tell(
+    finished: "Sequence[ComparedRun]",
+    directory: Path,
+    output: Form,
+    headline: str,
+    metrics: "Sequence[str]",
+) -> None:
+    from volvelle.cli.output import remark_on_rejections, show
+    from volvelle.cli.report import read_runs, write_report_of_runs
+    from volvelle.report.table import comparison
+
+    runs = read_runs([result.directory for result in finished])
+    table = comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()
+    page = write_report_of_runs(runs, directory, columns=metrics)
+    if output is Form.TABLE:
+        print(f"{headline}\n")
+    show(table, output)
+    rejections = {_rejections(outcomes) for outcomes in runs.outcomes.values()}
+    if len(rejections) == 1:
+        remark_on_rejections("", next(iter(runs.outcomes.values())))
+    else:
+        for name, outcomes in runs.outcomes.items():
+            remark_on_rejections(name, outcomes)
+    if output is Form.TABLE:
+        starred = "Best in each column is starred. " if table.best() else ""
+        print(f"\n{starred}Pictures: {page}")
+
+
+def _rejections(outcomes: "Outcomes") -> tuple[str, ...]:
+    return tuple(
+        reason if status == "rejected" else ""
+        for status, reason in zip(outcomes.status.tolist(), outcomes.reason, strict=True)
+    )
+
+
+def _tell_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
+    """Say what is missing; raise what a run failed with, or end as interrupted."""
+    from volvelle.cli.output import remark
+
+    stopped = [result.name for result in results if result.status.value == "interrupted"]
+    if stopped:
+        remark(f"interrupted: {', '.join(stopped)}; what was done of them is in {directory}/runs")
+        remark("to finish them, give the same command with --resume")
+    errors = [result for result in results if result.error is not None]
+    for failed in errors:
+        remark(f"run {failed.name!r} failed")
+    for failed in errors:
+        assert failed.error is not None
+        raise failed.error
+    if stopped:
+        raise typer.Exit(130)

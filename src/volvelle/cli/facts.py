@@ -1,0 +1,59 @@
+"""What a report says about how its runs were made."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from volvelle.model.cluster import Cluster
+    from volvelle.simulate.run_directory import RunRecord
+
+
+def workload_line(workload: dict[str, Any]) -> str:
+    """Where the jobs come from and how many there are."""
+    jobs = f"{workload.get('jobs', 0):,} jobs"
+    if "generator" in workload:
+        parameters = workload.get("parameters", {})
+        load = f", load {parameters['load']:g}" if parameters.get("load") is not None else ""
+        return f"generator {workload['generator']}, {jobs}{load}, seed {workload.get('seed')}"
+    return f"{workload.get('trace')} ({workload.get('format')}), {workload.get('rows') or jobs}"
+
+
+def cluster_line(cluster: "Cluster") -> str:
+    """The cluster in its short form."""
+    short = str(cluster)
+    kinds = short if len(short) <= 60 else f"{len(cluster.nodes):,} nodes"
+    changes = ", whose nodes change" if cluster.nodes_change else ""
+    return f"{cluster.gpus:,} GPUs ({kinds}){changes}"
+
+
+def facts_of(records: Iterable["RunRecord"]) -> dict[str, str]:
+    """What all of ``records`` have in common, name by name; where they differ, all values."""
+    facts: dict[str, dict[str, None]] = {}
+    for record in records:
+        for name, value in _facts(record).items():
+            facts.setdefault(name, {})[value] = None
+    return {name: "; ".join(values) for name, values in facts.items()}
+
+
+def _facts(record: "RunRecord") -> dict[str, str]:
+    composition = record.composition
+    costs = ", ".join(f"{key} {value:g} s" for key, value in record.overheads.items() if value)
+    facts = {
+        "Jobs": workload_line(record.workload),
+        "Cluster": cluster_line(record.cluster),
+        "Policy": composition.policy,
+        "Placement": composition.placement,
+        "Admission": composition.admission,
+        "Estimator": composition.estimator,
+        "Overheads": costs or "none",
+        "Seed": str(record.seed),
+    }
+    if record.tracked is not None:
+        facts["Measured"] = f"jobs {record.tracked[0]:,} to {record.tracked[1]:,}"
+    if record.tick is not None:
+        facts["Tick"] = f"{record.tick:g} s"
+    if record.until is not None:
+        facts["Until"] = f"{record.until:g} s"
+    if record.status.value != "finished":
+        facts["Status"] = record.status.value
+    return facts

@@ -1,0 +1,91 @@
+"""The figures of a run and of a trace, as tables for the terminal or for programs."""
+
+from typing import TYPE_CHECKING
+
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from volvelle.metrics.summary import Summary
+    from volvelle.report.table import Table
+    from volvelle.workload.describe import Description
+    from volvelle.workload.workload import Workload
+
+
+def run_figures(summary: "Summary", form: Form) -> "Table":
+    """Each metric with its measures; for programs with units as a column and raw numbers."""
+    from volvelle.metrics.catalogue import METRICS
+    from volvelle.metrics.measures import STANDARD
+    from volvelle.report.table import Amount, Cell, Column, Table
+
+    rows: list[tuple[Cell, ...]] = []
+    for name, metric in METRICS.items():
+        count: int | None = None
+        if name in summary.run:
+            values = {"mean": summary.run[name]}
+        elif name in summary.over_time:
+            values = summary.over_time[name]
+        else:
+            figures = summary.total.figures[name]
+            if not figures.count:
+                continue
+            count, values = figures.count, figures.values
+        numbers = [values.get(measure) for measure in STANDARD]
+        if form is Form.TABLE:
+            shown = [None if n is None else Amount(n, metric.unit) for n in numbers]
+            rows.append((metric.title, *shown))
+        else:
+            rows.append((name, metric.unit, count, *numbers))
+    measures = [Column(measure, measure) for measure in STANDARD]
+    if form is Form.TABLE:
+        return Table("", (Column("metric", ""), *measures), tuple(rows))
+    heads = (Column("metric", "metric"), Column("unit", "unit"), Column("count", "count"))
+    return Table("", (*heads, *measures), tuple(rows))
+
+
+def description_facts(description: "Description", workload: "Workload") -> list[str]:
+    """What is in a trace, in a few lines."""
+    from volvelle.model.units import format_duration
+    from volvelle.report.table import format_number
+
+    d = description
+    report = workload.report
+    named = f"{report.source} ({report.format}): {report}" if report else d.name
+    classes = ", ".join(f"{count:,} {name}" for name, count in d.classes.items())
+    lines = [
+        f"{named}.",
+        f"{d.jobs:,} jobs of {d.users:,} users in {d.pools:,} pools over "
+        f"{format_duration(d.span_seconds)}; {classes}; {d.elastic:,} elastic, "
+        f"{d.fractional:,} with fractions of GPUs.",
+        f"{format_number(d.gpu_seconds / 3600)} GPU h; at most "
+        f"{format_number(d.peak_demanded_gpus)} GPUs if nobody waited; "
+        f"burstiness {format_number(d.burstiness or float('nan'))} (1 is Poisson).",
+    ]
+    if d.unrunnable:
+        lines.append(f"{d.unrunnable:,} jobs make no progress on the GPUs they ask for.")
+    if d.load is not None:
+        busiest = d.busiest_day
+        day = (
+            f", busiest day {busiest.offered_load:.2f}" if busiest and busiest.offered_load else ""
+        )
+        lines.append(f"Load {d.load:.2f} of {d.cluster_gpus:,} GPUs{day}.")
+    return lines
+
+
+def quantiles(description: "Description") -> "Table":
+    """Durations, GPUs, gaps and estimates: mean and quantiles."""
+    from volvelle.report.table import Amount, Cell, Column, Table
+
+    shares = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
+    rows: list[tuple[Cell, ...]] = []
+    for title, unit, column in (
+        ("duration", "s", description.duration_seconds),
+        ("GPUs", "1", description.gpus),
+        ("gap between submissions", "s", description.gap_seconds),
+        ("estimate over duration", "1", description.estimate_ratio),
+    ):
+        if column.count:
+            values = [column.mean, *map(column.quantile, shares.values()), column.most]
+            cells = [None if value is None else Amount(value, unit) for value in values]
+            rows.append((title, column.count, *cells))
+    heads = [Column(name, name) for name in ("mean", *shares, "max")]
+    return Table("", (Column("of", ""), Column("jobs", "jobs"), *heads), tuple(rows))

@@ -1,0 +1,265 @@
+"""``volvelle list``: what can be named on the command line, with parameters and sources."""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic import BaseModel
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    POLICIES = "policies"
+    PLACEMENTS = "placements"
+    ADMISSIONS = "admissions"
+    ESTIMATORS = "estimators"
+    GENERATORS = "generators"
+    FORMATS = "formats"
+    METRICS = "metrics"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A key that can be given after the colon."""
+
+    name: str
+    type: str
+    default: Any
+    description: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Something with a name. ``facts`` are further properties of its kind."""
+
+    name: str
+    summary: str
+    source: str
+    parameters: list[Parameter]
+    facts: dict[str, Any]
+
+
+def list_parts(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its parameters.")
+    ] = None,
+    output: options.Output = Form.TABLE,
+) -> None:
+    """List policies, placements and whatever else has a name, with parameters and sources.
+
+    volvelle list policies
+
+    volvelle list policies las
+    """
+    from volvelle.model.problems import Problem, nearest
+
+    found = list(_listed(kind))
+    if name is not None:
+        names = [one.name for one in found]
+        if name not in names:
+            raise Problem(
+                f"there is no {name!r} among the {kind.value}{nearest(name, names)}",
+                mend=f"see: volvelle list {kind.value}",
+                usage=True,
+            )
+        found = [one for one in found if one.name == name]
+    if output is Form.JSON:
+        print(json.dumps([asdict(one) for one in found], indent=2, ensure_ascii=False))
+    elif output is Form.CSV:
+        _print_csv(found)
+    elif name is not None:
+        _print_one(found[0])
+    else:
+        _print_all(kind, found)
+
+
+def _listed(kind: Kind) -> "Iterable[Listed]":
+    if kind is Kind.METRICS:
+        return _metrics()
+    if kind is Kind.FORMATS:
+        return _formats()
+    if kind is Kind.GENERATORS:
+        return _generators()
+    return _parts(kind)
+
+
+def _parts(kind: Kind) -> "Iterable[Listed]":
+    from volvelle.core.parts import admissions, estimators, placements
+    from volvelle.core.policy import Policy, policies
+
+    registries: dict[Kind, Any] = {
+        Kind.POLICIES: policies,
+        Kind.PLACEMENTS: placements,
+        Kind.ADMISSIONS: admissions,
+        Kind.ESTIMATORS: estimators,
+    }
+    for part in registries[kind].all().values():
+        facts: dict[str, Any] = {}
+        if issubclass(part, Policy):
+            facts = {
+                "optimises": part.optimises,
+                "starvation_free": part.starvation_free,
+                "work_conserving": part.work_conserving,
+            }
+        yield Listed(part.name, part.summary(), part.source, _parameters(part), facts)
+
+
+def _generators() -> "Iterable[Listed]":
+    from volvelle.workload.generators import GENERATORS
+
+    for name, family in GENERATORS.items():
+        yield Listed(name, _summary(family), family.source, _parameters(family), {})
+
+
+def _formats() -> "Iterable[Listed]":
+    from volvelle.workload.readers import FORMATS
+    from volvelle.workload.writing import WRITERS
+
+    for name, one in FORMATS.items():
+        facts = {"written": name in WRITERS}
+        yield Listed(name, one.title, "", _parameters(one.options_type), facts)
+
+
+def _metrics() -> "Iterable[Listed]":
+    from volvelle.metrics.catalogue import METRICS
+
+    for name, metric in METRICS.items():
+        facts = {"title": metric.title, "unit": metric.unit, "better": metric.better}
+        yield Listed(name, metric.description, "", [], facts)
+
+
+def _summary(thing: type) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+def _parameters(model: "type[BaseModel]") -> list[Parameter]:
+    return [
+        Parameter(name, _type_name(field.annotation), _default(field), field.description or "")
+        for name, field in model.model_fields.items()
+    ]
+
+
+def _default(field: Any) -> Any:
+    """The default as it would be written; None for none."""
+    from pydantic import BaseModel
+    from pydantic_core import PydanticUndefined
+
+    default = field.get_default(call_default_factory=True)
+    if default is PydanticUndefined:
+        return None
+    if isinstance(default, BaseModel):
+        return str(getattr(default, "kind", None) or type(default).__name__.lower())
+    return default if isinstance(default, (bool, int, float, str, type(None))) else str(default)
+
+
+def _type_name(annotation: Any) -> str:
+    """The type in a word or two: ``float``, ``bool``, ``a | b``."""
+    from types import UnionType
+    from typing import Literal, Union, get_args, get_origin
+
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, get_args(annotation)))
+    if origin is Annotated:
+        return _type_name(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        names = [_type_name(one) for one in get_args(annotation) if one is not type(None)]
+        return " | ".join(names)
+    return str(getattr(annotation, "__name__", annotation)).lower()
+
+
+def _print_all(kind: Kind, found: "list[Listed]") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from volvelle.cli.output import console
+
+    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    shown.add_column(kind.value, no_wrap=True)
+    shown.add_column("what it is")
+    has_parameters = any(one.parameters for one in found)
+    if has_parameters:
+        shown.add_column("parameters")
+    for one in found:
+        lines = [escape(one.summary)]
+        if about := _about(one):
+            lines.append(f"[dim]{escape(about)}[/]")
+        cells = [f"[bold]{escape(one.name)}[/]", "\n".join(lines)]
+        if has_parameters:
+            cells.append(escape("  ".join(_key(one) for one in one.parameters)))
+        shown.add_row(*cells)
+    console().print(shown)
+    if has_parameters:
+        print(f"\nWhat the parameters mean: volvelle list {kind.value} NAME")
+
+
+def _about(one: Listed) -> str:
+    said = [one.source] if one.source else []
+    if optimises := one.facts.get("optimises"):
+        said.append(f"for {optimises}")
+    if unit := one.facts.get("unit"):
+        better = one.facts["better"]
+        said.append(f"in {unit}" if unit != "1" else "a ratio or a count")
+        said += [f"{better} is better"] if better != "neither" else []
+    if one.facts.get("written"):
+        said.append("can be written")
+    return "; ".join(said)
+
+
+def _key(parameter: Parameter) -> str:
+    return f"{parameter.name}={_plain(parameter.default)}"
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _print_one(one: Listed) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from volvelle.cli.output import console
+
+    print(f"{one.name}: {one.summary}")
+    if about := _about(one):
+        print(about)
+    if not one.parameters:
+        return
+    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for head in ("parameter", "default", "values", "meaning"):
+        shown.add_column(head)
+    for key in one.parameters:
+        shown.add_row(
+            *map(escape, (key.name, _plain(key.default), key.type, key.description)),
+        )
+    print()
+    console().print(shown)
+    first = one.parameters[0]
+    value = first.type.split(" | ")[0] if first.default is None else _plain(first.default)
+    print(f"\nWritten: {one.name}:{first.name}={value}")
+
+
+def _print_csv(found: "list[Listed]") -> None:
+    import csv
+    import sys
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("name", "summary", "source", "parameters"))
+    for one in found:
+        keys = " ".join(_key(parameter) for parameter in one.parameters)
+        writer.writerow((one.name, one.summary, one.source, keys))

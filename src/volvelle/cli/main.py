@@ -1,0 +1,93 @@
+"""The entry point: the commands together, and how errors end.
+
+Exit status: 0 done, 1 failed, 2 misused, 130 interrupted. A `Problem` is printed in one line; any
+other exception is a mistake of ours and keeps its traceback.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from volvelle import __version__
+from volvelle.cli import compare, listing, report, simulate, trace
+
+app = typer.Typer(
+    name="volvelle",
+    help="A scheduler for GPU clusters that train models: simulate, compare, predict.",
+    epilog="Two minutes: volvelle compare --demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(simulate.simulate)
+app.command()(compare.compare)
+app.command()(report.report)
+app.add_typer(trace.app, name="trace")
+app.command("list")(listing.list_parts)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"volvelle {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """What stands before the commands."""
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    try:
+        app()
+    except SystemExit as end:
+        sys.exit(_flushed(end.code))
+    except BrokenPipeError:
+        _forget_stdout()
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None and error.strerror is None:
+            raise
+        where = f" {error.filename}" if error.filename else ""
+        sys.exit(_said(f"{error.strerror}:{where}" if where else str(error.strerror)))
+    except Exception as error:
+        from volvelle.model.problems import Problem
+
+        if not isinstance(error, Problem):
+            raise
+        sys.exit(_said(str(error), 2 if error.usage else 1))
+
+
+def _said(message: str, status: int = 1) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
+
+
+def _flushed(status: str | int | None) -> str | int | None:
+    """The exit status, or 1 where what was printed cannot be delivered."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+        return 1
+    except OSError as error:
+        _forget_stdout()
+        return _said(f"cannot write the output: {error.strerror}")
+    return status
+
+
+def _forget_stdout() -> None:
+    """Keep the interpreter from trying again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+if __name__ == "__main__":
+    main()

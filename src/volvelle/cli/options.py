@@ -1,0 +1,212 @@
+"""Options that several commands share, and the experiment they add up to."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from volvelle.simulate.experiment import Experiment
+
+_JOBS, _SCHEDULER, _WORLD, _OUTPUT = "The jobs", "The scheduler", "The cluster", "Output"
+
+
+class Form(StrEnum):
+    """How results are printed: for people, or for programs (raw numbers in base units)."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+Trace = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[TRACE]",
+        help="A trace: Slurm sacct, SWF, Philly, Helios, PAI, plain CSV, Parquet ...",
+    ),
+]
+Generate = Annotated[
+    str | None,
+    typer.Option(
+        "--generate",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="Generate the jobs instead; see: volvelle list generators.",
+        rich_help_panel=_JOBS,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="The trace's format, guessed if not said; see: volvelle list formats.",
+        rich_help_panel=_JOBS,
+    ),
+]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="OURS=THEIRS[,...]",
+        help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min.",
+        rich_help_panel=_JOBS,
+    ),
+]
+Strict = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict",
+        help="Stop at the first row that cannot be read, instead of counting it.",
+        rich_help_panel=_JOBS,
+    ),
+]
+Track = Annotated[
+    str | None,
+    typer.Option(
+        "--track",
+        metavar="FIRST:LAST",
+        help="Measure only these jobs, by number from 0; those before warm the cluster up.",
+        rich_help_panel=_JOBS,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        "-c",
+        metavar="NODESxGPUS[:TYPE][,...]",
+        help="The cluster, as in 120x8 or 30x8:a100,12x8:h100; or its TOML file.",
+        rich_help_panel=_WORLD,
+    ),
+]
+Overheads = Annotated[
+    str | None,
+    typer.Option(
+        "--overheads",
+        metavar="KEY=SECONDS[,...]",
+        help="What starts and stops cost: start, restore, checkpoint, checkpoint_every.",
+        rich_help_panel=_WORLD,
+    ),
+]
+Tick = Annotated[
+    str | None,
+    typer.Option(
+        "--tick",
+        metavar="TIME",
+        help="Notice ends of jobs only at multiples of this.",
+        rich_help_panel=_WORLD,
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="End after this much simulated time, as in 14d.",
+        rich_help_panel=_WORLD,
+    ),
+]
+_PART = "NAME[:KEY=VALUE,...]"
+_FILE = "or a .py file"
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar=_PART,
+        help=f"Who gets how many GPUs, {_FILE}; see: volvelle list policies.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
+Placement = Annotated[
+    str | None,
+    typer.Option("--placement", metavar=_PART, help="Which GPUs.", rich_help_panel=_SCHEDULER),
+]
+Admission = Annotated[
+    str | None,
+    typer.Option("--admission", metavar=_PART, help="Who may enter.", rich_help_panel=_SCHEDULER),
+]
+Estimator = Annotated[
+    str | None,
+    typer.Option(
+        "--estimator", metavar=_PART, help="What is believed of jobs.", rich_help_panel=_SCHEDULER
+    ),
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar=_PART,
+        help=f"A policy to compare, {_FILE}; repeat it. See: volvelle list policies.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
+Placements = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--placement", metavar=_PART, help="Which GPUs; repeatable.", rich_help_panel=_SCHEDULER
+    ),
+]
+Admissions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--admission", metavar=_PART, help="Who may enter; repeatable.", rich_help_panel=_SCHEDULER
+    ),
+]
+Estimators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--estimator",
+        metavar=_PART,
+        help="What is believed of jobs; repeatable.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", min=0, help="Seed of all that is random.  [default: 0]", show_default=False
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="A TOML file with all of this; options come before it."
+    ),
+]
+Output = Annotated[
+    Form, typer.Option("--output", "-o", help="How to print results.", rich_help_panel=_OUTPUT)
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="FOLDER", help="Folder for the results.", rich_help_panel=_OUTPUT
+    ),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        metavar="NAME[:MEASURE]",
+        help="A column, as in jct:p99; repeat it. See: volvelle list metrics.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+
+
+def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> "Experiment":
+    """The experiment of ``--config`` and the options given, ``columns`` being those of ``--map``."""
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.workload.readers.mapping import parse_map
+
+    options = {key: value or None for key, value in given.items() if key != "seeds"}
+    if given.get("seeds") is not None:
+        options["seeds"] = given["seeds"]
+    if columns:
+        options["map"] = parse_map(columns)
+    return Experiment.of(config, options)

@@ -1,0 +1,144 @@
+"""How things are said: results on standard output, progress and remarks on standard error."""
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from volvelle.metrics.outcomes import Outcomes
+    from volvelle.report.table import Table
+
+WIDE = 240
+"""Columns of a line where the output is not a terminal's."""
+
+_LOG_EVERY_SECONDS = 20.0
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A console that never breaks the lines of files and pipes."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else WIDE, highlight=False)
+
+
+def show(table: "Table", form: Form) -> None:
+    """Print a table in the form asked for."""
+    from volvelle.report.table import to_csv, to_json, to_rich
+
+    if form is Form.JSON:
+        print(to_json(table))
+    elif form is Form.CSV:
+        print(to_csv(table), end="")
+    else:
+        console().print(to_rich(table))
+        if table.note:
+            print(table.note)
+
+
+def remark(text: str) -> None:
+    """Say something on standard error."""
+    print(text, file=sys.stderr)
+
+
+def remark_on_rejections(name: str, outcomes: "Outcomes") -> None:
+    """Say how many jobs were turned away, and why, with an example of each reason."""
+    by_reason: dict[str, list[int]] = {}
+    rejected = 0
+    for row, reason in enumerate(outcomes.reason):
+        if outcomes.status[row] == "rejected":
+            rejected += 1
+            by_reason.setdefault(_kind_of(reason), []).append(row)
+    others = len(outcomes) - rejected
+    prefix = f"{name}: " if name else ""
+    for rows in by_reason.values():
+        first = f"job {outcomes.specs[rows[0]].id!r}"
+        more = f" ({len(rows) - 1:,} more like it)" if len(rows) > 1 else ""
+        said = f"{first} {outcomes.reason[rows[0]]}{more}"
+        remark(f"note: {prefix}{said}: rejected, {others:,} others simulated.")
+
+
+def _kind_of(reason: str) -> str:
+    """The reason without its numbers: jobs turned away for the same kind of reason."""
+    return re.sub(r"[\d.]+", "0", reason)
+
+
+@contextmanager
+def progress(what: str, unit: str = "jobs") -> Iterator[Callable[[int, int | None], None]]:
+    """Yields a function of (done, total) that shows a bar with rate and time left.
+
+    On a terminal it is a bar that goes away; elsewhere a line now and then on standard error.
+    """
+    if not sys.stderr.isatty():
+        yield _Lines(what, unit).update
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("left, after"),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+        refresh_per_second=5,
+    )
+    with bar:
+        task = bar.add_task(what, total=None, count="")
+        began = time.monotonic()
+
+        def update(done: int, total: int | None) -> None:
+            bar.update(
+                task,
+                completed=done,
+                total=total,
+                count=_count(done, total, unit, time.monotonic() - began),
+            )
+
+        yield update
+
+
+def _count(done: int, total: int | None, unit: str, seconds: float) -> str:
+    of = f"{done:,}/{total:,}" if total else f"{done:,}"
+    return f"{of} {unit}  {done / max(seconds, 1e-3):,.0f}/s"
+
+
+class _Lines:
+    """Progress for logs: a line at most every twenty seconds."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self._what = what
+        self._unit = unit
+        self._began = self._said = time.monotonic()
+
+    def update(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self._said < _LOG_EVERY_SECONDS:
+            return
+        self._said = now
+        seconds = now - self._began
+        line = f"{self._what}  {_count(done, total, self._unit, seconds)}"
+        if total and done:
+            left = seconds * (total - done) / done
+            line += f"  about {left:,.0f} s left"
+        remark(line)
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]

@@ -1,0 +1,50 @@
+"""Reading workloads with a word on how it goes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from volvelle.model.cluster import Cluster
+    from volvelle.simulate.experiment import Experiment, Source
+    from volvelle.workload.workload import Workload
+
+
+def read_workload(experiment: "Experiment", cluster: "Cluster", seed: int) -> "Source":
+    """The experiment's workload; rows that were dropped or repaired are told."""
+    from volvelle.cli.output import progress
+
+    with progress("reading", "rows") as update:
+        source = experiment.workload(cluster, seed, lambda rows: update(rows, None))
+    tell_import(source.workload)
+    return source
+
+
+def read_file(trace: Path, format: str | None, columns: list[str] | None, strict: bool) -> "Source":
+    """The workload of a trace; rows that were dropped or repaired are told."""
+    from volvelle.cli.output import progress
+    from volvelle.simulate.experiment import read_source
+    from volvelle.workload.readers.mapping import parse_map
+
+    with progress("reading", "rows") as update:
+        source = read_source(
+            trace,
+            format,
+            parse_map(columns) if columns else {},
+            strict=strict,
+            read=lambda rows: update(rows, None),
+        )
+    tell_import(source.workload)
+    return source
+
+
+def tell_import(workload: "Workload") -> None:
+    """Say what became of a trace's rows, if anything did, with an example of each reason."""
+    from volvelle.cli.output import remark
+
+    report = workload.report
+    if report is None or not (report.dropped or report.repaired):
+        return
+    remark(f"note: {report.source} ({report.format}): {report}")
+    for reason, places in report.examples.items():
+        if places:
+            remark(f"      {reason}: for example {places[0]}")

@@ -1,0 +1,145 @@
+"""``volvelle report``: reports made again from run directories; also what simulate and compare use."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from volvelle.metrics.outcomes import Outcomes
+    from volvelle.simulate.run_directory import RunRecord
+
+DEFAULT_OUT = Path("volvelle-report")
+
+
+@dataclass(frozen=True)
+class ReadRuns:
+    """Runs read from their directories, by name."""
+
+    records: "dict[str, RunRecord]"
+    outcomes: "dict[str, Outcomes]"
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run directories, or the folder of a comparison."),
+    ],
+    metrics: options.Metrics = None,
+    out: options.Out = None,
+    output: options.Output = Form.TABLE,
+) -> None:
+    """Report runs again, or runs of several commands side by side.
+
+    One run gets its own report; several are compared.
+    """
+    from volvelle.cli.figures import run_figures
+    from volvelle.cli.output import show
+    from volvelle.metrics.catalogue import read_objective
+    from volvelle.metrics.summary import summarise
+    from volvelle.report.table import comparison
+
+    for column in metrics or ():
+        read_objective(column)
+    directories = _expanded(runs)
+    read = read_runs(directories)
+    if len(directories) == 1:
+        [(name, outcomes)] = read.outcomes.items()
+        page = write_report_of_run(out or directories[0], read.records[name], outcomes)
+        table = (
+            comparison(read.outcomes, metrics)
+            if metrics
+            else run_figures(summarise(outcomes), output)
+        )
+    else:
+        from volvelle.cli.compare import COLUMNS
+
+        single = len(runs) == 1
+        page = write_report_of_runs(
+            read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or ()
+        )
+        table = comparison(read.outcomes, metrics or COLUMNS).without_empty_columns()
+    show(table, output)
+    if output is Form.TABLE:
+        print(f"\nReport: {page}")
+
+
+def _expanded(paths: Sequence[Path]) -> list[Path]:
+    """The run directories in ``paths``; of a comparison, those that have results."""
+    from volvelle.simulate.compare import COMPARISON, comparison_runs
+    from volvelle.simulate.run_directory import OUTCOMES
+
+    found: list[Path] = []
+    for path in paths:
+        if (path / COMPARISON).is_file():
+            found += [run for run in comparison_runs(path) if (run / OUTCOMES).is_file()]
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def read_runs(directories: Sequence[Path]) -> ReadRuns:
+    """The runs in ``directories``; equal names are told apart by their folders. Raises `Problem`."""
+    from volvelle.model.problems import Problem
+    from volvelle.simulate.run_directory import read_outcomes, read_record
+
+    read = ReadRuns({}, {})
+    if not directories:
+        raise Problem("there is no run with results", mend="run volvelle compare again")
+    for directory in directories:
+        record = read_record(directory)
+        name = record.name if record.name not in read.records else f"{record.name} ({directory})"
+        if record.status.value != "finished":
+            name += f" ({record.status.value})"
+        read.records[name] = record
+        read.outcomes[name] = read_outcomes(directory, record)
+    return read
+
+
+def write_report_of_run(directory: Path, record: "RunRecord", outcomes: "Outcomes") -> Path:
+    """Write the report of one run. Raises `Problem` where it cannot."""
+    from volvelle.cli.facts import facts_of
+    from volvelle.report.run_report import write_run_report
+
+    state = "" if record.status.value == "finished" else f" ({record.status.value})"
+    with whole_report(directory):
+        return write_run_report(
+            outcomes, directory, title=f"{record.name}{state}", facts=facts_of([record])
+        )
+
+
+def write_report_of_runs(runs: ReadRuns, directory: Path, *, columns: Sequence[str] = ()) -> Path:
+    """Write the report of several runs. Raises `Problem` where it cannot."""
+    from volvelle.cli.facts import facts_of
+    from volvelle.report.compare_report import DEFAULT_COLUMNS, write_compare_report
+
+    workloads = {str(record.workload.get("name")) for record in runs.records.values()}
+    with whole_report(directory):
+        return write_compare_report(
+            runs.outcomes,
+            directory,
+            title=f"{len(runs.outcomes)} runs on {', '.join(sorted(workloads))}",
+            facts=facts_of(runs.records.values()),
+            columns=columns or DEFAULT_COLUMNS,
+        )
+
+
+@contextmanager
+def whole_report(directory: Path) -> Iterator[None]:
+    """A report is written whole, or what there is of it is removed. Raises `Problem`."""
+    try:
+        yield
+    except OSError as error:
+        from volvelle.simulate.run_directory import cannot_write
+
+        for path in [directory / "report.html", *directory.glob("*.png")]:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        name = Path(error.filename) if error.filename else directory / "report.html"
+        raise cannot_write(name, error) from error

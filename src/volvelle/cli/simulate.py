@@ -1,0 +1,162 @@
+"""``volvelle simulate``: one composition on one workload, into a run directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from volvelle.metrics.summary import Summary
+    from volvelle.simulate.experiment import Experiment, Source
+    from volvelle.simulate.run import Setting, Simulation
+    from volvelle.simulate.run_directory import RunRecord
+
+DEFAULT_OUT = Path("volvelle-run")
+
+
+def simulate(
+    trace: options.Trace = None,
+    cluster: options.Cluster = None,
+    policy: options.Policy = None,
+    placement: options.Placement = None,
+    admission: options.Admission = None,
+    estimator: options.Estimator = None,
+    generate: options.Generate = None,
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+    track: options.Track = None,
+    overheads: options.Overheads = None,
+    tick: options.Tick = None,
+    until: options.Until = None,
+    seed: options.Seed = None,
+    config: options.Config = None,
+    out: options.Out = None,
+    output: options.Output = Form.TABLE,
+    journal: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the journal of every event and decision.", rich_help_panel="Output"
+        ),
+    ] = True,
+) -> None:
+    """Simulate one scheduler on a trace, and write a run directory with a report.
+
+    volvelle simulate october.csv --cluster 120x8 --policy srsf --out october-srsf
+    """
+    experiment = options.experiment(
+        config,
+        map,
+        trace=trace,
+        generate=generate,
+        format=format,
+        strict=strict,
+        cluster=cluster,
+        policies=policy,
+        placements=placement,
+        admissions=admission,
+        estimators=estimator,
+        overheads=overheads,
+        track=track,
+        tick=tick,
+        until=until,
+        seeds=seed,
+        out=out,
+    )
+    _simulate(experiment, output, keep_journal=journal)
+
+
+def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> None:
+    from volvelle.cli.output import remark_on_rejections
+    from volvelle.cli.reading import read_workload
+    from volvelle.model.problems import Problem
+    from volvelle.simulate import run_directory
+    from volvelle.simulate.run import check
+    from volvelle.simulate.run_directory import RunRecord
+
+    cluster = experiment.read_cluster()
+    runs = experiment.runs(cluster)
+    if len(runs) > 1:
+        raise Problem(
+            f"simulate makes one run, these are {len(runs)}",
+            mend="use volvelle compare",
+            usage=True,
+        )
+    name, setting = runs[0].name, runs[0].setting
+    source = read_workload(experiment, cluster, setting.seed)
+    check(source.workload, setting)
+    directory = experiment.out or DEFAULT_OUT
+    run_directory.prepare(directory)
+    origin = source.origin | {"jobs": len(source.workload), "name": source.workload.name}
+    record = RunRecord.of(name, origin, setting)
+    run_directory.begin(directory, record)
+    try:
+        simulation = _run(directory, source, setting, keep_journal=keep_journal)
+        summary = run_directory.finish(directory, record, simulation)
+        page = _report(directory, record.ended(simulation), simulation)
+    except BaseException:
+        run_directory.mark_failed(directory, record)
+        raise
+    _print(summary, simulation, record, directory, output)
+    remark_on_rejections("", simulation.outcomes)
+    if output is Form.TABLE:
+        print(f"Report: {page}")
+    if simulation.interrupted:
+        raise typer.Exit(130)
+
+
+def _run(
+    directory: Path, source: "Source", setting: "Setting", *, keep_journal: bool
+) -> "Simulation":
+    from volvelle.cli.output import progress
+    from volvelle.simulate.run import Progress, simulate
+    from volvelle.simulate.run_directory import JOURNAL, written
+
+    with progress(f"simulating {setting.composition.policy}") as update:
+
+        def note(now: Progress) -> None:
+            update(now.submitted - now.in_system, now.jobs)
+
+        if not keep_journal:
+            return simulate(source.workload, setting, progress=note)
+        with written(directory / JOURNAL) as path:
+            return simulate(source.workload, setting, journal=path, progress=note)
+
+
+def _report(directory: Path, record: "RunRecord", simulation: "Simulation") -> Path:
+    from volvelle.cli.report import write_report_of_run
+
+    return write_report_of_run(directory, record, simulation.outcomes)
+
+
+def _print(
+    summary: "Summary",
+    simulation: "Simulation",
+    record: "RunRecord",
+    directory: Path,
+    output: Form,
+) -> None:
+    import json
+
+    from volvelle.cli.facts import cluster_line, workload_line
+    from volvelle.cli.figures import run_figures
+    from volvelle.cli.output import remark, show
+
+    if output is Form.JSON:
+        document = {
+            "directory": str(directory),
+            "status": record.ended(simulation).status.value,
+            **summary.as_json(),
+        }
+        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    if output is Form.TABLE:
+        print(f"{workload_line(record.workload)}; {cluster_line(record.cluster)}")
+        done = ", ".join(f"{n:,} {status}" for status, n in summary.total.statuses.items() if n)
+        print(f"{record.name}: {done}, simulated in {simulation.cpu_seconds:.1f} s")
+    show(run_figures(summary, output), output)
+    if simulation.interrupted:
+        remark("interrupted: these are the figures of what was done so far")

@@ -1,0 +1,212 @@
+"""``volvelle trace``: what is in a trace, the same trace in another format, and new ones."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from volvelle.workload.describe import Description
+    from volvelle.workload.workload import Workload
+
+app = typer.Typer(help="Describe, convert and generate traces.", no_args_is_help=True)
+
+TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="The trace's file or folder.")]
+WrittenFormat = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FORMAT", help="Format to write, if the name does not say."),
+]
+
+
+@app.command()
+def describe(
+    trace: TraceFile,
+    cluster: options.Cluster = None,
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="Also write a page with pictures there."),
+    ] = None,
+    output: options.Output = Form.TABLE,
+) -> None:
+    """Say what is in a trace: rows kept and dropped, load, sizes, durations.
+
+    volvelle trace describe october.txt --cluster 120x8
+    """
+    from volvelle.cli.facts import cluster_line
+    from volvelle.cli.reading import read_file
+    from volvelle.cli.report import whole_report
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.workload.describe import describe
+
+    there = Experiment(cluster=cluster).read_cluster() if cluster else None
+    source = read_file(trace, format, map, bool(strict))
+    description = describe(source.workload, there.gpus if there else None)
+    _show_description(description, source.workload, output)
+    if out is not None:
+        from volvelle.report.describe_report import write_describe_report
+
+        facts = {"Trace": str(trace), "Rows": str(source.workload.report)}
+        if there:
+            facts["Cluster"] = cluster_line(there)
+        with whole_report(out):
+            page = write_describe_report(
+                description, out, title=f"Trace {source.workload.name}", facts=facts
+            )
+        if output is Form.TABLE:
+            print(f"Pictures: {page}")
+
+
+@app.command()
+def convert(
+    trace: TraceFile,
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+    to_format: WrittenFormat = None,
+) -> None:
+    """Write a trace in another format: .csv, .csv.gz, .parquet or .swf.
+
+    volvelle trace convert october.txt october.parquet
+    """
+    from volvelle.cli.reading import read_file
+
+    source = read_file(trace, format, map, bool(strict))
+    _write(source.workload, to, to_format)
+
+
+@app.command()
+def generate(
+    generator: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME[:KEY=VALUE,...]]", help="The generator; see: volvelle list generators."
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option("--like", metavar="TRACE", help="Resemble this trace instead."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")
+    ] = None,
+    seed: options.Seed = None,
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs.")] = None,
+    length: Annotated[str | None, typer.Option(metavar="TIME", help="How long, as in 14d.")] = None,
+    load: Annotated[float | None, typer.Option(help="Work submitted over capacity.")] = None,
+    cluster: options.Cluster = None,
+    was: Annotated[
+        str | None,
+        typer.Option("--was", metavar="CLUSTER", help="With --like: the cluster the trace ran on."),
+    ] = None,
+    to_format: WrittenFormat = None,
+) -> None:
+    """Generate a trace from a published mix, or one that resembles a trace of yours.
+
+    volvelle trace generate gavel:jobs=5000,load=0.9 --out gavel.csv --seed 1
+
+    volvelle trace generate --like october.csv --length 90d --out quarter.csv
+    """
+    from volvelle.cli.reading import read_file
+    from volvelle.model.problems import Problem
+    from volvelle.simulate.experiment import Experiment, generated
+
+    if (generator is None) == (like is None):
+        raise Problem(
+            "a generator or --like TRACE is needed, one of them",
+            mend="see: volvelle list generators",
+            usage=True,
+        )
+    if out is None:
+        raise Problem("where to write is not said", mend="say --out FILE.csv", usage=True)
+    size = {"jobs": jobs, "length": length, "load": load}
+    if like is None:
+        gpus = Experiment(cluster=cluster).read_cluster().gpus if cluster else None
+        workload = generated(_with(str(generator), size), seed or 0, gpus).workload
+    else:
+        trace = read_file(like, format, map, bool(strict)).workload
+        workload = _resembling(trace, size, cluster, was, seed or 0)
+    _write(workload, out, to_format)
+
+
+def _with(written: str, parameters: dict[str, Any]) -> str:
+    """A generator as it is written, with more parameters."""
+    more = ",".join(f"{key}={value}" for key, value in parameters.items() if value is not None)
+    if not more:
+        return written
+    return f"{written}{',' if ':' in written else ':'}{more}"
+
+
+def _resembling(
+    trace: "Workload", size: dict[str, Any], cluster: str | None, was: str | None, seed: int
+) -> "Workload":
+    import numpy as np
+
+    from volvelle.cli.output import remark
+    from volvelle.model.problems import Problem
+    from volvelle.model.units import parse_duration
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.workload.fitting import like
+
+    new, old = (
+        Experiment(cluster=text).read_cluster().gpus if text else None for text in (cluster, was)
+    )
+    try:
+        length = None if size["length"] is None else parse_duration(size["length"])
+    except ValueError as error:
+        raise Problem(f"--length: {error}", usage=True) from None
+    fitted = like(
+        trace,
+        jobs=size["jobs"],
+        length_seconds=length,
+        load=size["load"],
+        gpus=new,
+        cluster_gpus=old,
+    )
+    if fitted.left_out:
+        remark(f"note: {fitted.left_out:,} jobs of the trace do not fit the cluster: left out")
+    return fitted.generate(np.random.default_rng(seed))
+
+
+def _write(workload: "Workload", path: Path, format: str | None) -> None:
+    """Write a trace and say so; what could not be written whole is removed."""
+    from volvelle.cli.output import remark
+    from volvelle.model.problems import Problem
+    from volvelle.workload.writing import write_trace
+
+    existed = path.exists()
+    try:
+        write_trace(workload, path, format)
+    except Problem:
+        if not existed:
+            path.unlink(missing_ok=True)
+        raise
+    remark(f"{len(workload):,} jobs written to {path}")
+
+
+def _show_description(description: "Description", workload: "Workload", output: Form) -> None:
+    from volvelle.cli.figures import description_facts, quantiles
+    from volvelle.cli.output import show
+
+    if output is Form.JSON:
+        report = workload.report
+        document = description.as_json()
+        document["import"] = None if report is None else asdict(report)
+        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    if output is Form.TABLE:
+        for line in description_facts(description, workload):
+            print(line)
+        print()
+    show(quantiles(description), output)

@@ -1,0 +1,222 @@
+"""Several runs on the same jobs, in parallel processes, each leaving a run directory.
+
+The workers are forked with the workloads in hand where the system can (Linux), and are given them once
+each where it cannot. They ignore Ctrl-C: the parent tells them through shared memory to stop, so that
+what is done so far is written. Results do not depend on the number of workers.
+"""
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from volvelle.model.problems import Problem
+from volvelle.simulate import run_directory
+from volvelle.simulate.experiment import PlannedRun, Source
+from volvelle.simulate.run import Progress, check, simulate
+from volvelle.simulate.run_directory import RunRecord, RunStatus
+
+COMPARISON = "compare.json"
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run of a comparison. ``error``: it could not be made; ``reused``: an earlier one was kept."""
+
+    name: str
+    directory: Path
+    status: RunStatus
+    error: BaseException | None = None
+    reused: bool = False
+
+
+@dataclass
+class Stage:
+    """What parent and workers share: the workloads by seed, jobs done in each run, and a stop sign."""
+
+    runs: Sequence[PlannedRun]
+    sources: Mapping[int, Source]
+    directories: Sequence[Path]
+    done: Any
+    stop: Any
+
+    def record(self, index: int) -> RunRecord:
+        """The record with which run ``index`` begins."""
+        run = self.runs[index]
+        source = self.sources[run.setting.seed]
+        origin = source.origin | {"jobs": len(source.workload), "name": source.workload.name}
+        return RunRecord.of(run.name, origin, run.setting)
+
+
+def compare(
+    runs: Sequence[PlannedRun],
+    sources: Mapping[int, Source],
+    directory: Path,
+    *,
+    workers: int | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[ComparedRun]:
+    """Make ``runs`` on the workloads of their seeds, each in a folder of ``directory``/runs.
+
+    workers: processes (default: one for each CPU we may use).
+    resume: keep finished runs of the same configuration that are there already.
+    progress: told jobs done and jobs in all, a few times a second.
+    Ctrl-C stops early: finished runs are kept, the others are marked interrupted. Raises `Problem`
+    before anything runs where the parts do not go together.
+    """
+    for run in runs:
+        check(sources[run.setting.seed].workload, run.setting)
+    run_directory.prepare(directory, COMPARISON)
+    directories = _directories(runs, directory)
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    stage = Stage(
+        runs, sources, directories, context.RawArray("d", len(runs)), context.RawValue("i", 0)
+    )
+    _write_comparison(runs, directories, directory)
+    kept = [index for index in range(len(runs)) if resume and _is_made(stage, index)]
+    for index in kept:
+        stage.done[index] = len(sources[runs[index].setting.seed].workload)
+    waiting = [index for index in range(len(runs)) if index not in kept]
+    results = {
+        index: ComparedRun(runs[index].name, directories[index], RunStatus.FINISHED, reused=True)
+        for index in kept
+    }
+    results |= _make(stage, waiting, context, workers or usable_cpus(), progress)
+    return [results[index] for index in range(len(runs))]
+
+
+def usable_cpus() -> int:
+    """CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def comparison_runs(directory: Path) -> list[Path]:
+    """The run directories of a comparison, in its order. Raises `Problem`."""
+    path = directory / COMPARISON
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return [directory / run["directory"] for run in document["runs"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Problem(f"{path} cannot be read: {error}") from None
+
+
+def _make(
+    stage: Stage,
+    waiting: Sequence[int],
+    context: Any,
+    workers: int,
+    progress: Callable[[int, int], None] | None,
+) -> dict[int, ComparedRun]:
+    if not waiting:
+        return {}
+    jobs = sum(len(stage.sources[run.setting.seed].workload) for run in stage.runs)
+    with ProcessPoolExecutor(
+        min(workers, len(waiting)), context, initializer=_enter, initargs=(stage,)
+    ) as pool:
+        futures = {pool.submit(_run, index): index for index in waiting}
+        try:
+            pending = set(futures)
+            while pending:
+                _, pending = wait(pending, timeout=0.1)
+                if progress is not None:
+                    progress(int(sum(stage.done)), jobs)
+        except KeyboardInterrupt:
+            stage.stop.value = 1
+            for future in futures:
+                future.cancel()
+            wait(futures)
+    return {index: _result(stage, index, future) for future, index in futures.items()}
+
+
+def _result(stage: Stage, index: int, future: "Future[RunStatus]") -> ComparedRun:
+    name, directory = stage.runs[index].name, stage.directories[index]
+    if future.cancelled():
+        return ComparedRun(name, directory, RunStatus.INTERRUPTED)
+    error = future.exception()
+    if isinstance(error, BrokenProcessPool):
+        error = Problem(
+            f"the process of run {name!r} died, perhaps for want of memory",
+            mend="try fewer at a time with --workers 1",
+        )
+    if error is not None:
+        return ComparedRun(name, directory, RunStatus.FAILED, error)
+    return ComparedRun(name, directory, future.result())
+
+
+_stage: Stage | None = None  # of a worker process: what it was started with
+
+
+def _enter(stage: Stage) -> None:
+    global _stage  # noqa: PLW0603 - a worker process has one task in life
+    _stage = stage
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run(index: int) -> RunStatus:
+    """Make run ``index``, in a worker."""
+    assert _stage is not None
+    stage = _stage
+    if stage.stop.value:
+        return RunStatus.INTERRUPTED
+
+    def note(progress: Progress) -> None:
+        stage.done[index] = progress.submitted - progress.in_system
+        if stage.stop.value:
+            raise KeyboardInterrupt
+
+    run, directory = stage.runs[index], stage.directories[index]
+    record = stage.record(index)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        run_directory.begin(directory, record)
+        workload = stage.sources[run.setting.seed].workload
+        simulation = simulate(workload, run.setting, progress=note)
+        run_directory.finish(directory, record, simulation)
+    except BaseException:
+        run_directory.mark_failed(directory, record)
+        raise
+    stage.done[index] = len(workload)
+    return record.ended(simulation).status
+
+
+def _is_made(stage: Stage, index: int) -> bool:
+    try:
+        found = run_directory.read_record(stage.directories[index])
+    except Problem:
+        return False
+    return found.status is RunStatus.FINISHED and found.describes_same(stage.record(index))
+
+
+def _directories(runs: Sequence[PlannedRun], directory: Path) -> list[Path]:
+    """A folder for each run, called as the run as far as file names can be."""
+    names: list[str] = []
+    for run in runs:
+        plain = re.sub(r"[^\w.=+-]+", "-", run.name).strip("-.")[:100] or "run"
+        taken = sum(name == plain or name.startswith(f"{plain}~") for name in names)
+        names.append(f"{plain}~{taken + 1}" if taken else plain)
+    return [directory / "runs" / name for name in names]
+
+
+def _write_comparison(
+    runs: Sequence[PlannedRun], directories: Sequence[Path], directory: Path
+) -> None:
+    document = {
+        "format": run_directory.FORMAT,
+        "runs": [
+            {"name": run.name, "directory": path.relative_to(directory).as_posix()}
+            for run, path in zip(runs, directories, strict=True)
+        ],
+    }
+    with run_directory.written(directory / COMPARISON) as path:
+        path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

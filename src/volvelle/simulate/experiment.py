@@ -1,0 +1,321 @@
+"""An experiment: one workload, one cluster, and the compositions to be tried on them.
+
+This is what ``volvelle compare`` reads from ``--config exp.toml`` and from its options. Every list
+multiplies: two policies under two placements with three seeds are twelve runs.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
+from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.units import Seconds
+from volvelle.simulate.run import Setting
+from volvelle.workload.workload import Workload
+
+_SINGULAR = {
+    "policy": "policies",
+    "placement": "placements",
+    "admission": "admissions",
+    "estimator": "estimators",
+    "seed": "seeds",
+    "metric": "metrics",
+}
+_PARTS = ("policies", "placements", "admissions", "estimators")
+
+
+def split_pairs(text: str) -> dict[str, str]:
+    """``key=value,key=value`` as a mapping. Raises ValueError."""
+    pairs = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"cannot read {pair!r}, write key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def split_written(text: str) -> tuple[str, dict[str, str]]:
+    """``name:key=value,...`` as name and parameters. Raises ValueError."""
+    name, _, rest = text.partition(":")
+    return name, split_pairs(rest)
+
+
+def _pairs(value: object) -> object:
+    return split_pairs(value) if isinstance(value, str) else value
+
+
+def _written(value: object) -> object:
+    """A part given as a table, ``{name = "las", round = "10m"}``, in the written form."""
+    if not isinstance(value, dict) or "name" not in value:
+        return value
+    rest = ",".join(f"{key}={_plain(given)}" for key, given in value.items() if key != "name")
+    return f"{value['name']}:{rest}" if rest else value["name"]
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _listed(value: object) -> object:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _span(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    first, colon, last = value.partition(":")
+    if not (colon and first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise ValueError("write FIRST:LAST, numbers of jobs from 0, as in 3000:4000")
+    return int(first), int(last)
+
+
+Written = Annotated[str, BeforeValidator(_written)]
+Names = Annotated[tuple[Written, ...], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class Experiment(BaseModel):
+    """What to run. Names of parts may have parameters, ``las:round=600``, or name a ``.py`` file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trace: Path | None = Field(None, description="the trace's file or folder")
+    format: str | None = Field(None, description="its format, with options: swf:procs_as=gpu")
+    map: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
+        {}, description="our column names on the trace's"
+    )
+    strict: bool = Field(False, description="stop at the first row that cannot be read")
+    generate: Written | None = Field(None, description="a generator instead of a trace")
+    cluster: str | dict[str, Any] | None = Field(None, description="120x8, a file, or a table")
+    policies: Names = Field(("fifo",), description="who gets how many GPUs")
+    placements: Names = Field(("none",), description="which GPUs")
+    admissions: Names = Field(("accept-all",), description="who may enter")
+    estimators: Names = Field(("oracle",), description="what is believed of jobs")
+    overheads: Annotated[Overheads, BeforeValidator(_pairs)] = Field(
+        Overheads(), description="what starting and stopping costs"
+    )
+    seeds: Annotated[tuple[int, ...], BeforeValidator(_listed), Field(min_length=1)] = Field(
+        (0,), description="of generators, and of all that is random in a run"
+    )
+    track: Annotated[tuple[int, int] | None, BeforeValidator(_span)] = Field(
+        None, description="first and last job to measure, as in 3000:4000"
+    )
+    tick: Annotated[Seconds, Field(gt=0)] | None = Field(
+        None, description="ends of jobs are noticed at multiples of this"
+    )
+    until: Annotated[Seconds, Field(gt=0)] | None = Field(None, description="end of the simulation")
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        (), description="columns of the comparison, as in jct:p99"
+    )
+    out: Path | None = Field(None, description="folder for the results")
+
+    @classmethod
+    def of(cls, config: Path | None, given: Mapping[str, Any]) -> "Experiment":
+        """The experiment in ``config``, with what is ``given`` (not None) in place of its own.
+
+        Paths in a file are relative to it. Raises `Problem` naming the file or the option.
+        """
+        document = _read(config) if config else {}
+        if config:
+            _validated(document, f"{config}: ")
+        options = {key: value for key, value in given.items() if value is not None}
+        for one, other in (("trace", "generate"), ("generate", "trace")):
+            if one in options:
+                document.pop(other, None)
+        return _validated(document | options, "")
+
+    def read_cluster(self) -> Cluster:
+        """The cluster. Raises `Problem`."""
+        if self.cluster is None:
+            raise Problem(
+                "no cluster is given",
+                mend="say --cluster NODESxGPUS, as in --cluster 120x8",
+                usage=True,
+            )
+        if isinstance(self.cluster, dict):
+            return cluster_from(self.cluster, "cluster")
+        path = Path(self.cluster)
+        if path.is_file() and path.suffix != ".toml":
+            from volvelle.workload.readers.clusters import (  # noqa: PLC0415 - rarely used
+                read_cluster_table,
+            )
+
+            return read_cluster_table(path)
+        return parse_cluster(self.cluster)
+
+    def workload(self, cluster: Cluster, seed: int, read: "Read | None" = None) -> "Source":
+        """The workload under ``seed``, and where it comes from. Raises `Problem`.
+
+        ``read`` is told now and then how many rows were read.
+        """
+        if (self.trace is None) == (self.generate is None):
+            raise Problem(
+                "no workload is given" if self.trace is None else "two workloads are given",
+                mend="name a trace's file, or a generator with --generate",
+                usage=True,
+            )
+        if self.trace is not None:
+            return read_source(self.trace, self.format, self.map, strict=self.strict, read=read)
+        return generated(str(self.generate), seed, cluster.gpus)
+
+    def runs(self, cluster: Cluster) -> "list[PlannedRun]":
+        """Every run of the experiment, named by what sets it apart."""
+        parts = [tuple(dict.fromkeys(getattr(self, kind))) for kind in _PARTS]
+        seeds = tuple(dict.fromkeys(self.seeds))
+        runs = []
+        for *chosen, seed in product(*parts, seeds):
+            composition = WrittenComposition(*chosen)
+            labels = composition.build().written
+            told = [
+                label
+                for kind, label, choices in zip(_PARTS, _fields(labels), parts, strict=True)
+                if len(choices) > 1 or kind == "policies"
+            ]
+            name = " + ".join(told) + (f", seed {seed}" if len(seeds) > 1 else "")
+            setting = Setting(
+                cluster=cluster,
+                composition=composition,
+                overheads=self.overheads,
+                seed=seed,
+                tick=self.tick,
+                until=self.until,
+                tracked=self.track,
+            )
+            runs.append(PlannedRun(name, setting))
+        return list({run.name: run for run in runs}.values())
+
+
+Read = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that is to be made: its name in tables, and what decides how it goes."""
+
+    name: str
+    setting: Setting
+
+
+@dataclass(frozen=True)
+class Source:
+    """A workload with what it was read or made from, for ``run.json``."""
+
+    workload: Workload
+    origin: dict[str, Any]
+
+
+def read_source(
+    trace: Path,
+    format: str | None,
+    columns: Mapping[str, str],
+    *,
+    strict: bool,
+    read: Read | None = None,
+) -> Source:
+    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``. Raises `Problem`."""
+    from volvelle.workload.reading import read_trace  # noqa: PLC0415 - fourteen readers
+
+    name: str | None = None
+    options: dict[str, str] = {}
+    if format is not None:
+        try:
+            name, options = split_written(format)
+        except ValueError as error:
+            raise Problem(f"--format {format}: {error}", usage=True) from None
+    workload = read_trace(
+        trace, name, columns=columns or None, strict=strict, options=options, progress=read
+    )
+    origin: dict[str, Any] = {"trace": str(trace)}
+    if trace.is_file():
+        with trace.open("rb") as file:
+            origin["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    if workload.report is not None:
+        origin["format"] = workload.report.format
+        origin["rows"] = str(workload.report)
+    if options:
+        origin["options"] = options
+    if columns:
+        origin["map"] = dict(columns)
+    return Source(workload, origin)
+
+
+def generated(written: str, seed: int, gpus: int | None = None) -> Source:
+    """The workload of a generator. Raises `Problem`.
+
+    ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
+    """
+    from volvelle.workload.generators import GENERATORS, make_generator  # noqa: PLC0415
+
+    try:
+        name, parameters = split_written(written)
+    except ValueError as error:
+        raise Problem(f"--generate {written}: {error}", usage=True) from None
+    family = GENERATORS.get(name)
+    if gpus is not None and family is not None and "gpus" in family.model_fields:
+        parameters.setdefault("gpus", str(gpus))
+    generator = make_generator(name, parameters)
+    workload = generator.generate(np.random.default_rng(seed))
+    return Source(
+        workload,
+        {"generator": name, "parameters": generator.model_dump(mode="json"), "seed": seed},
+    )
+
+
+def _fields(composition: WrittenComposition) -> Sequence[str]:
+    return (
+        composition.policy,
+        composition.placement,
+        composition.admission,
+        composition.estimator,
+    )
+
+
+def _validated(document: dict[str, Any], place: str) -> Experiment:
+    try:
+        return Experiment.model_validate(document)
+    except ValidationError as error:
+        described = describe_validation(error, Experiment)
+        if not place:
+            first = error.errors(include_url=False)[0]
+            key = str(first["loc"][0])
+            option = next((one for one, many in _SINGULAR.items() if many == key), key)
+            described = f"--{option}: {described}"
+        raise Problem(f"{place}{described}", usage=True) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Problem(f"there is no file {path}", mend="check the path", usage=True) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Problem(f"{path} is not a TOML file: {error}") from None
+    except OSError as error:
+        raise Problem(f"cannot read {path}: {error.strerror}") from None
+    renamed = {_SINGULAR.get(key, key): value for key, value in document.items()}
+    return {key: _beside(path, key, value) for key, value in renamed.items()}
+
+
+def _beside(config: Path, key: str, value: Any) -> Any:
+    """Paths as seen from where we are, not from the file they stand in."""
+    if isinstance(value, list):
+        return [_beside(config, key, one) for one in value]
+    if not isinstance(value, str):
+        return value
+    is_file = key in ("trace", "out") or (key == "cluster" and Path(value).suffix in _FILES)
+    if key in _PARTS:
+        is_file = value.partition(":")[0].endswith(".py")
+    return str(config.parent / value) if is_file else value
+
+
+_FILES = (".toml", ".csv", ".parquet", ".gz")

@@ -1,0 +1,273 @@
+"""A run directory: everything about one run, in files that outlive the version that wrote them.
+
+    run.json       the complete configuration, versions, the seed, how the run ended
+    jobs.csv       one line for each job
+    metrics.json   the aggregates, whole and by class, width, pool and user
+    outcomes.npz   the columns of `Outcomes`, from which reports are made again
+    journal.jsonl  every event and decision (not in comparisons)
+
+A file that is being written has ``.partial`` at the end of its name. A ``run.json`` whose status is
+still "running" is of a run that is going on, or was killed.
+"""
+
+import json
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import volvelle
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import read_journal
+from volvelle.metrics.jobs_table import write_jobs
+from volvelle.metrics.outcomes import Outcomes, Segments, Steps
+from volvelle.metrics.recorder import outcomes_of
+from volvelle.metrics.summary import GROUPINGS, Summary, summarise
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec
+from volvelle.model.problems import Problem
+from volvelle.simulate.run import Setting, Simulation
+
+FORMAT = 1
+
+RECORD, JOBS, METRICS, OUTCOMES, JOURNAL = (
+    "run.json",
+    "jobs.csv",
+    "metrics.json",
+    "outcomes.npz",
+    "journal.jsonl",
+)
+
+
+class RunStatus(StrEnum):
+    """How a run ended, if it did."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What run.json holds. ``workload`` says where the jobs come from and how many there are."""
+
+    format: int = FORMAT
+    name: str
+    status: RunStatus = RunStatus.RUNNING
+    workload: dict[str, Any]
+    cluster: Cluster
+    composition: WrittenComposition
+    overheads: dict[str, float | None]
+    seed: int
+    tick: float | None = None
+    until: float | None = None
+    tracked: tuple[int, int] | None = None
+    started: str = ""
+    versions: dict[str, str] = {}
+    cpu_seconds: float | None = None
+    events: int | None = None
+    moments: int | None = None
+
+    @classmethod
+    def of(cls, name: str, workload: dict[str, Any], setting: Setting) -> "RunRecord":
+        """The record of a run that is about to begin."""
+        packages = ("numpy", "numba", "msgspec")
+        return cls(
+            name=name,
+            workload=workload,
+            cluster=setting.cluster,
+            composition=setting.composition,
+            overheads=setting.overheads.model_dump(),
+            seed=setting.seed,
+            tick=setting.tick,
+            until=setting.until,
+            tracked=setting.tracked,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions={
+                "volvelle": volvelle.__version__,
+                "python": platform.python_version(),
+                **{package: version(package) for package in packages},
+            },
+        )
+
+    def ended(self, simulation: Simulation) -> "RunRecord":
+        """The record of the run that gave ``simulation``."""
+        return msgspec.structs.replace(
+            self,
+            status=RunStatus.INTERRUPTED if simulation.interrupted else RunStatus.FINISHED,
+            cpu_seconds=simulation.cpu_seconds,
+            events=simulation.events,
+            moments=simulation.moments,
+        )
+
+    def describes_same(self, other: "RunRecord") -> bool:
+        """Whether both have the same configuration and versions, so the same results."""
+        unalike = {"name": "", "status": RunStatus.RUNNING, "started": ""}
+        measured: dict[str, Any] = {"cpu_seconds": None, "events": None, "moments": None}
+        alike = [msgspec.structs.replace(r, **unalike, **measured) for r in (self, other)]
+        return msgspec.json.encode(alike[0]) == msgspec.json.encode(alike[1])
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """Yields where to write; the file is at ``path`` only once it is complete.
+
+    What could not be finished is removed. Raises `Problem` naming the file where writing fails.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
+
+
+def cannot_write(path: Path, error: OSError) -> Problem:
+    """What is said when a file cannot be written."""
+    return Problem(
+        f"cannot write {path}: {error.strerror or error}",
+        mend="free some space or choose another folder with --out",
+    )
+
+
+def prepare(directory: Path, marker: str = RECORD) -> None:
+    """Make ``directory`` for results; an earlier one of ours is reused.
+
+    Raises `Problem` where something else is in it.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        strange = [path.name for path in directory.iterdir() if not path.name.endswith(".partial")]
+    except OSError as error:
+        raise Problem(f"cannot make {directory}: {error.strerror}", mend="choose another") from None
+    if strange and marker not in strange:
+        raise Problem(
+            f"{directory} has other files in it ({min(strange)})",
+            mend="name a new folder with --out",
+        )
+
+
+def begin(directory: Path, record: RunRecord) -> None:
+    """Write run.json of a run that begins; what an earlier run left is removed."""
+    for name in (JOBS, METRICS, OUTCOMES, JOURNAL, "report.html"):
+        (directory / name).unlink(missing_ok=True)
+    write_record(directory, record)
+
+
+def write_record(directory: Path, record: RunRecord) -> None:
+    """Write run.json."""
+    with written(directory / RECORD) as path:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+
+
+def mark_failed(directory: Path, record: RunRecord) -> None:
+    """Say in run.json that the run failed, if the disk still lets us."""
+    with suppress(Problem):
+        write_record(directory, msgspec.structs.replace(record, status=RunStatus.FAILED))
+
+
+def finish(directory: Path, record: RunRecord, simulation: Simulation) -> Summary:
+    """Write what a run gave, run.json last."""
+    outcomes = simulation.outcomes
+    summary = summarise(outcomes, by=tuple(GROUPINGS))
+    with written(directory / JOBS) as path:
+        write_jobs(outcomes, path)
+    with written(directory / METRICS) as path:
+        text = json.dumps(summary.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        path.write_text(text + "\n", encoding="utf-8")
+    with written(directory / OUTCOMES) as path:
+        write_outcomes(outcomes, path)
+    write_record(directory, record.ended(simulation))
+    return summary
+
+
+def read_record(directory: Path) -> RunRecord:
+    """What run.json says. Raises `Problem` naming the file."""
+    path = directory / RECORD
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
+    except FileNotFoundError:
+        raise Problem(
+            f"{directory} is not a run directory: it has no {RECORD}",
+            mend="name one that volvelle simulate or compare wrote",
+        ) from None
+    except msgspec.DecodeError as error:
+        raise Problem(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise Problem(f"cannot read {path}: {error.strerror}") from None
+    if record.format > FORMAT:
+        raise Problem(
+            f"{path} is of format {record.format}, this Volvelle reads up to {FORMAT}",
+            mend="install a newer Volvelle",
+        )
+    return record
+
+
+def read_outcomes(directory: Path, record: RunRecord) -> Outcomes:
+    """What became of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`."""
+    path = directory / OUTCOMES
+    if path.is_file():
+        return load_outcomes(path)
+    journal = directory / JOURNAL
+    if not journal.is_file():
+        raise Problem(
+            f"{directory} has neither {OUTCOMES} nor {JOURNAL}: its run is {record.status.value}",
+            mend="run it again",
+        )
+    outcomes = outcomes_of(*read_journal(journal))
+    if record.tracked is None:
+        return outcomes
+    rows = np.arange(len(outcomes))
+    return outcomes.tracking((rows >= record.tracked[0]) & (rows <= record.tracked[1]))
+
+
+_NESTED: dict[str, type[Segments] | type[Steps]] = {"segments": Segments, "capacity": Steps}
+
+
+def write_outcomes(outcomes: Outcomes, path: Path) -> None:
+    """Write the columns as a NumPy archive; specs and reasons are JSON inside it."""
+    columns: dict[str, Any] = {
+        "specs": _bytes(msgspec.json.encode(outcomes.specs)),
+        "reason": _bytes(msgspec.json.encode(outcomes.reason)),
+    }
+    for field in fields(Outcomes):
+        value = getattr(outcomes, field.name)
+        if field.name in _NESTED:
+            for inner in fields(_NESTED[field.name]):
+                columns[f"{field.name}.{inner.name}"] = getattr(value, inner.name)
+        elif field.name not in columns and value is not None:
+            columns[field.name] = np.asarray(value)
+    with path.open("wb") as file:
+        np.savez_compressed(file, **columns)
+
+
+def load_outcomes(path: Path) -> Outcomes:
+    """Read what `write_outcomes` wrote. Raises `Problem` naming the file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            columns: dict[str, Any] = {name: archive[name] for name in archive.files}
+        columns["specs"] = msgspec.json.decode(columns["specs"].tobytes(), type=list[JobSpec])
+        columns["reason"] = msgspec.json.decode(columns["reason"].tobytes(), type=list[str])
+        columns["end_time"] = float(columns["end_time"])
+        for name, kind in _NESTED.items():
+            inner = {field.name: columns.pop(f"{name}.{field.name}") for field in fields(kind)}
+            columns[name] = kind(**inner)
+        return Outcomes(**columns)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, msgspec.DecodeError) as error:
+        raise Problem(f"{path} cannot be read: {error}", mend="run it again") from None
+
+
+def _bytes(text: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.frombuffer(text, dtype=np.uint8)
