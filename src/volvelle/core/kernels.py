@@ -126,16 +126,23 @@ def fill(
             if pool >= 0:
                 left[pool] -= keep
     blocked = False
+    unserved = free.sum()
     for row in order:
+        kept = result[0, row]
+        if unserved <= 0.0:  # nothing left to give: the rest only needs its reasons
+            if kept == 0.0:
+                result[2, row] = _ORDER if blocked else _GPUS_SHORT
+                blocked = strict
+            continue
         pool = int(matrix[_POOL, row])
         within = left[pool] if pool >= 0 else np.inf
-        kept = result[0, row]
         if kept > 0.0:
             if least[row] < most[row] and matrix[_PINNED, row] == 0.0:
                 gpu_type = int(result[1, row])
                 extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
                 result[0, row] += extra
                 free[gpu_type] -= extra
+                unserved -= extra
                 if pool >= 0:
                     left[pool] -= extra
             continue
@@ -167,6 +174,7 @@ def fill(
         result[0, row] = give
         result[1, row] = chosen
         free[chosen] -= give
+        unserved -= give
         if pool >= 0:
             left[pool] -= give
     return result

@@ -94,6 +94,8 @@ class OrderPolicy(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Serve the jobs in order of `key`."""
+        if enough := all_served(view, elastic=self.elastic):
+            return enough
         order = rank(np.asarray(self.key(view.jobs, view.now), dtype=np.float64), view.jobs)
         return fill_in_order(
             view,
@@ -113,6 +115,21 @@ def rank(keys: NDArray[np.float64], jobs: JobView) -> IntColumn:
         settle_ties(order, keys, numbers)
     jobs.columns.order_hint = order
     return order
+
+
+def all_served(view: View, *, elastic: bool) -> Allocation | None:
+    """The allocation in which every job has all it can use, where there is enough for that.
+
+    Then no order matters. None where there is not, or where types or pools need a closer look.
+    """
+    jobs, matrix = view.jobs, view.jobs.matrix
+    if len(view.capacity) > 1 or len(view.quota):
+        return None
+    most = matrix[Column.MOST if elastic else Column.GPUS, : len(jobs)]
+    if most.sum() > view.capacity[0] or matrix[Column.PINNED, : len(jobs)].any():
+        return None
+    nothing = np.zeros(len(jobs))
+    return Allocation(most.copy(), nothing, nothing)
 
 
 def fill_in_order(

@@ -41,6 +41,8 @@ def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "missing":
         return f"key {where!r} is missing"
     message = first["msg"].removeprefix("Value error, ")
+    if not where:  # a check that spans several keys speaks for itself
+        return message
     return f"key {where!r} is {first.get('input')!r}: {message[0].lower()}{message[1:]}"
 
 
