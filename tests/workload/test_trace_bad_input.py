@@ -105,6 +105,13 @@ def test_utf16_says_how_to_convert(tmp_path: Path) -> None:
         read_trace(path)
 
 
+def test_a_git_lfs_pointer_says_how_to_get_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n")
+    with pytest.raises(Problem, match="git lfs pull"):
+        read_trace(path)
+
+
 def test_an_unknown_format_offers_the_nearest() -> None:
     with pytest.raises(Problem, match=r"'phily' \(did you mean 'philly'\?\)"):
         read_trace(SAMPLES / "philly.json", "phily")

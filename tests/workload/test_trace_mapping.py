@@ -99,5 +99,37 @@ def test_a_map_that_cannot_be_read_shows_the_form(entry: str) -> None:
         parse_map([entry])
 
 
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (
+            "Job ID,Start Time,End Time,GPU Count,Submit Time",
+            "'id=Job ID,submit_time=Submit Time,gpus=GPU Count,start_time=Start Time,"
+            "end_time=End Time'",
+        ),
+        (
+            "job,queued_at,started_at,finished_at,gpus",
+            "id=job,submit_time=queued_at,start_time=started_at,end_time=finished_at",
+        ),
+        ("id,submit_time,gpu,hours", "gpus=gpu,duration=hours:h"),
+        (
+            "arrival_s,scale_factor,runtimeMs",
+            "submit_time=arrival_s,gpus=scale_factor,duration=runtimeMs:ms",
+        ),
+        ("job_id,num_gpu,submit_time,duration", "id=job_id,gpus=num_gpu"),
+    ],
+)
+def test_names_are_guessed_surest_first(names: str, line: str) -> None:
+    assert suggested(names.split(",")) == f"--map {line}"
+
+
+def test_milliseconds_are_suspected_where_times_are_impossible(tmp_path: Path) -> None:
+    path = tmp_path / "epoch.csv"
+    path.write_text("id,submit_time,gpus,duration\n1,1760000000000,1,60\n")
+    with pytest.raises(Problem, match="--map submit_time=submit_time:ms"):
+        read_trace(path)
+    assert len(read_trace(path, columns={"submit_time": "submit_time:ms"})) == 1
+
+
 def test_a_name_that_is_near_nothing_is_left_open() -> None:
     assert suggested(["colour", "shape"]) == "--map submit_time=?,gpus=?,duration=?"

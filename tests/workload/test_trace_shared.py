@@ -37,9 +37,9 @@ def test_guessed_and_accounted_for(
 
 def test_chronus_classes(shared: Path) -> None:
     trace = shared / "data/philly-chronus/trace_job_Philly_MIX2.csv"
-    start = time.perf_counter()
+    start = time.process_time()
     workload = read_trace(trace)
-    assert time.perf_counter() - start < 5.0  # 0.4 s alone on a desk machine
+    assert time.process_time() - start < 2.0  # 0.4 s where this was written
     classes = [job.spec.job_class for job in workload]
     assert {kind: classes.count(kind) for kind in JobClass} == {
         JobClass.SOFT: 18_410,

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import FORMATS, Ledger, Sample, TraceFormat
 from volvelle.workload.readers.mapping import suggested
@@ -52,8 +55,12 @@ def read_trace(
     ledger = Ledger(report, strict=strict, progress=progress)
     jobs = list(chosen.read(path, ledger, chosen.options(given)))
     if not jobs:
-        raise Problem(f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}")
-    return Workload.of(jobs, _plain_name(path), report).rebased()
+        raise Problem(
+            f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}",
+            mend=_unit_hint(report) if chosen.name in MAPPED else "",
+        )
+    _rebase(jobs)
+    return Workload(jobs, _plain_name(path), report)
 
 
 def named_format(name: str, formats: Mapping[str, TraceFormat] = FORMATS) -> TraceFormat:
@@ -120,8 +127,27 @@ def _main_table(path: Path, formats: list[TraceFormat]) -> Path:
     )
 
 
+def _rebase(jobs: list[Job]) -> None:
+    """Sort by submission and let the first be at 0 s, in place: a month may be millions of jobs."""
+    replace = msgspec.structs.replace
+    jobs.sort(key=lambda job: job.spec.submit_time)
+    start = jobs[0].spec.submit_time
+    if start == 0.0:
+        return
+    for place, job in enumerate(jobs):
+        spec = replace(job.spec, submit_time=job.spec.submit_time - start)
+        jobs[place] = replace(job, spec=spec)
+
+
 def _plain_name(path: Path) -> str:
     return path.name.removesuffix(".gz").partition(".")[0]
+
+
+def _unit_hint(report: ImportReport) -> str:
+    """Most often a time that is impossibly large is in milliseconds."""
+    large = "impossibly large "
+    column = next((r.removeprefix(large) for r in report.dropped if r.startswith(large)), "")
+    return f"if it is in milliseconds, say so: --map {column}={column}:ms" if column else ""
 
 
 def _first_examples(report: ImportReport) -> str:

@@ -6,6 +6,7 @@ first. Where nothing is mapped yet, `suggested` guesses a ready ``--map`` from n
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from volvelle.model.problems import Problem, nearest
@@ -37,8 +38,10 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     ),
     "duration": (
         "duration", "runtime", "run_time", "elapsed", "elapsed_time", "execution_time", "length",
-        "job_duration", "walltime", "seconds",
+        "job_duration", "walltime", "seconds", "minutes", "hours",
     ),
+    "start_time": ("start_time", "start", "started", "started_at", "begin", "begin_time"),
+    "end_time": ("end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time"),
 }  # fmt: skip
 _UNIT_SUFFIXES = {
     "ms": "ms", "millis": "ms", "min": "min", "mins": "min", "minutes": "min", "h": "h",
@@ -116,28 +119,46 @@ def _times(text: str, factor: float) -> str:
 
 def suggested(names: Sequence[str]) -> str:
     """A ``--map`` line for a file with the columns ``names``; ``?`` where no name is near."""
-    taken: set[str] = set()
+    found = _paired(names)
+    if "duration" in found or not {"start_time", "end_time"} <= found.keys():
+        found = {
+            ours: name for ours, name in found.items() if ours not in ("start_time", "end_time")
+        }
+        found.setdefault("duration", "?")
     parts = []
-    for ours, synonyms in _SYNONYMS.items():
-        found = _best(synonyms, [name for name in names if name not in taken])
-        if found is not None:
-            taken.add(found)
-            suffix = _unit_of(found)
-            if found != ours:
-                parts.append(f"{ours}={found}" + (f":{suffix}" if suffix else ""))
-        elif ours != "id":
-            parts.append(f"{ours}=?")
-    return "--map " + ",".join(parts)
+    for ours in _SYNONYMS:
+        name = found.get(ours, "?" if ours in ("submit_time", "gpus") else ours)
+        if name != ours:
+            unit = _unit_of(name)
+            parts.append(f"{ours}={name}" + (f":{unit}" if unit else ""))
+    line = ",".join(parts)
+    return "--map " + (line if "?" in line and " " not in line else shlex.quote(line))
 
 
-def _best(synonyms: Sequence[str], names: Sequence[str]) -> str | None:
-    """The name most like one of ``synonyms``, its unit suffix left aside."""
-    scores = {
-        name: max(difflib.SequenceMatcher(None, _plain(name), known).ratio() for known in synonyms)
-        for name in names
-    }
-    best = max(scores, key=lambda name: scores[name], default=None)
-    return best if best is not None and scores[best] >= 0.75 else None
+def _paired(names: Sequence[str]) -> dict[str, str]:
+    """Our columns and the names nearest to them, the surest pair first, each name once."""
+    pairs = sorted(
+        (
+            (_likeness(name, synonyms), -place, ours, name)
+            for place, (ours, synonyms) in enumerate(_SYNONYMS.items())
+            for name in names
+        ),
+        reverse=True,
+    )
+    found: dict[str, str] = {}
+    for score, _, ours, name in pairs:
+        if score >= 0.75 and ours not in found and name not in found.values():
+            found[ours] = name
+    return found
+
+
+def _likeness(name: str, synonyms: Sequence[str]) -> float:
+    """From 0 to 1, the name's unit suffix left aside; earlier synonyms win where two are as near."""
+    plain = _plain(name)
+    return max(
+        difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
+        for place, known in enumerate(synonyms)
+    )
 
 
 def _plain(name: str) -> str:
@@ -149,4 +170,5 @@ def _plain(name: str) -> str:
 
 def _unit_of(name: str) -> str:
     words = [word.lower() for word in _WORDS.findall(name)]
-    return _UNIT_SUFFIXES.get(words[-1], "") if len(words) > 1 else ""
+    alone = len(words) == 1 and len(words[0]) < 4  # h or s alone is a name, not a unit
+    return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")

@@ -84,6 +84,10 @@ class Sample:
             raise Problem(
                 f"{path.name} is UTF-16", mend="save it as UTF-8: iconv -f utf-16 -t utf-8"
             )
+        if head.startswith(b"version https://git-lfs"):
+            raise Problem(
+                f"{path.name} is a Git LFS pointer, not the trace itself", mend="run git lfs pull"
+            )
         whole = head if len(head) < SAMPLE_BYTES else head[: head.rfind(b"\n") + 1] or head
         lines = whole.decode("utf-8-sig", "replace").splitlines()
         return cls(path, head, tuple(line for line in lines if line.strip()))
