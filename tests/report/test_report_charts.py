@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from report_runs import outcomes_of
 
 from volvelle.metrics.outcomes import Steps
+from volvelle.model.job import JobSpec
 from volvelle.report.charts import (
     Axis,
     BarGroup,
@@ -24,6 +26,7 @@ from volvelle.report.charts.axes import fit
 from volvelle.report.charts.marks import Area, Line, Panel, Rect, Text
 from volvelle.report.charts.palette import DARK, LIGHT
 from volvelle.report.charts.simplify import simplify_line, step_envelope, step_points
+from volvelle.report.pictures import completion_cdf
 
 DAY = 86400.0
 
@@ -190,3 +193,18 @@ def contrast(one: str, other: str) -> float:
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def test_jobs_are_counted_in_whole_numbers() -> None:
+    assert labels(Axis("Jobs", low=0, whole=True), 0, 0) == ["0", "1"]
+    assert labels(Axis("Jobs", low=0, whole=True), 0, 2) == ["0", "1", "2"]
+
+
+def test_a_distribution_goes_on_to_the_end_of_the_axis() -> None:
+    specs = [JobSpec(id=str(i), submit_time=0.0) for i in range(4)]
+    late = outcomes_of(specs, np.zeros(4), np.array([10.0, 20.0, 30.0, 5000.0]), 4)
+    early = outcomes_of(specs, np.zeros(4), np.array([10.0, 20.0, 30.0, 40.0]), 4)
+    panel = panels(completion_cdf({"late": late, "early": early}))[0]
+    for line in panel.marks:
+        assert isinstance(line, Line)
+        assert line.points[-1].tolist() == pytest.approx([panel.x + panel.width, panel.y])

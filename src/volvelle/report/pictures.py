@@ -46,15 +46,25 @@ def _cdf(
         values = column(outcomes)[outcomes.tracked]
         x, share = cdf(np.maximum(values, 1.0), of=len(values))
         lines.append(Series.numbered(index, name, x, share))
-    axis = Axis(x_title, "duration", log=True, low=_least(lines))
-    plot = Plot(tuple(lines), Axis("Share of jobs", "share", low=0.0, high=1.0))
+    low, high = _log_extent(lines)
+    held = tuple(_held_until(line, high) for line in lines)
+    axis = Axis(x_title, "duration", log=True, low=low, high=high)
+    plot = Plot(held, Axis("Share of jobs", "share", low=0.0, high=1.0))
     return line_chart(title, [plot], axis, subtitle=subtitle, width=width)
 
 
-def _least(lines: list[Series]) -> float | None:
-    """Where the axis begins: at 1 s if anything happens there, else with the data."""
-    firsts = [float(line.x[0]) for line in lines if len(line.x)]
-    return min(firsts) if firsts else 1.0
+def _log_extent(lines: list[Series]) -> tuple[float, float]:
+    """From the first value of any line to the last, or to ten times the first where all are one."""
+    low = min((float(line.x[0]) for line in lines if len(line.x)), default=1.0)
+    high = max((float(line.x[-1]) for line in lines if len(line.x)), default=low)
+    return low, high if high > 1.5 * low else 10.0 * low
+
+
+def _held_until(line: Series, end: float) -> Series:
+    """A distribution function goes on at its last share."""
+    if not len(line.x):
+        return line
+    return replace(line, x=np.append(line.x, end), y=np.append(line.y, line.y[-1]))
 
 
 def utilisation(outcomes: Outcomes) -> Drawing:
@@ -76,8 +86,8 @@ def queue(outcomes: Outcomes) -> Drawing:
     waiting = Series.of_steps("jobs waiting", series.queue_length(outcomes), span)
     wanted = Series.of_steps("GPUs requested", series.queued_gpus(outcomes), span, "series-2")
     plots = [
-        Plot((waiting,), Axis("Jobs waiting", low=0.0)),
-        Plot((wanted,), Axis("GPUs requested by the waiting jobs", low=0.0)),
+        Plot((waiting,), Axis("Jobs waiting", low=0.0, whole=True)),
+        Plot((wanted,), Axis("GPUs requested by the waiting jobs", low=0.0, whole=True)),
     ]
     return line_chart(
         "Queue", plots, _time_axis(span), height=170, legend=False, subtitle=_course(outcomes)
@@ -86,7 +96,7 @@ def queue(outcomes: Outcomes) -> Drawing:
 
 def queues(runs: Mapping[str, Outcomes]) -> Drawing:
     """Jobs that wait, one panel for each run, all with the same axes."""
-    return _multiples(runs, series.queue_length, "Jobs waiting", Axis("Jobs", low=0.0))
+    return _multiples(runs, series.queue_length, "Jobs waiting", Axis("Jobs", low=0.0, whole=True))
 
 
 def utilisations(runs: Mapping[str, Outcomes]) -> Drawing:

@@ -96,7 +96,7 @@ def _headline(summary: Summary) -> dict[str, str]:
     return {
         f"of {total.jobs:,} jobs finished": f"{total.statuses[JobStatus.FINISHED.value]:,}",
         "mean completion time": format_cell(jct["mean"], "s"),
-        "99th percentile": format_cell(jct["p99"], "s"),
+        "p99 completion time": format_cell(jct["p99"], "s"),
         "median wait for a GPU": format_cell(wait["p50"], "s"),
         "of the GPU time used": format_cell(summary.run["utilisation"], "%"),
         "makespan": format_cell(summary.run["makespan"], "s"),

@@ -44,7 +44,10 @@ _LOG_TIMES = {
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows. ``low`` and ``high`` fix its ends where the data shall not."""
+    """What an axis shows. ``low`` and ``high`` fix its ends where the data shall not.
+
+    ``whole`` numbers have no ticks between them.
+    """
 
     title: str
     quantity: Quantity = "number"
@@ -52,6 +55,7 @@ class Axis:
     log: bool = False
     low: float | None = None
     high: float | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def fit(axis: Axis, values: Sequence[FloatColumn], wanted: int = 6) -> FittedAxi
         return _fit_time(axis, low, high, wanted)
     scale, unit = (100.0, "%") if axis.quantity == "share" else (1.0, axis.unit)
     step = _nice_step((high - low) * scale / wanted) / scale
+    if axis.whole:
+        step = max(1.0, step)
     low = axis.low if axis.low is not None else math.floor(low / step + 1e-9) * step
     high = axis.high if axis.high is not None else math.ceil(high / step - 1e-9) * step
     ticks = tuple(

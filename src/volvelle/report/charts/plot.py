@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from volvelle.metrics.outcomes import Steps
 from volvelle.report.charts.axes import Axis, FittedAxis, fit
 from volvelle.report.charts.layout import WIDTH, Box, LegendEntry, frame, header, left_margin
-from volvelle.report.charts.marks import Area, Drawing, Line, Mark, Panel, Text
+from volvelle.report.charts.marks import Area, Drawing, Line, Mark, Panel, Text, clip_text
 from volvelle.report.charts.palette import series_color, series_dash
 from volvelle.report.charts.simplify import simplify_line, step_envelope, step_points
 
@@ -140,7 +140,7 @@ def _entries(plots: Sequence[Plot]) -> list[LegendEntry]:
 def _plot_marks(plot: Plot, box: Box, x: FittedAxis, y: FittedAxis, *, x_title: bool) -> list[Mark]:
     marks = frame(box, x, y, x_title=x_title)
     if plot.title:
-        marks.append(Text(box.x, box.y - 25, plot.title, bold=True))
+        marks.append(Text(box.x, box.y - 25, clip_text(plot.title, 13, box.width), bold=True))
     drawn: list[Mark] = []
     for series in plot.series:
         drawn += _series_marks(series, box, x, y)
