@@ -57,7 +57,7 @@ class Recorder:
         self._gpus = array("d")
         self._slots: list[NDArray[np.int64]] = []
         self._open: dict[int, int] = {}
-        self._last: dict[int, int] = {}
+        self._stopping: dict[tuple[int, int], int] = {}
         # PCS' contention: active jobs summed over events, up to each job's arrival and departure.
         self._active = 0
         self._events = 0
@@ -97,7 +97,7 @@ class Recorder:
         self._lost[event.number] += event.lost_gpu_seconds
 
     def _stopped(self, event: JobStopped) -> None:
-        self._end[self._last[event.number]] = event.time
+        self._end[self._stopping.pop((event.number, event.attempt))] = event.time
 
     def _started(self, event: JobStarted) -> None:
         self._start[self._open[event.number]] = event.time
@@ -135,14 +135,16 @@ class Recorder:
             decision.job.tolist(), decision.gpus.tolist(), decision.attempt.tolist(), strict=True
         )
         for row, (number, gpus, attempt) in enumerate(rows):
+            segment = self._open.get(number, -1)
             held = self._close(number, time)
             if gpus == 0.0:
+                self._stopping[number, attempt] = segment
                 self._preemptions[number] += 1
                 continue
             if not held:
                 self._first_start.setdefault(number, time)
                 self._restarts[number] = attempt - 1
-            self._open[number] = self._last[number] = len(self._job)
+            self._open[number] = len(self._job)
             self._job.append(number)
             self._start.append(time)
             self._end.append(_NAN)

@@ -1,5 +1,7 @@
 """When GPUs that a stopping job still holds come free, for the jobs that are to follow on them."""
 
+from bisect import insort
+
 import numpy as np
 
 from volvelle.core.decision import IntArray
@@ -12,7 +14,7 @@ class Releases:
     def __init__(self, resources: Resources) -> None:
         self._capacity = resources.gpus_by_type(up_only=False).tolist()
         self._held = [0.0] * len(self._capacity)
-        self._later: list[list[list[float]]] = [[] for _ in self._capacity]
+        self._later: list[list[tuple[float, float]]] = [[] for _ in self._capacity]
         self._slot_free_at = np.zeros(len(resources.owner))
         self._any = False
 
@@ -30,8 +32,7 @@ class Releases:
         if len(slots):
             self._slot_free_at[slots] = time
         else:
-            self._later[gpu_type].append([time, gpus])
-            self._later[gpu_type].sort()
+            insort(self._later[gpu_type], (time, gpus))
 
     def wait_for(self, now: float, gpu_type: int, slots: IntArray) -> float:
         """When the GPUs a job was just given are free in fact: ``now`` or later."""
@@ -44,11 +45,9 @@ class Releases:
             del later[0]
         over = self._held[gpu_type] + sum(gpus for _, gpus in later) - self._capacity[gpu_type]
         start = now
-        while over > 1e-9 and later:
-            start = later[0][0]
-            taken = min(over, later[0][1])
-            later[0][1] -= taken
-            over -= taken
-            if later[0][1] <= 0.0:
-                del later[0]
+        for time, gpus in later:
+            if over <= 1e-9:
+                break
+            start = time
+            over -= gpus
         return start

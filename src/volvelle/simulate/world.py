@@ -47,6 +47,7 @@ class Execution:
 
     __slots__ = (
         "attempt",
+        "cadence_from",
         "done",
         "failures",
         "gpu_type",
@@ -60,6 +61,7 @@ class Execution:
         "since",
         "slots",
         "token",
+        "written_at",
     )
 
     def __init__(self, number: int, job: Job, done: float = 0.0) -> None:
@@ -74,6 +76,8 @@ class Execution:
         self.rate = 0.0
         self.saved = done  # units of work safe in the last checkpoint
         self.saved_at = 0.0  # when that was written (or the run began)
+        self.cadence_from = 0.0  # from when the checkpoints of its own accord are counted
+        self.written_at = 0.0  # when the checkpoint of its last stop is written
         self.milestone = 0.0  # units of work at which something happens next
         self.failures = 0  # failures suffered so far
         self.token = 0  # outdates what the clock still holds about earlier rates
@@ -113,7 +117,7 @@ class World:
         self._disclose = scheduler.composition.estimator.needs_truth
         self._in_system: dict[int, Execution] = {}
         self._clock: list[tuple[float, int, int, int]] = []
-        self._stopping: dict[int, tuple[int, float]] = {}
+        self._stopping: dict[tuple[int, int], float] = {}
         self._releases = Releases(self._resources)
         self._nodes: Iterator[NodeChanged] = node_changes(cluster, scheduler.seed)
         self._next_node = next(self._nodes, None)
@@ -172,7 +176,7 @@ class World:
         execution.attempt = attempt
         if gpus > 0:
             execution.gpus, execution.gpu_type, execution.slots = gpus, gpu_type, slots
-            execution.saved_at = since
+            execution.saved_at = execution.cadence_from = since
             self._releases.hold(gpus, gpu_type)
             self._set_rate(execution, since)
 
@@ -237,10 +241,9 @@ class World:
     # ------------------------------------------------------------------ jobs
 
     def _news(self, now: float, entry: tuple[float, int, int, int]) -> Event:
-        _, kind, number, _ = entry
+        _, kind, number, token = entry
         if kind == _STOPPED:
-            attempt, work = self._stopping.pop(number)
-            return JobStopped(now, number, attempt, work)
+            return JobStopped(now, number, token, self._stopping.pop((number, token)))
         execution = self._in_system[number]
         if kind == _STARTED:
             return JobStarted(now, number, execution.attempt)
@@ -271,7 +274,7 @@ class World:
     def _fail(self, now: float, execution: Execution, reason: str) -> JobFailed:
         """Throw a running job back to its last checkpoint."""
         self._save_passed(execution, now)
-        lost = (now - execution.saved_at) * execution.gpus
+        lost = max(now - execution.saved_at, 0.0) * execution.gpus
         attempt = execution.attempt
         self._releases.give_back(execution.gpus, execution.gpu_type)
         execution.done = execution.saved
@@ -290,10 +293,10 @@ class World:
         every = self.overheads.checkpoint_every
         if every is None or now <= execution.since:
             return
-        begun = max(execution.saved_at, execution.since)
-        written = math.floor((now - begun) / every)
+        written = math.floor((now - execution.cadence_from) / every)
         if written > 0:
-            execution.saved_at = begun + written * every
+            execution.cadence_from += written * every
+            execution.saved_at = execution.cadence_from
             execution.saved = execution.work_at(execution.saved_at)
 
     def _set_rate(self, execution: Execution, since: float) -> None:
@@ -318,7 +321,7 @@ class World:
         execution.token += 1
         if execution.rate > 0:
             time = since + (milestone - execution.done) / execution.rate
-            if self._tick is not None:
+            if self._tick is not None and milestone >= truth.work:
                 time = math.ceil(time / self._tick) * self._tick
             heapq.heappush(self._clock, (time, _MILESTONE, execution.number, execution.token))
 
@@ -350,10 +353,11 @@ class World:
         cost = self.overheads.checkpoint_seconds(execution.job.spec) if began else 0.0
         self._releases.give_back(execution.gpus, execution.gpu_type)
         if cost > 0.0:
-            free_at = now + cost
+            free_at = execution.written_at = now + cost
             self._releases.free_later(free_at, execution.gpus, execution.gpu_type, execution.slots)
-            self._stopping[execution.number] = (execution.attempt, work)
-            heapq.heappush(self._clock, (free_at, _STOPPED, execution.number, 0))
+            self._stopping[execution.number, execution.attempt] = work
+            entry = (free_at, _STOPPED, execution.number, execution.attempt)
+            heapq.heappush(self._clock, entry)
         execution.gpus = execution.rate = 0.0
         execution.token += 1
 
@@ -370,11 +374,13 @@ class World:
         execution.gpu_type = int(decision.gpu_type[row])
         execution.slots = decision.slots_of(row)
         self._releases.hold(gpus, execution.gpu_type)
-        start = self._releases.wait_for(now, execution.gpu_type, execution.slots)
+        free_at = self._releases.wait_for(now, execution.gpu_type, execution.slots)
+        start = max(free_at, execution.written_at)
         gap = self.overheads.gap_seconds(
             execution.job.spec, resumed=execution.attempt > 1, resized=resized
         )
         execution.saved_at = start
+        execution.cadence_from = start + gap
         self._set_rate(execution, start + gap)
         if start > now:
             entry = (start, _STARTED, execution.number, execution.token)
