@@ -140,6 +140,8 @@ def fill(
             if least[row] < most[row] and matrix[_PINNED, row] == 0.0:
                 gpu_type = int(result[1, row])
                 extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
+                if kept + extra < most[row]:
+                    extra = np.floor(extra)  # a job grows by whole GPUs
                 result[0, row] += extra
                 free[gpu_type] -= extra
                 unserved -= extra
@@ -171,6 +173,8 @@ def fill(
             blocked = strict
             continue
         give = min(most[row], free[chosen], within)
+        if give < most[row]:
+            give = need + np.floor(give - need)
         result[0, row] = give
         result[1, row] = chosen
         free[chosen] -= give

@@ -212,11 +212,14 @@ class World:
             entry = heapq.heappop(clock)
             if self._valid(entry):
                 yield self._news(now, entry)
+        changes: list[NodeChanged] = []
         while self._next_node is not None and self._next_node.time <= now:
-            if self._next_node.state is NodeState.DOWN:
-                yield from self._lose_node(now, self._next_node.name)
-            yield self._next_node
+            changes.append(self._next_node)
             self._next_node = next(self._nodes, None)
+        for change in changes:
+            if change.state is NodeState.DOWN:
+                yield from self._lose_node(now, change.name)
+        yield from changes
         jobs = self._jobs
         while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_time <= now:
             number, job = self._next_job, jobs[self._next_job]
