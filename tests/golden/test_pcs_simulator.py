@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from references import Reference, pcs_workload, run
 
+from volvelle.metrics.fairness import fair_finish
 from volvelle.model.cluster import parse_cluster
 
 POLICY = {"FIFO": "fifo:preemptive=true,elastic=true", "SRSF": "srsf:elastic=true"}
@@ -50,3 +51,21 @@ def test_every_job_fares_as_in_the_simulator(shared: Path, case: str, simulated:
         assert np.count_nonzero(submitted == submitted[row]) == 2
     else:
         assert differ == []
+
+
+@pytest.mark.parametrize("case", GPUS)
+def test_contention_and_unfairness_under_fifo_are_those_of_the_simulator(
+    shared: Path, case: str
+) -> None:
+    folder = shared / "golden" / "pcs"
+    workload = pcs_workload(folder, case)
+    outcomes = run(workload, POLICY["FIFO"], parse_cluster(f"1x{GPUS[case]}"))
+    reference = Reference.read(folder / f"{case}__FIFO.csv", id="app_id")
+    work = np.array([job.truth.work for job in workload])
+    fair = fair_finish(work, outcomes.gpus, outcomes.contention, GPUS[case])
+    assert not reference.differences(
+        outcomes,
+        avg_contention=outcomes.contention,
+        fft_s=fair,
+        unfairness=np.maximum(outcomes.jct / fair - 1.0, 0.0),
+    )

@@ -40,7 +40,11 @@ class Column:
     ATTEMPT: Final = 22  # starts so far
     PREEMPTIONS: Final = 23
     REASON: Final = 24  # why it waits: a Reason
-    COUNT: Final = 25
+    UNIT_RATE: Final = 25  # believed rate per GPU where that is all there is to it, else NaN
+    RESTORE: Final = 26  # seconds a resume costs
+    RESIZE: Final = 27  # seconds a resize costs
+
+    COUNT: Final = 28
 
 
 class Reason(IntEnum):
@@ -52,3 +56,4 @@ class Reason(IntEnum):
     QUOTA = 3  # its pool's quota is in use
     PLACEMENT = 4  # GPUs are free, but not where the placement wants them
     POLICY = 5  # the policy gave it nothing
+    ROUND = 6  # the policy was not asked since it came: it is at the next round

@@ -26,6 +26,8 @@ _DONE = Column.DONE
 _RATE = Column.RATE
 _ATTEMPT = Column.ATTEMPT
 _PREEMPTIONS = Column.PREEMPTIONS
+_RESTORE = Column.RESTORE
+_RESIZE = Column.RESIZE
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
 _QUOTA = int(Reason.QUOTA)
@@ -219,32 +221,36 @@ def apply(
     gpus: Floats,
     types: Floats,
     rates: Floats,
-    gaps: Floats,
+    start_seconds: float,
     now: float,
 ) -> None:
     """Let job ``rows[i]`` hold ``gpus[i]`` GPUs from ``now`` on, in place.
 
-    What it attained so far is settled; work goes on at ``rates[i]`` after ``gaps[i]`` seconds.
+    What it attained so far is settled; work goes on at ``rates[i]`` after what the change costs:
+    ``start_seconds`` for a first start, else what the job's columns say.
     """
     for i in range(len(rows)):
         row = rows[i]
         held = matrix[_HELD, row]
+        gap = 0.0
         if held > 0.0:
             segment = now - matrix[_STARTED, row]
             matrix[_ATTAINED, row] += segment
             matrix[_ATTAINED_GPU, row] += segment * held
             worked = max(now - matrix[_PROGRESS_FROM, row], 0.0)
             matrix[_DONE, row] += worked * matrix[_RATE, row]
+            gap = matrix[_RESIZE, row]
             if gpus[i] == 0.0:
                 matrix[_PREEMPTIONS, row] += 1.0
         elif gpus[i] > 0.0:
+            gap = matrix[_RESTORE, row] if matrix[_ATTEMPT, row] > 0.0 else start_seconds
             matrix[_ATTEMPT, row] += 1.0
             if np.isnan(matrix[_FIRST_START, row]):
                 matrix[_FIRST_START, row] = now
         matrix[_HELD, row] = gpus[i]
         matrix[_TYPE, row] = types[i]
         matrix[_STARTED, row] = now
-        matrix[_PROGRESS_FROM, row] = now + gaps[i]
+        matrix[_PROGRESS_FROM, row] = now + gap
         matrix[_RATE, row] = rates[i]
 
 

@@ -36,6 +36,7 @@ from volvelle.core.state import JobColumns, JobView, Resources
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.model.throughput import Linear
 
 
 class KnownJob(NamedTuple):
@@ -259,7 +260,10 @@ class Scheduler:
                 belief.scale,
                 0.0,  # ATTEMPT
                 0.0,  # PREEMPTIONS
-                float(Reason.GPUS),
+                float(Reason.ROUND),
+                _unit_rate(belief.truth),
+                self.overheads.restore_seconds(spec),
+                self.overheads.resize_seconds(spec),
             )
         )
         self._demand += spec.gpus
@@ -273,7 +277,9 @@ class Scheduler:
         """Take a job's GPUs from it, in the state alone."""
         row = self.jobs.row_of[number]
         self._release(number)
-        self._set_rows([row], [0.0], [-1.0], [0.0], [0.0])
+        nothing = np.zeros(1)
+        apply(self.jobs.matrix, np.array([row]), nothing, nothing - 1.0, nothing, 0.0, self.now)
+        self.jobs.matrix[Column.REASON, row] = Reason.ROUND
         if self.jobs.matrix[Column.PINNED, row]:
             self._count_capacity()
 
@@ -370,24 +376,13 @@ class Scheduler:
             return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
         matrix = self.jobs.matrix
         numbers = matrix[Column.NUMBER, rows].astype(np.int64)
-        rates: list[float] = []
-        gaps: list[float] = []
-        given = zip(
-            numbers.tolist(),
-            rows.tolist(),
-            gpus.tolist(),
-            types.tolist(),
-            matrix[Column.ATTEMPT, rows].tolist(),
-            matrix[Column.HELD, rows].tolist(),
-            strict=True,
-        )
-        for i, (number, row, gpu_count, gpu_type, attempts, held) in enumerate(given):
-            spec, believed = self.known[number]
-            if slots is not None:
-                self.slots[number] = slots[i]
-            rates.append(self._rate(number, believed, row, gpu_count, int(gpu_type)))
-            gaps.append(self.overheads.gap_seconds(spec, resumed=attempts > 0, resized=held > 0))
-        self._set_rows(rows, gpus, types, rates, gaps)
+        if slots is not None:
+            self.slots.update(zip(numbers.tolist(), slots, strict=True))
+        rates = matrix[Column.UNIT_RATE, rows] * gpus
+        for i in np.isnan(rates).nonzero()[0].tolist():
+            believed = self.known[int(numbers[i])].believed
+            rates[i] = self._rate(int(numbers[i]), believed, rows[i], gpus[i], int(types[i]))
+        apply(matrix, rows, gpus, types, rates, self.overheads.start, self.now)
         offsets = flat = NO_INTS
         if slots is not None:
             offsets = np.cumsum([0, *(len(taken) for taken in slots)])
@@ -401,19 +396,6 @@ class Scheduler:
             flat,
             tuple(self._rejected),
             self.wake_at(),
-        )
-
-    def _set_rows(
-        self, rows: Any, gpus: Any, types: Any, rates: list[float], gaps: list[float]
-    ) -> None:
-        apply(
-            self.jobs.matrix,
-            np.asarray(rows, dtype=np.int64),
-            np.asarray(gpus, dtype=np.float64),
-            np.asarray(types, dtype=np.float64),
-            np.asarray(rates, dtype=np.float64),
-            np.asarray(gaps, dtype=np.float64),
-            self.now,
         )
 
     def _rate(self, number: int, believed: Truth, row: int, gpus: float, gpu_type: int) -> float:
@@ -431,6 +413,14 @@ class Scheduler:
         nodes = len(self.resources.nodes_of(slots))
         rate = believed.rate(gpus, self.resources.types[gpu_type], nodes, done)
         return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
+
+
+def _unit_rate(believed: Truth) -> float:
+    """The rate per GPU of a job that scales linearly wherever it runs; NaN for others."""
+    throughput = believed.throughput
+    if type(throughput) is Linear and not believed.regimes and not believed.spread_slowdown:
+        return throughput.per_gpu
+    return math.nan
 
 
 def _boundary_from(now: float, period: float) -> float:

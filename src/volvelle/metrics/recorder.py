@@ -1,14 +1,14 @@
 """Folds a run's events and decisions into `Outcomes`, while it runs or from its journal."""
 
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.core.decision import NO_INTS, Decision
+from volvelle.core.decision import Decision
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -33,31 +33,27 @@ from volvelle.metrics.outcomes import (
     Steps,
 )
 from volvelle.model.cluster import Cluster, NodeState
-from volvelle.model.job import Job, JobSpec
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.workload.workload import Workload
 
 _NAN = float("nan")
+_NOBODY = -1
 
 
 class Recorder:
-    """Watches a run. Jobs are expected to be numbered in order of submission, from 0."""
+    """Watches a run. Jobs are expected to be numbered in order of submission, from 0.
+
+    While the run goes on it only keeps a log of who holds what from when on (`_Log`); segments and
+    counts are made of it at the end, all at once.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._specs: list[JobSpec] = []
-        self._first_start: dict[int, float] = {}
+        self._log = _Log()
         self._finish: dict[int, float] = {}
-        self._preemptions: Counter[int] = Counter()
-        self._restarts: dict[int, int] = {}
         self._lost: defaultdict[int, float] = defaultdict(float)
         self._ended: dict[int, JobStatus] = {}
         self._reasons: dict[int, str] = {}
-        # Segments: columns of all, the open one of each job that runs, the last of each job.
-        self._job = array("q")
-        self._start = array("d")
-        self._end = array("d")
-        self._gpus = array("d")
-        self._slots: list[NDArray[np.int64]] = []
-        self._open: dict[int, int] = {}
-        self._stopping: dict[tuple[int, int], int] = {}
         # PCS' contention: active jobs summed over events, up to each job's arrival and departure.
         self._active = 0
         self._events = 0
@@ -77,15 +73,16 @@ class Recorder:
             _NOTES[type(event)](self, event)
         for rejection in decision.rejected:
             number = rejection.number
-            ran = number in self._first_start
+            ran = number in self._lost
             self._leave(number, time, JobStatus.FAILED if ran else JobStatus.REJECTED)
             self._reasons[number] = rejection.reason
         if len(decision.job):
-            self._allocated(time, decision)
+            self._log.add(time, decision)
 
     def _submitted(self, event: JobSubmitted) -> None:
         self._specs.append(event.spec)
-        self._arrival.append((self._events, self._active_sum))
+        # As in PCS' simulator, the job's own arrival counts twice.
+        self._arrival.append((self._events - 1, self._active_sum - self._active - 1))
         self._count(+1)
 
     def _finished(self, event: JobFinished) -> None:
@@ -93,16 +90,14 @@ class Recorder:
         self._leave(event.number, event.time, JobStatus.FINISHED)
 
     def _failed(self, event: JobFailed) -> None:
-        self._close(event.number, event.time)
+        self._log.close(event.number, event.time)
         self._lost[event.number] += event.lost_gpu_seconds
 
     def _stopped(self, event: JobStopped) -> None:
-        self._end[self._stopping.pop((event.number, event.attempt))] = event.time
+        self._log.held_until(event.number, event.attempt, event.time)
 
     def _started(self, event: JobStarted) -> None:
-        self._start[self._open[event.number]] = event.time
-        if self._restarts[event.number] == 0:
-            self._first_start[event.number] = event.time
+        self._log.started_late(event.number, event.time)
 
     def _cancelled(self, event: JobCancelled) -> None:
         self._leave(event.number, event.time, JobStatus.CANCELLED)
@@ -116,40 +111,11 @@ class Recorder:
         self._active_sum += self._active
 
     def _leave(self, number: int, time: float, status: JobStatus) -> None:
-        self._close(number, time)
+        self._log.close(number, time)
         self._ended[number] = status
         events, active = self._arrival[number]
         self._contention[number] = (self._active_sum - active) / (self._events - events)
         self._count(-1)
-
-    def _close(self, number: int, time: float) -> bool:
-        """End a job's open segment; whether it had one."""
-        segment = self._open.pop(number, None)
-        if segment is None:
-            return False
-        self._end[segment] = time
-        return True
-
-    def _allocated(self, time: float, decision: Decision) -> None:
-        rows = zip(
-            decision.job.tolist(), decision.gpus.tolist(), decision.attempt.tolist(), strict=True
-        )
-        for row, (number, gpus, attempt) in enumerate(rows):
-            segment = self._open.get(number, -1)
-            held = self._close(number, time)
-            if gpus == 0.0:
-                self._stopping[number, attempt] = segment
-                self._preemptions[number] += 1
-                continue
-            if not held:
-                self._first_start.setdefault(number, time)
-                self._restarts[number] = attempt - 1
-            self._open[number] = len(self._job)
-            self._job.append(number)
-            self._start.append(time)
-            self._end.append(_NAN)
-            self._gpus.append(gpus)
-            self._slots.append(decision.slots_of(row))
 
     def _node_changed(self, event: NodeChanged) -> None:
         if event.node is not None:
@@ -165,15 +131,21 @@ class Recorder:
         self,
         exclusive_seconds: Sequence[float] | FloatColumn | None = None,
         tracked: BoolColumn | None = None,
+        single_gpu_seconds: FloatColumn | None = None,
     ) -> Outcomes:
         """What became of the jobs seen so far.
 
-        exclusive_seconds: what each job takes alone, where known (by default: unknown).
+        exclusive_seconds, single_gpu_seconds: what each job takes alone on the GPUs it requests, and
+        on one, where known (by default: unknown).
         tracked: the jobs to measure (by default: all).
         """
         jobs = len(self._specs)
-        segments = self._segments()
+        history = self._log.history(jobs, self._now)
+        segments = history.segments
         held = segments.end - segments.start
+        status = np.where(history.running, JobStatus.RUNNING.value, JobStatus.WAITING.value)
+        status = status.astype(f"<U{max(len(value) for value in JobStatus)}")
+        status[list(self._ended)] = [value.value for value in self._ended.values()]
         return Outcomes(
             specs=self._specs,
             submit_time=np.array([spec.submit_time for spec in self._specs]),
@@ -181,41 +153,126 @@ class Recorder:
             exclusive_seconds=np.full(jobs, _NAN)
             if exclusive_seconds is None
             else np.asarray(exclusive_seconds, dtype=np.float64)[:jobs],
-            first_start=_column(self._first_start, jobs, _NAN),
+            first_start=history.first_start,
             finish=_column(self._finish, jobs, _NAN),
             gpu_seconds=_summed(segments.job, held * segments.gpus, jobs),
             run_seconds=_summed(segments.job, held, jobs),
-            preemptions=_column(self._preemptions, jobs, 0).astype(np.int64),
-            restarts=_column(self._restarts, jobs, 0).astype(np.int64),
+            preemptions=history.preemptions,
+            restarts=history.restarts,
             lost_gpu_seconds=_column(self._lost, jobs, 0.0),
             contention=_column(self._contention, jobs, _NAN),
             tracked=np.ones(jobs, dtype=np.bool_) if tracked is None else tracked[:jobs],
-            status=np.array([self._status(number) for number in range(jobs)], dtype=np.str_),
+            status=status,
             reason=[self._reasons.get(number, "") for number in range(jobs)],
             segments=segments,
             capacity=Steps(np.array(self._capacity_times), np.array(self._capacity)),
             end_time=self._now,
+            single_gpu_seconds=None if single_gpu_seconds is None else single_gpu_seconds[:jobs],
         )
 
-    def _segments(self) -> Segments:
-        """All segments by start; those still open end now."""
-        end = np.array(self._end)
-        end[np.isnan(end)] = self._now
-        start = np.array(self._start)
-        order = np.argsort(start, kind="stable")
-        lengths = np.array([len(slots) for slots in self._slots], dtype=np.int64)
+
+@dataclass(frozen=True)
+class _History:
+    """What a log adds up to: segments by start, and a row for each job."""
+
+    segments: Segments
+    first_start: FloatColumn
+    preemptions: IntColumn
+    restarts: IntColumn
+    running: BoolColumn
+
+
+class _Log:
+    """Who holds how many GPUs from when on, in the order in which it happened."""
+
+    def __init__(self) -> None:
+        self._job = array("q")
+        self._time = array("d")
+        self._gpus = array("d")
+        self._attempt = array("q")  # _NOBODY where an event took the GPUs, not a decision
+        self._slots = array("q")
+        self._slot_count = array("q")
+        self._late: list[tuple[int, float]] = []  # row, real start
+        self._held_until: list[tuple[int, int, float]] = []  # job, attempt, real end
+
+    def add(self, time: float, decision: Decision) -> None:
+        """A decision: its rows as they are."""
+        count = len(decision.job)
+        self._job.frombytes(decision.job.tobytes())
+        self._time.extend([time] * count)
+        self._gpus.frombytes(decision.gpus.tobytes())
+        self._attempt.frombytes(decision.attempt.tobytes())
+        self._slots.frombytes(decision.slots.tobytes())
+        if len(decision.slot_offsets):
+            self._slot_count.frombytes(np.diff(decision.slot_offsets).tobytes())
+        else:
+            self._slot_count.extend([0] * count)
+
+    def close(self, job: int, time: float) -> None:
+        """The job holds nothing any more, by itself."""
+        self._job.append(job)
+        self._time.append(time)
+        self._gpus.append(0.0)
+        self._attempt.append(_NOBODY)
+        self._slot_count.append(0)
+
+    def started_late(self, job: int, time: float) -> None:
+        """The GPUs given to ``job`` last came free only now."""
+        row = len(self._job) - 1
+        while self._job[row] != job:
+            row -= 1
+        self._late.append((row, time))
+
+    def held_until(self, job: int, attempt: int, time: float) -> None:
+        """The GPUs of a stopped attempt were held until now."""
+        self._held_until.append((job, attempt, time))
+
+    def history(self, jobs: int, now: float) -> _History:
+        """All segments and counts; what is still held is held until ``now``."""
+        job, gpus = np.array(self._job, dtype=np.int64), np.array(self._gpus)
+        attempt, start = np.array(self._attempt, dtype=np.int64), np.array(self._time)
+        changed = start.copy()
+        for row, time in self._late:
+            start[row] = time
+        by_job = np.argsort(job, kind="stable")
+        end = np.full(len(job), now)
+        followed = by_job[:-1][job[by_job[1:]] == job[by_job[:-1]]]
+        following = by_job[1:][job[by_job[1:]] == job[by_job[:-1]]]
+        end[followed] = changed[following]
+        holding = by_job[gpus[by_job] > 0]
+        key = job[holding] * (attempt.max(initial=0) + 1) + attempt[holding]
+        for number, which, time in self._held_until:
+            wanted = number * (attempt.max(initial=0) + 1) + which
+            end[holding[np.searchsorted(key, wanted, side="right") - 1]] = time
+        first_start = np.full(jobs, np.inf)
+        np.minimum.at(first_start, job[holding], start[holding])
+        last_attempt = np.zeros(jobs, dtype=np.int64)
+        np.maximum.at(last_attempt, job[holding], attempt[holding])
+        running = np.zeros(jobs, dtype=np.bool_)
+        running[job[by_job]] = gpus[by_job] > 0  # the last row of each job stands
+        stopped = job[(gpus == 0) & (attempt != _NOBODY)]
+        return _History(
+            self._segments(holding[np.argsort(start[holding], kind="stable")], start, end),
+            np.where(np.isinf(first_start), _NAN, first_start),
+            np.bincount(stopped, minlength=jobs).astype(np.int64),
+            np.maximum(last_attempt - 1, 0),
+            running,
+        )
+
+    def _segments(self, rows: IntColumn, start: FloatColumn, end: FloatColumn) -> Segments:
+        """The segments that begin with ``rows``, in this order."""
+        counts = np.array(self._slot_count, dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(counts[rows])]).astype(np.int64)
+        moved = (np.cumsum(counts) - counts)[rows] - offsets[:-1]
+        places = np.repeat(moved, counts[rows]) + np.arange(offsets[-1])
         return Segments(
-            np.array(self._job, dtype=np.int64)[order],
-            start[order],
-            end[order],
-            np.array(self._gpus)[order],
-            np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
-            np.concatenate([NO_INTS, *(self._slots[i] for i in order)]),
+            np.array(self._job, dtype=np.int64)[rows],
+            start[rows],
+            np.maximum(end[rows], start[rows]),
+            np.array(self._gpus)[rows],
+            offsets,
+            np.array(self._slots, dtype=np.int64)[places],
         )
-
-    def _status(self, number: int) -> JobStatus:
-        running = JobStatus.RUNNING if number in self._open else JobStatus.WAITING
-        return self._ended.get(number, running)
 
 
 def _column(values: Mapping[int, float], jobs: int, default: float) -> FloatColumn:
@@ -234,20 +291,19 @@ def _summed(job: IntColumn, values: FloatColumn, jobs: int) -> FloatColumn:
 def outcomes_of(header: Header, entries: Iterable[Entry]) -> Outcomes:
     """The outcomes of a journal. What jobs take alone is known where the truth was disclosed."""
     recorder = Recorder(header.cluster)
-    alone: list[float] = []
+    submitted: list[Job] = []
     for entry in entries:
         recorder.record(entry.time, entry.events, entry.decision)
-        for event in entry.events:
-            if isinstance(event, JobSubmitted):
-                alone.append(_alone(event))
-    return recorder.outcomes(alone)
+        submitted.extend(
+            Job(event.spec, event.truth or _UNKNOWN)
+            for event in entry.events
+            if isinstance(event, JobSubmitted)
+        )
+    jobs = Workload(submitted)
+    return recorder.outcomes(jobs.durations, single_gpu_seconds=jobs.single_gpu_seconds)
 
 
-def _alone(event: JobSubmitted) -> float:
-    if event.truth is None:
-        return _NAN
-    types = event.spec.gpu_types
-    return Job(event.spec, event.truth).seconds_on(event.spec.gpus, types[0] if types else "")
+_UNKNOWN = Truth(work=_NAN)
 
 
 _NOTES: dict[type, Callable[[Recorder, Any], None]] = {

@@ -36,8 +36,12 @@ class Overheads(BaseModel):
         """What a stop costs ``spec``."""
         return self.checkpoint if spec.checkpoint_seconds is None else spec.checkpoint_seconds
 
+    def resize_seconds(self, spec: JobSpec) -> float:
+        """What a resize or a move costs ``spec``."""
+        return self.checkpoint_seconds(spec) + self.restore_seconds(spec)
+
     def gap_seconds(self, spec: JobSpec, *, resumed: bool, resized: bool) -> float:
         """Seconds without progress after GPUs were given to a job."""
         if resized:
-            return self.checkpoint_seconds(spec) + self.restore_seconds(spec)
+            return self.resize_seconds(spec)
         return self.restore_seconds(spec) if resumed else self.start

@@ -13,6 +13,9 @@ from pydantic import Field
 from volvelle.core.policy import OrderPolicy, Period, policies
 from volvelle.core.state import JobView
 
+_TIE_SECONDS = 1e-6
+"""Remaining service is equal below this many seconds a GPU."""
+
 
 @policies.register
 class Fifo(OrderPolicy):
@@ -92,8 +95,8 @@ class ShortestRemainingService(OrderPolicy):
     optimises: ClassVar[str] = "mean JCT"
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
-        """GPU-seconds left on the most GPUs the job can use."""
-        return jobs.remaining_seconds * jobs.max_gpus
+        """GPU-seconds left on the most GPUs the job can use; among equals the narrower job first."""
+        return (jobs.remaining_seconds + _TIE_SECONDS) * jobs.max_gpus
 
 
 @policies.register

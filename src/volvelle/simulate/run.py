@@ -128,7 +128,7 @@ def _run(
     except KeyboardInterrupt:
         interrupted = True
     cpu_seconds = time.process_time() - began
-    outcomes = recorder.outcomes(workload.durations, tracked)
+    outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
     return Simulation(
         outcomes, scheduler, journal, cpu_seconds, world.events, world.moments, interrupted
     )

@@ -28,6 +28,7 @@ from volvelle.core.state import Resources
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
+from volvelle.model.throughput import Linear
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.releases import Releases
 
@@ -61,6 +62,7 @@ class Execution:
         "since",
         "slots",
         "token",
+        "unit_rate",
         "written_at",
     )
 
@@ -81,6 +83,23 @@ class Execution:
         self.milestone = 0.0  # units of work at which something happens next
         self.failures = 0  # failures suffered so far
         self.token = 0  # outdates what the clock still holds about earlier rates
+
+        truth = job.truth
+        plain = not (truth.regimes or truth.failures or truth.spread_slowdown)
+        linear = plain and type(truth.throughput) is Linear
+        # The rate per GPU where that is all there is to it, else 0: the common case, made quick.
+        self.unit_rate = truth.throughput.rate(1) if linear else 0.0
+
+    def next_milestone(self) -> float:
+        """Units of work at which the job ends, changes its batch size or fails."""
+        truth = self.job.truth
+        milestone = truth.work
+        for regime in truth.regimes:
+            if self.done < regime.start_work < milestone:
+                milestone = regime.start_work
+        if self.failures < len(truth.failures):
+            milestone = min(milestone, max(truth.failures[self.failures], self.done))
+        return milestone
 
     def work_at(self, now: float) -> float:
         """Units of work done at ``now``."""
@@ -304,29 +323,25 @@ class World:
 
     def _set_rate(self, execution: Execution, since: float) -> None:
         """Let a job make progress from ``since`` on, and set the clock for its next milestone."""
-        truth = execution.job.truth
-        resources = self._resources
-        nodes = len(resources.nodes_of(execution.slots)) if len(execution.slots) else 1
-        gpu_type = resources.types[execution.gpu_type]
-        execution.since = since
-        execution.rate = truth.rate(execution.gpus, gpu_type, nodes, execution.done)
-        if truth.spread_slowdown:
-            execution.rate *= resources.spread_factor(
-                truth.spread_slowdown, int(execution.gpus), nodes
-            )
-        milestone = truth.work
-        for regime in truth.regimes:
-            if execution.done < regime.start_work < milestone:
-                milestone = regime.start_work
-        if execution.failures < len(truth.failures):
-            milestone = min(milestone, max(truth.failures[execution.failures], execution.done))
-        execution.milestone = milestone
+        work = execution.job.truth.work
+        if execution.unit_rate > 0.0:
+            rate, milestone = execution.unit_rate * execution.gpus, work
+        else:
+            rate, milestone = self._true_rate(execution), execution.next_milestone()
+        execution.since, execution.rate, execution.milestone = since, rate, milestone
         execution.token += 1
-        if execution.rate > 0:
-            time = since + (milestone - execution.done) / execution.rate
-            if self._tick is not None and milestone >= truth.work:
+        if rate > 0.0:
+            time = since + (milestone - execution.done) / rate
+            if self._tick is not None and milestone >= work:
                 time = math.ceil(time / self._tick) * self._tick
             heapq.heappush(self._clock, (time, _MILESTONE, execution.number, execution.token))
+
+    def _true_rate(self, execution: Execution) -> float:
+        truth, resources = execution.job.truth, self._resources
+        nodes = len(resources.nodes_of(execution.slots)) if len(execution.slots) else 1
+        gpu_type = resources.types[execution.gpu_type]
+        rate = truth.rate(execution.gpus, gpu_type, nodes, execution.done)
+        return rate * resources.spread_factor(truth.spread_slowdown, int(execution.gpus), nodes)
 
     # ------------------------------------------------------------------ carrying out decisions
 
@@ -340,14 +355,19 @@ class World:
         self._wake = decision.wake_at
         if not len(decision.job):
             return
-        numbers = decision.job.tolist()
-        gpus = decision.gpus.tolist()
+        numbers, gpus = decision.job.tolist(), decision.gpus.tolist()
+        types, attempts = decision.gpu_type.tolist(), decision.attempt.tolist()
+        in_system = self._in_system
         for number, given in zip(numbers, gpus, strict=True):
             if given == 0.0:
-                self._stop(now, self._in_system[number])
-        for row, (number, given) in enumerate(zip(numbers, gpus, strict=True)):
+                self._stop(now, in_system[number])
+        for row, given in enumerate(gpus):
             if given > 0.0:
-                self._give(now, self._in_system[number], decision, row, given)
+                execution = in_system[numbers[row]]
+                resized = self._pause(now, execution)
+                execution.attempt, execution.gpus = attempts[row], given
+                execution.gpu_type, execution.slots = types[row], decision.slots_of(row)
+                self._start(now, execution, resized=resized)
 
     def _stop(self, now: float, execution: Execution) -> None:
         """Stop at a checkpoint; the GPUs are free when it is written."""
@@ -364,19 +384,17 @@ class World:
         execution.gpus = execution.rate = 0.0
         execution.token += 1
 
-    def _give(
-        self, now: float, execution: Execution, decision: Decision, row: int, gpus: float
-    ) -> None:
-        """Start or resize a job on the GPUs of row ``row``, as soon as they are free."""
-        resized = execution.gpus > 0.0
-        if resized:
-            execution.done = execution.saved = execution.work_at(now)
-            self._releases.give_back(execution.gpus, execution.gpu_type)
-        execution.attempt = int(decision.attempt[row])
-        execution.gpus = gpus
-        execution.gpu_type = int(decision.gpu_type[row])
-        execution.slots = decision.slots_of(row)
-        self._releases.hold(gpus, execution.gpu_type)
+    def _pause(self, now: float, execution: Execution) -> bool:
+        """Settle what a job did on the GPUs it is about to exchange; whether it had any."""
+        if execution.gpus == 0.0:
+            return False
+        execution.done = execution.saved = execution.work_at(now)
+        self._releases.give_back(execution.gpus, execution.gpu_type)
+        return True
+
+    def _start(self, now: float, execution: Execution, *, resized: bool) -> None:
+        """Let a job run on the GPUs it was just given, as soon as they are free."""
+        self._releases.hold(execution.gpus, execution.gpu_type)
         free_at = self._releases.wait_for(now, execution.gpu_type, execution.slots)
         start = max(free_at, execution.written_at)
         gap = self.overheads.gap_seconds(

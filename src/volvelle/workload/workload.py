@@ -78,12 +78,12 @@ class Workload:
     @cached_property
     def durations(self) -> FloatColumn:
         """Seconds each job takes alone on the GPUs it requests (of its first wished type)."""
-        return np.array(
-            [
-                job.seconds_on(job.spec.gpus, job.spec.gpu_types[0] if job.spec.gpu_types else "")
-                for job in self.jobs
-            ]
-        )
+        return np.array([_alone(job, job.spec.gpus) for job in self.jobs])
+
+    @cached_property
+    def single_gpu_seconds(self) -> FloatColumn:
+        """Seconds each job would take on one GPU (of its first wished type)."""
+        return np.array([_alone(job, 1.0) for job in self.jobs])
 
     def rebased(self) -> "Workload":
         """The same jobs with the first submitted at 0 s."""
@@ -96,3 +96,8 @@ class Workload:
             for job in self.jobs
         ]
         return Workload(moved, self.name, self.report)
+
+
+def _alone(job: Job, gpus: float) -> float:
+    types = job.spec.gpu_types
+    return job.seconds_on(gpus, types[0] if types else "")

@@ -38,12 +38,4 @@ def make_generator(name: str, parameters: Mapping[str, object] | None = None) ->
     try:
         return family.model_validate(dict(parameters or {}))
     except ValidationError as error:
-        raise Problem(f"generator {name!r}: {_told(error, family)}") from None
-
-
-def _told(error: ValidationError, family: type[Generator]) -> str:
-    """What is wrong, also where it is several values together and no one key."""
-    first = error.errors(include_url=False)[0]
-    if first["loc"]:
-        return describe_validation(error, family)
-    return first["msg"].removeprefix("Value error, ")
+        raise Problem(f"generator {name!r}: {describe_validation(error, family)}") from None

@@ -1,0 +1,48 @@
+"""What every benchmark prints: CPU seconds, jobs and events a second, peak memory."""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from volvelle.simulate.run import Setting, Simulation, simulate
+from volvelle.workload.workload import Workload
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of a benchmark."""
+
+    label: str
+    jobs: int
+    simulation: Simulation
+
+    def __str__(self) -> str:
+        seconds, events = self.simulation.cpu_seconds, self.simulation.events
+        return (
+            f"{self.label:32} {seconds:8.2f} s CPU {self.jobs / seconds:12,.0f} jobs/s "
+            f"{events / seconds:12,.0f} events/s {1e6 * seconds / events:8.1f} us/event "
+            f"{peak_megabytes():8.0f} MB peak"
+        )
+
+
+def warm_up(workload: Workload, setting: Setting) -> None:
+    """Compile or load the inner loops, so that they are not part of what is measured."""
+    simulate(Workload(workload.jobs[:200], workload.name), setting)
+
+
+def best_cpu_seconds(work: Callable[[], object], times: int = 3) -> float:
+    """The least CPU seconds of several runs: what the work costs on a quiet machine."""
+    taken = []
+    for _ in range(times):
+        began = time.process_time()
+        work()
+        taken.append(time.process_time() - began)
+    return min(taken)
