@@ -225,7 +225,7 @@ def _tell_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
         remark("to finish them, give the same command with --resume")
     errors = [result for result in results if result.error is not None]
     for failed in errors:
-        remark(f"run {failed.name!r} failed")
+        remark(f"run {failed.name!r} failed: {failed.error}")
     for failed in errors:
         assert failed.error is not None
         raise failed.error

@@ -31,6 +31,8 @@ def run_figures(summary: "Summary", form: Form) -> "Table":
             count, values = figures.count, figures.values
         numbers = [values.get(measure) for measure in STANDARD]
         if form is Form.TABLE:
+            if not any(numbers):
+                continue  # nothing was lost, nothing preempted: not worth a line
             shown = [None if n is None else Amount(n, metric.unit) for n in numbers]
             rows.append((metric.title, *shown))
         else:

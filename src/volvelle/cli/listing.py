@@ -52,7 +52,7 @@ class Listed:
 def list_parts(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its parameters.")
+        str | None, typer.Argument(metavar="NAME", help="Only this one, with its parameters.")
     ] = None,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -140,14 +140,25 @@ def _metrics() -> "Iterable[Listed]":
 
 
 def _summary(thing: type) -> str:
-    return (thing.__doc__ or "").strip().split("\n")[0]
+    return (thing.__doc__ or "").strip().split("\n")[0].replace("``", "")
 
 
 def _parameters(model: "type[BaseModel]") -> list[Parameter]:
     return [
-        Parameter(name, _type_name(field.annotation), _default(field), field.description or "")
+        Parameter(
+            name,
+            "duration" if _is_duration(field.metadata) else _type_name(field.annotation),
+            _default(field),
+            field.description or "",
+        )
         for name, field in model.model_fields.items()
     ]
+
+
+def _is_duration(metadata: "Iterable[Any]") -> bool:
+    from volvelle.model.units import parse_duration
+
+    return any(getattr(one, "func", None) is parse_duration for one in metadata)
 
 
 def _default(field: Any) -> Any:
@@ -172,7 +183,8 @@ def _type_name(annotation: Any) -> str:
     if origin is Literal:
         return " | ".join(map(str, get_args(annotation)))
     if origin is Annotated:
-        return _type_name(get_args(annotation)[0])
+        bare, *metadata = get_args(annotation)
+        return "duration" if _is_duration(metadata) else _type_name(bare)
     if origin in (Union, UnionType):
         names = [_type_name(one) for one in get_args(annotation) if one is not type(None)]
         return " | ".join(names)
@@ -218,12 +230,16 @@ def _about(one: Listed) -> str:
 
 
 def _key(parameter: Parameter) -> str:
-    return f"{parameter.name}={_plain(parameter.default)}"
+    return f"{parameter.name}={_plain(parameter)}"
 
 
-def _plain(value: Any) -> str:
+def _plain(parameter: Parameter) -> str:
+    """The default as one would write it."""
+    value = parameter.default
     if value is None:
         return "-"
+    if parameter.type == "duration":
+        return f"{value:g}s"
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -245,13 +261,16 @@ def _print_one(one: Listed) -> None:
         shown.add_column(head)
     for key in one.parameters:
         shown.add_row(
-            *map(escape, (key.name, _plain(key.default), key.type, key.description)),
+            *map(escape, (key.name, _plain(key), key.type, key.description)),
         )
     print()
     console().print(shown)
     first = one.parameters[0]
-    value = first.type.split(" | ")[0] if first.default is None else _plain(first.default)
+    value = _EXAMPLES.get(first.type, first.type) if first.default is None else _plain(first)
     print(f"\nWritten: {one.name}:{first.name}={value}")
+
+
+_EXAMPLES = {"duration": "10m", "float": "1", "int": "1", "bool": "true"}
 
 
 def _print_csv(found: "list[Listed]") -> None:

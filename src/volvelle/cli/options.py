@@ -23,7 +23,7 @@ class Form(StrEnum):
 Trace = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[TRACE]",
+        metavar="TRACE",
         help="A trace: Slurm sacct, SWF, Philly, Helios, PAI, plain CSV, Parquet ...",
     ),
 ]

@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -56,13 +56,14 @@ def remark_on_rejections(name: str, outcomes: "Outcomes") -> None:
         if outcomes.status[row] == "rejected":
             rejected += 1
             by_reason.setdefault(_kind_of(reason), []).append(row)
-    others = len(outcomes) - rejected
+    left = len(outcomes) - rejected
+    others = f"{left:,} {'other' if left == 1 else 'others'} simulated" if left else "none is left"
     prefix = f"{name}: " if name else ""
     for rows in by_reason.values():
         first = f"job {outcomes.specs[rows[0]].id!r}"
         more = f" ({len(rows) - 1:,} more like it)" if len(rows) > 1 else ""
         said = f"{first} {outcomes.reason[rows[0]]}{more}"
-        remark(f"note: {prefix}{said}: rejected, {others:,} others simulated.")
+        remark(f"note: {prefix}{said}: rejected, {others}.")
 
 
 def _kind_of(reason: str) -> str:
@@ -74,43 +75,46 @@ def _kind_of(reason: str) -> str:
 def progress(what: str, unit: str = "jobs") -> Iterator[Callable[[int, int | None], None]]:
     """Yields a function of (done, total) that shows a bar with rate and time left.
 
-    On a terminal it is a bar that goes away; elsewhere a line now and then on standard error.
+    On a terminal it is a bar that goes away; elsewhere a line now and then on standard error. It
+    begins with the first call, so that processes can be forked before there is a thread for it.
     """
     if not sys.stderr.isatty():
         yield _Lines(what, unit).update
         return
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    bar = _Bar(what, unit)
+    try:
+        yield bar.update
+    finally:
+        bar.stop()
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("left, after"),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        refresh_per_second=5,
-    )
-    with bar:
-        task = bar.add_task(what, total=None, count="")
-        began = time.monotonic()
 
-        def update(done: int, total: int | None) -> None:
-            bar.update(
-                task,
-                completed=done,
-                total=total,
-                count=_count(done, total, unit, time.monotonic() - began),
-            )
+class _Bar:
+    """Progress for terminals."""
 
-        yield update
+    def __init__(self, what: str, unit: str) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._unit = unit
+        self._began = time.monotonic()
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(20),
+            TextColumn("{task.fields[count]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console(stderr=True),
+            transient=True,
+            refresh_per_second=5,
+        )
+        self._task = self._progress.add_task(what, total=None, count="")
+
+    def update(self, done: int, total: int | None) -> None:
+        count = _count(done, total, self._unit, time.monotonic() - self._began)
+        self._progress.update(self._task, completed=done, total=total, count=count)
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
 
 
 def _count(done: int, total: int | None, unit: str, seconds: float) -> str:
@@ -137,8 +141,3 @@ class _Lines:
             left = seconds * (total - done) / done
             line += f"  about {left:,.0f} s left"
         remark(line)
-
-
-def listed(words: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]

@@ -65,9 +65,19 @@ def report(
             read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or ()
         )
         table = comparison(read.outcomes, metrics or COLUMNS).without_empty_columns()
+        _remark_on_workloads(read)
     show(table, output)
     if output is Form.TABLE:
         print(f"\nReport: {page}")
+
+
+def _remark_on_workloads(runs: ReadRuns) -> None:
+    from volvelle.cli.output import remark
+
+    keys = ("trace", "sha256", "generator", "parameters", "jobs")
+    origins = [record.workload for record in runs.records.values()]
+    if any([o.get(key) for key in keys] != [origins[0].get(key) for key in keys] for o in origins):
+        remark("note: these runs are not of the same jobs")
 
 
 def _expanded(paths: Sequence[Path]) -> list[Path]:

@@ -88,7 +88,7 @@ def generate(
     generator: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME[:KEY=VALUE,...]]", help="The generator; see: volvelle list generators."
+            metavar="NAME[:KEY=VALUE,...]", help="The generator; see: volvelle list generators."
         ),
     ] = None,
     like: Annotated[
@@ -185,12 +185,11 @@ def _write(workload: "Workload", path: Path, format: str | None) -> None:
     from volvelle.model.problems import Problem
     from volvelle.workload.writing import write_trace
 
-    existed = path.exists()
     try:
         write_trace(workload, path, format)
     except Problem:
-        if not existed:
-            path.unlink(missing_ok=True)
+        if path.is_file():
+            path.unlink()
         raise
     remark(f"{len(workload):,} jobs written to {path}")
 

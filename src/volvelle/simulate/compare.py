@@ -120,6 +120,8 @@ def _make(
 ) -> dict[int, ComparedRun]:
     if not waiting:
         return {}
+    for index in waiting:
+        run_directory.clear(stage.directories[index])
     jobs = sum(len(stage.sources[run.setting.seed].workload) for run in stage.runs)
     with ProcessPoolExecutor(
         min(workers, len(waiting)), context, initializer=_enter, initargs=(stage,)
@@ -150,6 +152,8 @@ def _result(stage: Stage, index: int, future: "Future[RunStatus]") -> ComparedRu
             mend="try fewer at a time with --workers 1",
         )
     if error is not None:
+        if directory.is_dir():
+            run_directory.mark_failed(directory, stage.record(index))
         return ComparedRun(name, directory, RunStatus.FAILED, error)
     return ComparedRun(name, directory, future.result())
 
@@ -177,15 +181,11 @@ def _run(index: int) -> RunStatus:
 
     run, directory = stage.runs[index], stage.directories[index]
     record = stage.record(index)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        run_directory.begin(directory, record)
-        workload = stage.sources[run.setting.seed].workload
-        simulation = simulate(workload, run.setting, progress=note)
-        run_directory.finish(directory, record, simulation)
-    except BaseException:
-        run_directory.mark_failed(directory, record)
-        raise
+    directory.mkdir(parents=True, exist_ok=True)
+    run_directory.begin(directory, record)
+    workload = stage.sources[run.setting.seed].workload
+    simulation = simulate(workload, run.setting, progress=note)
+    run_directory.finish(directory, record, simulation)
     stage.done[index] = len(workload)
     return record.ended(simulation).status
 

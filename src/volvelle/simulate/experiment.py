@@ -289,7 +289,8 @@ def _validated(document: dict[str, Any], place: str) -> Experiment:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
             option = next((one for one, many in _SINGULAR.items() if many == key), key)
-            described = f"--{option}: {described}"
+            plain = described.replace(f"key {key!r} is ", "").replace(f"'{key}.", "'")
+            described = f"--{option}: {plain}"
         raise Problem(f"{place}{described}", usage=True) from None
 
 

@@ -161,9 +161,14 @@ def prepare(directory: Path, marker: str = RECORD) -> None:
 
 def begin(directory: Path, record: RunRecord) -> None:
     """Write run.json of a run that begins; what an earlier run left is removed."""
-    for name in (JOBS, METRICS, OUTCOMES, JOURNAL, "report.html"):
-        (directory / name).unlink(missing_ok=True)
+    clear(directory)
     write_record(directory, record)
+
+
+def clear(directory: Path) -> None:
+    """Remove what a run left in ``directory``, so that it is not taken for the next one's."""
+    for name in (RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, "report.html"):
+        (directory / name).unlink(missing_ok=True)
 
 
 def write_record(directory: Path, record: RunRecord) -> None:

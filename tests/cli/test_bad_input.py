@@ -1,0 +1,153 @@
+"""Errors name the thing and the mend, in one line, with the exit status promised."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Volvelle, command
+
+pytest_plugins = ["command_fixtures"]
+
+USAGE = [
+    (["--policy", "srff"], "unknown policy 'srff' (did you mean 'sr"),
+    (["--policy", "las:rund=4"], "policy 'las': unknown key 'rund' (did you mean 'round'?)"),
+    (
+        ["--placement", "consolidate"],
+        "unknown placement 'consolidate' (did you mean 'consolidated'",
+    ),
+    (["--overheads", "restor=4"], "--overheads: unknown key 'restor' (did you mean 'restore'?)"),
+    (["--overheads", "restore"], "--overheads: 'restore': cannot read 'restore', write key=value"),
+    (["--track", "5"], "--track: '5': write FIRST:LAST"),
+    (["--track", "2:4000"], "cannot track jobs 2 to 4000 of 6"),
+    (["--tick", "soon"], "--tick: 'soon': cannot read 'soon' as a duration"),
+    (["--map", "gpus"], "cannot read 'gpus' as a column mapping"),
+    (["--config", "none.toml"], "there is no file none.toml"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), USAGE)
+def test_a_misused_option_ends_with_2(
+    volvelle: Volvelle, trace: Path, options: list[str], said: str
+) -> None:
+    ran = volvelle("simulate", trace, "--cluster", "1x8", *options)
+    assert ran.status == 2
+    assert said in ran.err
+    assert ran.err.startswith("error: ")
+    assert not Path("volvelle-run").exists()
+
+
+def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
+    for arguments, said in (
+        (["simulate", trace], "no cluster is given. Say --cluster NODESxGPUS"),
+        (["simulate", "-c", "1x8"], "no workload is given"),
+        (["simulate", trace, "-c", "1x8", "--bogus"], "No such option: --bogus"),
+        (["trace", "generate", "gavel"], "where to write is not said"),
+        (["trace", "generate", "--out", "x.csv"], "a generator or --like TRACE is needed"),
+        (["list", "policies", "srff"], "there is no 'srff' among the policies (did you mean"),
+        (["list", "colours"], "colours"),
+    ):
+        ran = volvelle(*arguments)
+        assert ran.status == 2, said
+        assert said in ran.err
+
+
+def test_bad_files_end_with_1(volvelle: Volvelle, trace: Path) -> None:
+    Path("empty.csv").write_text("")
+    Path("head.csv").write_text("id,submit_time,gpus,duration\n")
+    Path("bad.toml").write_text("nodes = [{count = 1, gpus = 8}]\npools = [{name='a', quota=9}]\n")
+    for arguments, said in (
+        (["simulate", "smal.csv", "-c", "1x8"], "there is no file smal.csv (did you mean"),
+        (["simulate", "empty.csv", "-c", "1x8"], "empty.csv is empty"),
+        (["simulate", "head.csv", "-c", "1x8"], "head.csv (volvelle) has no jobs"),
+        (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
+        (["simulate", trace, "-c", "bad.toml"], "the pools' quotas add up to 9 GPUs"),
+        (
+            ["compare", trace, "-c", "1x8", "-m", "jtc"],
+            "unknown metric 'jtc' (did you mean 'jct'?)",
+        ),
+        (["report", "nowhere"], "nowhere is not a run directory"),
+    ):
+        ran = volvelle(*arguments)
+        assert ran.status == 1, said
+        assert said in ran.err
+        assert "Traceback" not in ran.err
+
+
+def test_an_unknown_key_of_a_config_is_named_with_the_nearest(volvelle: Volvelle) -> None:
+    Path("exp.toml").write_text('policis = ["fifo"]\n')
+    ran = volvelle("compare", "--config", "exp.toml")
+    assert ran.status == 2
+    assert "exp.toml: unknown key 'policis' (did you mean 'policies'?)" in ran.err
+
+
+def test_dropped_rows_are_told(volvelle: Volvelle) -> None:
+    Path("t.csv").write_text("id,submit_time,gpus,duration\na,0,1,10\nb,1,four,10\n")
+    ran = volvelle("simulate", "t.csv", "-c", "1x8")
+    assert ran.status == 0
+    assert "1 jobs kept, 1 dropped" in ran.err
+    assert "'four'" in ran.err
+    strict = volvelle("simulate", "t.csv", "-c", "1x8", "--strict", "--out", "other")
+    assert strict.status == 1
+    assert "t.csv line 3" in strict.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named_and_nothing_partial_is_left(volvelle: Volvelle, trace: Path) -> None:
+    run = trace.parent / "run"
+    run.mkdir()
+    (run / "journal.jsonl.partial").symlink_to("/dev/full")
+    ran = volvelle("simulate", trace, "-c", "1x8", "--out", "run")
+    assert ran.status == 1
+    assert "error: cannot write run/journal.jsonl: No space left on device" in ran.err
+    assert [path.name for path in run.iterdir()] == ["run.json"]
+    assert '"status": "failed"' in (run / "run.json").read_text()
+
+
+def test_a_worker_that_cannot_write_fails_its_run(tmp_path: Path, trace: Path) -> None:
+    limited = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); "
+        "sys.argv[0] = 'volvelle'; runpy.run_module('volvelle.cli.main', run_name='__main__')"
+    )
+    arguments = command("compare", trace, "-c", "1x8", "-p", "fifo", "-p", "srsf", "--out", "cmp")
+    ran = subprocess.run(
+        [sys.executable, "-c", limited, *arguments[3:]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "cannot write cmp/runs/fifo/metrics.json: File too large" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not list((tmp_path / "cmp").rglob("*.partial"))
+    assert '"status": "failed"' in (tmp_path / "cmp/runs/fifo/run.json").read_text()
+
+
+def test_output_that_cannot_be_delivered_is_an_error(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            command("list", "formats", "-o", "csv"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ran.returncode == 1
+    assert "No space left on device" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(
+    volvelle: Volvelle, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("volvelle.simulate.run.simulate", broken)
+    with pytest.raises(ZeroDivisionError):
+        volvelle("simulate", trace, "-c", "1x8")

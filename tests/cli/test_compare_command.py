@@ -1,0 +1,140 @@
+"""``volvelle compare`` runs several compositions in parallel and sets them side by side."""
+
+import json
+from pathlib import Path
+
+from command_line import Volvelle, run_apart
+
+from volvelle.metrics.catalogue import measure
+from volvelle.simulate.run_directory import read_outcomes, read_record
+
+pytest_plugins = ["command_fixtures"]
+
+
+def rows(text: str) -> dict[str, dict[str, float]]:
+    return {row["run"]: row for row in json.loads(text)["rows"]}
+
+
+def test_each_run_has_a_row_and_a_folder(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle(
+        "compare", trace, "-c", "1x8", "-p", "fifo", "-p", "srsf", "-m", "jct:mean", "-o", "json",
+        "--out", "cmp",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    table = rows(ran.out)
+    for name in ("fifo", "srsf"):
+        folder = Path("cmp/runs", name)
+        outcomes = read_outcomes(folder, read_record(folder))
+        assert table[name]["jct:mean"] == measure(outcomes, "jct:mean")
+        assert (folder / "jobs.csv").is_file()
+        assert (folder / "metrics.json").is_file()
+        assert not (folder / "journal.jsonl").exists()
+    assert table["srsf"]["jct:mean"] < table["fifo"]["jct:mean"]
+    assert Path("cmp/report.html").is_file()
+
+
+def test_the_best_of_each_column_is_starred_and_the_report_named(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    ran = volvelle("compare", trace, "-c", "1x8", "-p", "fifo", "-p", "srsf")
+    srsf = next(line for line in ran.out.splitlines() if line.strip().startswith("srsf"))
+    assert "*" in srsf
+    assert ran.out.rstrip().endswith("Pictures: volvelle-compare/report.html")
+
+
+def test_results_do_not_depend_on_the_number_of_workers(volvelle: Volvelle) -> None:
+    common = ("compare", "--generate", "lognormal:jobs=80", "-c", "2x8", "-o", "csv")
+    parts = ("-p", "las", "-p", "easy", "-p", "srtf", "--estimator", "noisy")
+    printed = [
+        volvelle(*common, *parts, "--workers", workers, "--out", f"w{workers}").out
+        for workers in (1, 3)
+    ]
+    assert printed[0] == printed[1]
+    for name in ("las", "easy", "srtf"):
+        one, three = (Path(f"w{workers}/runs/{name}/jobs.csv") for workers in (1, 3))
+        assert one.read_bytes() == three.read_bytes()
+
+
+def test_lists_multiply(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle(
+        "compare", trace, "-c", "1x8", "-p", "fifo", "-p", "srsf", "--placement", "none",
+        "--placement", "consolidated", "-m", "jct:mean", "-o", "json",
+    )  # fmt: skip
+    assert list(rows(ran.out)) == [
+        "fifo + none", "fifo + consolidated", "srsf + none", "srsf + consolidated",
+    ]  # fmt: skip
+
+
+def test_seeds_draw_workloads_of_their_own(volvelle: Volvelle) -> None:
+    ran = volvelle(
+        "compare", "--generate", "lognormal:jobs=40", "-c", "2x8", "-p", "fifo", "--seed", 1,
+        "--seed", 2, "-m", "makespan", "-o", "json",
+    )  # fmt: skip
+    table = rows(ran.out)
+    assert table["fifo, seed 1"]["makespan"] != table["fifo, seed 2"]["makespan"]
+
+
+def test_resume_keeps_equal_finished_runs(volvelle: Volvelle, trace: Path) -> None:
+    common = ("compare", trace, "-c", "1x8", "-m", "jct:mean", "--out", "cmp")
+    volvelle(*common, "-p", "fifo")
+    before = Path("cmp/runs/fifo/run.json").stat().st_mtime_ns
+    ran = volvelle(*common, "-p", "fifo", "-p", "srsf", "--resume")
+    assert "1 of them earlier" in ran.out
+    assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns == before
+    volvelle(*common, "-p", "fifo", "--resume", "--overheads", "start=5")
+    assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns != before
+
+
+def test_runs_of_several_commands_are_reported_together(volvelle: Volvelle, trace: Path) -> None:
+    volvelle("compare", trace, "-c", "1x8", "-p", "fifo", "-p", "srsf", "--out", "cmp")
+    volvelle("simulate", trace, "-c", "1x8", "-p", "las", "--out", "las")
+    ran = volvelle("report", "cmp", "las", "-m", "jct:mean", "-o", "json", "--out", "all")
+    assert list(rows(ran.out)) == ["fifo", "srsf", "las"]
+    assert Path("all/report.html").is_file()
+
+
+def test_a_report_is_the_same_from_the_journal_alone(volvelle: Volvelle, trace: Path) -> None:
+    volvelle("simulate", trace, "-c", "1x8", "-p", "las", "--out", "las", "--track", "1:4")
+    stored = volvelle("report", "las", "-o", "csv")
+    Path("las/outcomes.npz").unlink()
+    assert volvelle("report", "las", "-o", "csv").out == stored.out
+
+
+def test_a_config_file_says_it_all_and_options_come_before_it(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    folder = trace.parent / "study"
+    folder.mkdir()
+    (folder / "exp.toml").write_text(
+        'trace = "../small.csv"\n'
+        'policies = ["fifo", {name = "las", round = "1m"}]\n'
+        "seed = 4\n"
+        'metrics = ["jct:mean", "makespan"]\n'
+        'track = "1:5"\n'
+        'out = "results"\n'
+        "overheads = {restore = 20}\n"
+        "[cluster]\nnodes = [{count = 2, gpus = 4}]\n"
+    )
+    ran = volvelle("compare", "--config", "study/exp.toml", "-o", "json")
+    assert ran.status == 0, ran.err
+    assert list(rows(ran.out)) == ["fifo", "las:round=60"]
+    record = read_record(folder / "results/runs/fifo")
+    assert (record.seed, record.tracked, record.overheads["restore"]) == (4, (1, 5), 20.0)
+    assert len(record.cluster.nodes) == 2
+    again = volvelle("compare", "--config", "study/exp.toml", "-p", "srsf", "-o", "json")
+    assert list(rows(again.out)) == ["srsf"]
+
+
+def test_the_demo_needs_nothing_and_says_what_is_next(tmp_path: Path) -> None:
+    ran = run_apart(
+        "compare", "--demo", "-p", "fifo", "-p", "srsf", cwd=tmp_path
+    )  # two of its policies, for time's sake
+    assert ran.status == 0, ran.err
+    lines = ran.out.splitlines()
+    assert lines[0].startswith(
+        "Demo workload: 2,000 jobs, 64 GPUs (8x8), load 0.9, seed 7 — simulated 2 policies in "
+    )
+    assert lines[-2].endswith("Pictures: volvelle-demo/report.html")
+    assert lines[-1].startswith("Next: volvelle compare your.csv")
+    assert (tmp_path / "volvelle-demo/report.html").is_file()
+    assert ran.err == ""

@@ -1,0 +1,68 @@
+"""Help is quick, and lists say names, parameters, defaults and sources."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from command_line import Volvelle
+
+pytest_plugins = ["command_fixtures"]
+
+HEAVY = ("numpy", "numba", "pydantic", "msgspec", "PIL")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['volvelle', '--help']\n"
+        "from volvelle.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "HEAVY []" in ran.stdout
+    for command in ("simulate", "compare", "report", "trace", "list"):
+        assert command in ran.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["simulate"], ["compare"], ["report"], ["list"], ["list", "policies"],
+        ["trace", "describe"], ["trace", "convert"], ["trace", "generate"],
+    ],
+)  # fmt: skip
+def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -> None:
+    ran = volvelle(*command, "--help")
+    assert ran.status == 0
+    assert "Usage: volvelle" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [
+        ("policies", "srsf"), ("placements", "consolidated"), ("admissions", "accept-all"),
+        ("estimators", "oracle"), ("generators", "gavel"), ("formats", "swf"), ("metrics", "jct"),
+    ],
+)  # fmt: skip
+def test_lists_name_what_there_is(volvelle: Volvelle, kind: str, known: str) -> None:
+    assert known in volvelle("list", kind).out
+    listed = json.loads(volvelle("list", kind, "-o", "json").out)
+    assert known in [one["name"] for one in listed]
+    assert all(one["summary"] for one in listed)
+    assert volvelle("list", kind, "-o", "csv").out.startswith("name,summary,source,parameters\n")
+
+
+def test_one_part_is_shown_with_defaults_and_source(volvelle: Volvelle) -> None:
+    out = volvelle("list", "policies", "las").out
+    assert "Tiresias (NSDI'19)" in out
+    assert "gpu-seconds | seconds" in out
+    parameters = json.loads(volvelle("list", "policies", "las", "-o", "json").out)[0]["parameters"]
+    assert {"name": "round", "type": "duration", "default": 300.0,
+            "description": "decide only at multiples of this period"} in parameters  # fmt: skip
+
+
+def test_the_version_is_said(volvelle: Volvelle) -> None:
+    assert volvelle("--version").out.startswith("volvelle ")

@@ -1,0 +1,75 @@
+"""Ctrl-C keeps what is done and says that it is not all."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import Ran, command
+
+from volvelle.simulate.experiment import generated
+from volvelle.workload.writing import write_trace
+
+pytest_plugins = ["command_fixtures"]
+
+
+@pytest.fixture(scope="module")
+def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("traces") / "long.csv"
+    write_trace(generated("lognormal:jobs=15000,load=1.0", 1, 64).workload, path)
+    return path
+
+
+def interrupted_when(condition: Path, *arguments: object, cwd: Path) -> Ran:
+    """Runs a command, sends it and its children Ctrl-C once ``condition`` exists and it goes on."""
+    process = subprocess.Popen(
+        command(*arguments),
+        cwd=cwd,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not condition.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.7)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return Ran(process.returncode, out, err)
+
+
+def test_simulate_writes_what_is_done_so_far(tmp_path: Path, long_trace: Path) -> None:
+    run = tmp_path / "run"
+    ran = interrupted_when(
+        run / "journal.jsonl.partial",
+        "simulate", long_trace, "-c", "8x8", "-p", "las", "--until", "9000d", "--out", "run",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.status == 130, ran.err
+    assert "interrupted" in ran.err
+    assert "Traceback" not in ran.err
+    assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert 0 < metrics["jobs"]["submitted"] < 15000
+    assert "(interrupted)" in (run / "report.html").read_text()
+
+
+def test_compare_keeps_the_finished_runs(tmp_path: Path, long_trace: Path) -> None:
+    arguments = (
+        "compare", long_trace, "-c", "8x8", "-p", "fifo", "-p", "las:round=10", "--workers", 1,
+        "--out", "cmp", "-m", "jct:mean", "-o", "json",
+    )  # fmt: skip
+    second = tmp_path / "cmp/runs/las-round=10/run.json"
+    ran = interrupted_when(second, *arguments, cwd=tmp_path)
+    assert ran.status == 130, ran.err
+    assert [row["run"] for row in json.loads(ran.out)["rows"]] == ["fifo"]
+    assert "interrupted: las:round=10" in ran.err
+    assert "Traceback" not in ran.err
+    assert json.loads(second.read_text())["status"] == "interrupted"
+    with np.load(second.with_name("outcomes.npz")) as columns:
+        assert len(columns["submit_time"]) < 15000

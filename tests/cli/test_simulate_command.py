@@ -1,0 +1,129 @@
+"""``volvelle simulate`` writes a run directory from which the run can be known and told again."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+from command_line import Volvelle
+
+from volvelle.core.journal import read_journal, replay
+from volvelle.metrics.jobs_table import read_jobs
+
+pytest_plugins = ["command_fixtures"]
+
+
+def test_a_run_directory_holds_configuration_jobs_metrics_journal_and_report(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    ran = volvelle(
+        "simulate", trace, "--cluster", "1x8", "--policy", "las:round=60", "--seed", 3,
+        "--overheads", "restore=20,checkpoint=5", "--out", "run",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    run = trace.parent / "run"
+    record = json.loads((run / "run.json").read_text())
+    assert record["status"] == "finished"
+    assert record["composition"]["policy"] == "las:round=60"
+    assert record["overheads"]["restore"] == 20.0
+    assert record["seed"] == 3
+    assert record["workload"]["jobs"] == 6
+    assert len(record["workload"]["sha256"]) == 64
+    assert {"volvelle", "python", "numpy"} <= set(record["versions"])
+    assert len(read_jobs(run / "jobs.csv")) == 6
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["jobs"]["status"]["finished"] == 6
+    assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert list(run.glob("*.png"))
+    assert not list(run.glob("*.partial"))
+    assert "las:round=60: 6 finished" in ran.out
+    assert "Report: run/report.html" in ran.out
+
+
+def test_the_journal_replays(volvelle: Volvelle, trace: Path) -> None:
+    assert volvelle("simulate", trace, "-c", "1x8", "-p", "srsf", "--out", "run").status == 0
+    assert replay(*read_journal(trace.parent / "run" / "journal.jsonl")).jobs.count == 0
+
+
+def test_json_holds_raw_numbers(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("simulate", trace, "-c", "1x8", "-p", "fifo", "-o", "json")
+    document = json.loads(ran.out)
+    jobs = read_jobs(trace.parent / "volvelle-run" / "jobs.csv")
+    assert document["status"] == "finished"
+    assert document["metrics"]["jct"]["mean"] == float(np.mean(jobs.jct))
+
+
+def test_csv_has_a_line_for_each_metric(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("simulate", trace, "-c", "1x8", "-p", "fifo", "-o", "csv", "--no-journal")
+    lines = {line["metric"]: line for line in csv.DictReader(io.StringIO(ran.out))}
+    assert lines["jct"]["unit"] == "s"
+    assert int(lines["jct"]["count"]) == 6
+    assert not (trace.parent / "volvelle-run" / "journal.jsonl").exists()
+
+
+def test_only_tracked_jobs_are_measured(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("simulate", trace, "-c", "1x8", "-p", "fifo", "--track", "2:4", "-o", "json")
+    document = json.loads(ran.out)
+    assert document["jobs"]["tracked"] == 3
+    again = volvelle("report", "volvelle-run", "-o", "csv")
+    assert ",3," in again.out.splitlines()[1]
+
+
+def test_until_ends_the_simulation(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("simulate", trace, "-c", "1x8", "--until", "10m", "-o", "json")
+    assert json.loads(ran.out)["jobs"]["status"]["running"] >= 1
+
+
+def test_a_job_wider_than_the_cluster_is_rejected_with_its_reason(
+    volvelle: Volvelle, tmp_path: Path
+) -> None:
+    (tmp_path / "wide.csv").write_text(
+        "id,submit_time,gpus,duration\nllm-70b,0,512,100\nb,1,1,10\nc,2,8,10\nd,3,700,3\n"
+    )
+    ran = volvelle("simulate", "wide.csv", "-c", "42x8", "--out", "run")
+    assert ran.status == 0
+    assert (
+        "job 'llm-70b' wants 512 GPUs, the cluster has 336 (1 more like it): "
+        "rejected, 2 others simulated." in ran.err
+    )
+    assert read_jobs(tmp_path / "run" / "jobs.csv").status.count("rejected") == 2
+
+
+def test_running_again_replaces_the_run(volvelle: Volvelle, trace: Path) -> None:
+    for policy in ("fifo", "srsf"):
+        assert volvelle("simulate", trace, "-c", "1x8", "-p", policy, "--out", "run").status == 0
+    record = json.loads((trace.parent / "run" / "run.json").read_text())
+    assert record["composition"]["policy"] == "srsf"
+
+
+def test_a_folder_with_other_files_is_left_alone(volvelle: Volvelle, trace: Path) -> None:
+    (trace.parent / "home").mkdir()
+    (trace.parent / "home" / "thesis.tex").write_text("...")
+    ran = volvelle("simulate", trace, "-c", "1x8", "--out", "home")
+    assert ran.status == 1
+    assert "home has other files in it (thesis.tex)" in ran.err
+
+
+def test_the_same_configuration_gives_the_same_files(volvelle: Volvelle) -> None:
+    for folder in ("one", "two"):
+        ran = volvelle(
+            "simulate", "--generate", "lognormal:jobs=60", "-c", "2x8", "-p", "las",
+            "--estimator", "noisy", "--seed", 5, "--out", folder,
+        )  # fmt: skip
+        assert ran.status == 0, ran.err
+    for name in ("jobs.csv", "metrics.json", "journal.jsonl"):
+        assert Path("one", name).read_bytes() == Path("two", name).read_bytes()
+
+
+def test_a_policy_file_plugs_in(volvelle: Volvelle, trace: Path) -> None:
+    (trace.parent / "widest.py").write_text(
+        "from volvelle import policy\n\n"
+        "@policy.order('widest-first')\n"
+        "def widest(jobs, now):\n"
+        '    """Widest first."""\n'
+        "    return -jobs.gpus\n"
+    )
+    ran = volvelle("simulate", trace, "-c", "1x8", "-p", "widest.py")
+    assert ran.status == 0, ran.err
+    assert "widest-first: 6 finished" in ran.out

@@ -1,0 +1,61 @@
+"""``volvelle trace describe``, ``convert`` and ``generate``."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Volvelle
+
+pytest_plugins = ["command_fixtures"]
+
+
+def test_describe_counts_and_weighs(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("trace", "describe", trace, "--cluster", "1x8", "--out", "page")
+    assert ran.status == 0, ran.err
+    assert "6 jobs of 2 users" in ran.out
+    assert "of 8 GPUs" in ran.out
+    assert Path("page/report.html").is_file()
+
+
+def test_describe_for_programs(volvelle: Volvelle, trace: Path) -> None:
+    document = json.loads(volvelle("trace", "describe", trace, "-o", "json").out)
+    assert document["jobs"] == 6
+    assert document["import"]["kept"] == 6
+    lines = volvelle("trace", "describe", trace, "-o", "csv").out.splitlines()
+    assert lines[0].startswith("of,jobs,mean")
+
+
+def test_convert_there_and_back(volvelle: Volvelle, trace: Path) -> None:
+    pytest.importorskip("pyarrow")
+    assert volvelle("trace", "convert", trace, "t.parquet").status == 0
+    assert volvelle("trace", "convert", "t.parquet", "back.csv").status == 0
+    assert volvelle("trace", "convert", trace, "straight.csv").status == 0
+    assert Path("back.csv").read_text() == Path("straight.csv").read_text()
+
+
+def test_columns_of_other_names_are_mapped(volvelle: Volvelle) -> None:
+    Path("theirs.csv").write_text("job,when,cards,minutes\na,0,2,5\n")
+    ran = volvelle(
+        "trace", "convert", "theirs.csv", "ours.csv",
+        "--map", "id=job,submit_time=when,gpus=cards,duration=minutes:min",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    assert "300" in Path("ours.csv").read_text()
+
+
+def test_generated_traces_depend_on_the_seed_alone(volvelle: Volvelle) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        volvelle("trace", "generate", "gavel:jobs=50", "--seed", seed, "--out", f"{name}.csv")
+    assert Path("a.csv").read_text() == Path("b.csv").read_text() != Path("c.csv").read_text()
+
+
+def test_generate_like_a_trace(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("trace", "generate", "--like", trace, "--jobs", 40, "--out", "like.csv")
+    assert ran.status == 0, ran.err
+    assert len(Path("like.csv").read_text().splitlines()) == 41
+
+
+def test_an_unknown_generator_is_named_with_the_nearest(volvelle: Volvelle) -> None:
+    ran = volvelle("trace", "generate", "gavell", "--out", "x.csv")
+    assert ran.status != 0
+    assert "unknown generator 'gavell' (did you mean 'gavel'?)" in ran.err
