@@ -1,4 +1,4 @@
 """The simulated world, and what is done with it: simulations and forecasts.
 
-    workload ──▶ World (truth, exact event loop) ⇄ Scheduler (belief) ──▶ Recorder ──▶ Outcomes
+workload ──▶ World (truth, exact event loop) ⇄ Scheduler (belief) ──▶ Recorder ──▶ Outcomes
 """
