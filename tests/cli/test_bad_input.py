@@ -46,6 +46,11 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
         (["trace", "generate", "--out", "x.csv"], "a generator or --like TRACE is needed"),
         (["list", "policies", "srff"], "there is no 'srff' among the policies (did you mean"),
         (["list", "colours"], "colours"),
+        (
+            ["compare", trace, "-c", "1x8", "-m", "jtc"],
+            "unknown metric 'jtc' (did you mean 'jct'?)",
+        ),
+        (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
     ):
         ran = volvelle(*arguments)
         assert ran.status == 2, said
@@ -60,12 +65,7 @@ def test_bad_files_end_with_1(volvelle: Volvelle, trace: Path) -> None:
         (["simulate", "smal.csv", "-c", "1x8"], "there is no file smal.csv (did you mean"),
         (["simulate", "empty.csv", "-c", "1x8"], "empty.csv is empty"),
         (["simulate", "head.csv", "-c", "1x8"], "head.csv (volvelle) has no jobs"),
-        (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
         (["simulate", trace, "-c", "bad.toml"], "the pools' quotas add up to 9 GPUs"),
-        (
-            ["compare", trace, "-c", "1x8", "-m", "jtc"],
-            "unknown metric 'jtc' (did you mean 'jct'?)",
-        ),
         (["report", "nowhere"], "nowhere is not a run directory"),
     ):
         ran = volvelle(*arguments)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from command_line import Volvelle, run_apart
 
 from volvelle.metrics.catalogue import measure
@@ -53,6 +54,15 @@ def test_results_do_not_depend_on_the_number_of_workers(volvelle: Volvelle) -> N
     for name in ("las", "easy", "srtf"):
         one, three = (Path(f"w{workers}/runs/{name}/jobs.csv") for workers in (1, 3))
         assert one.read_bytes() == three.read_bytes()
+
+
+def test_workers_can_be_started_without_fork(
+    volvelle: Volvelle, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = ("compare", trace, "-c", "1x8", "-p", "fifo", "-o", "csv")
+    forked = volvelle(*common).out
+    monkeypatch.setattr("volvelle.simulate.compare.START_METHOD", "spawn")
+    assert volvelle(*common).out == forked
 
 
 def test_lists_multiply(volvelle: Volvelle, trace: Path) -> None:

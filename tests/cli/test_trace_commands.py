@@ -57,5 +57,5 @@ def test_generate_like_a_trace(volvelle: Volvelle, trace: Path) -> None:
 
 def test_an_unknown_generator_is_named_with_the_nearest(volvelle: Volvelle) -> None:
     ran = volvelle("trace", "generate", "gavell", "--out", "x.csv")
-    assert ran.status != 0
+    assert ran.status == 2
     assert "unknown generator 'gavell' (did you mean 'gavel'?)" in ran.err

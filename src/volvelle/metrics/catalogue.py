@@ -130,12 +130,14 @@ def read_objective(text: str) -> Objective:
         raise Problem(
             f"unknown metric {name!r}{nearest(name, METRICS)}",
             mend=f"metrics are {', '.join(METRICS)}",
+            usage=True,
         )
     if metric.kind == "run":
         if separator:
             raise Problem(
                 f"metric {name!r} is one number for the run and has no measure {measure!r}",
                 mend=f"write {name}",
+                usage=True,
             )
         return Objective(metric, "")
     return Objective(metric, measures.read_measure(measure if separator else "mean"))

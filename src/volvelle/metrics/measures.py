@@ -36,6 +36,7 @@ def read_measure(text: str) -> str:
     raise Problem(
         f"unknown measure {text!r}{nearest(text, known)}",
         mend="measures are mean, min, max, total and percentiles p0 to p100",
+        usage=True,
     )
 
 

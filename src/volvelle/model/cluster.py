@@ -113,6 +113,7 @@ def parse_cluster(text: str) -> Cluster:
                 f"cannot read {text!r} as a cluster",
                 mend="write NODESxGPUS[:TYPE][,...], as in 120x8 or 30x8:a100,12x8:h100, "
                 "or name a .toml file",
+                usage=True,
             )
         width = len(str(int(match[1]) - 1))
         prefix = f"{match[3]}-" if match[3] else "node-"

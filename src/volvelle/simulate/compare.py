@@ -26,6 +26,8 @@ from volvelle.simulate.run_directory import RunRecord, RunStatus
 
 COMPARISON = "compare.json"
 
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+
 
 @dataclass(frozen=True)
 class ComparedRun:
@@ -77,10 +79,11 @@ def compare(
         check(sources[run.setting.seed].workload, run.setting)
     run_directory.prepare(directory, COMPARISON)
     directories = _directories(runs, directory)
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    context = multiprocessing.get_context(START_METHOD)
     stage = Stage(
         runs, sources, directories, context.RawArray("d", len(runs)), context.RawValue("i", 0)
     )
+    (directory / "report.html").unlink(missing_ok=True)  # it is of an earlier comparison
     _write_comparison(runs, directories, directory)
     kept = [index for index in range(len(runs)) if resume and _is_made(stage, index)]
     for index in kept:

@@ -70,6 +70,7 @@ def named_format(name: str, formats: Mapping[str, TraceFormat] = FORMATS) -> Tra
     raise Problem(
         f"unknown trace format {name!r}{nearest(name, formats)}",
         mend=f"formats are {', '.join(formats)}",
+        usage=True,
     )
 
 

@@ -34,8 +34,11 @@ def make_generator(name: str, parameters: Mapping[str, object] | None = None) ->
         raise Problem(
             f"unknown generator {name!r}{nearest(name, GENERATORS)}",
             mend=f"use one of {', '.join(GENERATORS)}",
+            usage=True,
         )
     try:
         return family.model_validate(dict(parameters or {}))
     except ValidationError as error:
-        raise Problem(f"generator {name!r}: {describe_validation(error, family)}") from None
+        raise Problem(
+            f"generator {name!r}: {describe_validation(error, family)}", usage=True
+        ) from None

@@ -53,7 +53,9 @@ class TraceFormat(ABC):
             described = describe_validation(error, self.options_type)
             known = ", ".join(self.options_type.model_fields) or "none"
             raise Problem(
-                f"option of trace format {self.name!r}: {described}", mend=f"its options: {known}"
+                f"option of trace format {self.name!r}: {described}",
+                mend=f"its options: {known}",
+                usage=True,
             ) from None
 
 
