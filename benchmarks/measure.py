@@ -2,10 +2,9 @@
 
 import resource
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from volvelle.model.cluster import Cluster
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.workload.workload import Workload
 
@@ -34,15 +33,9 @@ class Figure:
 
 
 def warm_up(workload: Workload, setting: Setting) -> None:
-    """Compile or load the inner loops, so that they are not part of what is measured."""
-    simulate(Workload(workload.jobs[:200], workload.name), setting)
+    """Compile or load the inner loops, so that they are not part of what is measured.
 
-
-def best_cpu_seconds(work: Callable[[], object], times: int = 3) -> float:
-    """The least CPU seconds of several runs: what the work costs on a quiet machine."""
-    taken = []
-    for _ in range(times):
-        began = time.process_time()
-        work()
-        taken.append(time.process_time() - began)
-    return min(taken)
+    On a cluster of one node, so that jobs wait and every loop is entered.
+    """
+    small = replace(setting, cluster=Cluster(setting.cluster.nodes[:1]))
+    simulate(Workload(workload.jobs[:200], workload.name), small)

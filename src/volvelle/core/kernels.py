@@ -27,6 +27,10 @@ _RATE = Column.RATE
 _ATTEMPT = Column.ATTEMPT
 _PREEMPTIONS = Column.PREEMPTIONS
 _RESTORE = Column.RESTORE
+_TOTAL = Column.TOTAL
+_SCALE = Column.SCALE
+_UNIT_RATE = Column.UNIT_RATE
+_REASON = Column.REASON
 _RESIZE = Column.RESIZE
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
@@ -215,6 +219,52 @@ def water_fill(
 
 
 @compiled
+def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
+    """Units of work believed left to each of the first ``jobs`` jobs, never negative."""
+    left = np.empty(jobs)
+    for row in range(jobs):
+        worked = max(now - matrix[_PROGRESS_FROM, row], 0.0)
+        done = matrix[_DONE, row] + worked * matrix[_RATE, row]
+        left[row] = max(matrix[_TOTAL, row] - done, 0.0) * matrix[_SCALE, row]
+    return left
+
+
+@compiled
+def note_reasons(
+    matrix: Floats, gpus: Floats, types: Floats, reasons: Floats
+) -> tuple[Ints, float]:
+    """Write the reasons of an allocation to ``matrix``.
+
+    Returns the rows whose GPUs are to change, and the GPUs of all jobs together.
+    """
+    changed = np.empty(len(gpus), np.int64)
+    count, total = 0, 0.0
+    for row in range(len(gpus)):
+        total += gpus[row]
+        matrix[_REASON, row] = reasons[row]
+        if gpus[row] != matrix[_HELD, row] or types[row] != matrix[_TYPE, row]:
+            changed[count] = row
+            count += 1
+    return changed[:count].copy(), total
+
+
+@compiled
+def unit_rates(matrix: Floats, rows: Ints, gpus: Floats) -> tuple[Ints, Floats, bool]:
+    """Numbers of the jobs in ``rows``, and their rates on ``gpus`` where these are linear.
+
+    NaN where a rate has to be asked of the job's model; the last value says whether there are any.
+    """
+    numbers = np.empty(len(rows), np.int64)
+    rates = np.empty(len(rows))
+    asked = False
+    for i in range(len(rows)):
+        numbers[i] = int(matrix[_NUMBER, rows[i]])
+        rates[i] = matrix[_UNIT_RATE, rows[i]] * gpus[i]
+        asked = asked or np.isnan(rates[i])
+    return numbers, rates, asked
+
+
+@compiled
 def apply(
     matrix: Floats,
     rows: Ints,
@@ -223,12 +273,13 @@ def apply(
     rates: Floats,
     start_seconds: float,
     now: float,
-) -> None:
+) -> Ints:
     """Let job ``rows[i]`` hold ``gpus[i]`` GPUs from ``now`` on, in place.
 
     What it attained so far is settled; work goes on at ``rates[i]`` after what the change costs:
-    ``start_seconds`` for a first start, else what the job's columns say.
+    ``start_seconds`` for a first start, else what the job's columns say. Returns the attempts.
     """
+    attempts = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
         row = rows[i]
         held = matrix[_HELD, row]
@@ -252,6 +303,8 @@ def apply(
         matrix[_STARTED, row] = now
         matrix[_PROGRESS_FROM, row] = now + gap
         matrix[_RATE, row] = rates[i]
+        attempts[i] = int(matrix[_ATTEMPT, row])
+    return attempts
 
 
 @compiled

@@ -28,7 +28,14 @@ from volvelle.core.events import (
     NodeChanged,
     WakeUp,
 )
-from volvelle.core.kernels import TARGET, TARGET_TYPE, apply, fill
+from volvelle.core.kernels import (
+    TARGET,
+    TARGET_TYPE,
+    apply,
+    fill,
+    note_reasons,
+    unit_rates,
+)
 from volvelle.core.parts import Verdict
 from volvelle.core.placing import Changes, Placer
 from volvelle.core.policy import Allocation, View, rank
@@ -345,16 +352,13 @@ class Scheduler:
             allocation = self._choose_types(view, allocation)
         gpus, types, reasons, _ = allocation
         assert types is not None
-        if gpus.sum() > view.gpus + 1e-6:
+        if reasons is None:
+            reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
+        rows, total = note_reasons(self.jobs.matrix, gpus, types, reasons)
+        if total > view.gpus + 1e-6:
             raise RuntimeError(
-                f"policy {self.composition.policy.name!r} gave {gpus.sum():g} of {view.gpus:g} GPUs"
+                f"policy {self.composition.policy.name!r} gave {total:g} of {view.gpus:g} GPUs"
             )
-        matrix, count = self.jobs.matrix, self.jobs.count
-        changed = (gpus != matrix[Column.HELD, :count]) | (types != matrix[Column.TYPE, :count])
-        rows = changed.nonzero()[0]
-        matrix[Column.REASON, :count] = (
-            np.where(gpus > 0, 0.0, float(Reason.POLICY)) if reasons is None else reasons
-        )
         if not self.composition.placement.names_gpus:
             return Changes(rows, gpus[rows], types[rows], None)
         placer = Placer(self.jobs, self.resources, self.composition.placement, self.slots)
@@ -374,15 +378,14 @@ class Scheduler:
         rows, gpus, types, slots = changes
         if not len(rows):
             return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
-        matrix = self.jobs.matrix
-        numbers = matrix[Column.NUMBER, rows].astype(np.int64)
+        numbers, rates, asked = unit_rates(self.jobs.matrix, rows, gpus)
         if slots is not None:
             self.slots.update(zip(numbers.tolist(), slots, strict=True))
-        rates = matrix[Column.UNIT_RATE, rows] * gpus
-        for i in np.isnan(rates).nonzero()[0].tolist():
-            believed = self.known[int(numbers[i])].believed
-            rates[i] = self._rate(int(numbers[i]), believed, rows[i], gpus[i], int(types[i]))
-        apply(matrix, rows, gpus, types, rates, self.overheads.start, self.now)
+        if asked:
+            for i in np.isnan(rates).nonzero()[0].tolist():
+                believed = self.known[int(numbers[i])].believed
+                rates[i] = self._rate(int(numbers[i]), believed, rows[i], gpus[i], int(types[i]))
+        attempts = apply(self.jobs.matrix, rows, gpus, types, rates, self.overheads.start, self.now)
         offsets = flat = NO_INTS
         if slots is not None:
             offsets = np.cumsum([0, *(len(taken) for taken in slots)])
@@ -391,7 +394,7 @@ class Scheduler:
             numbers,
             gpus,
             types.astype(np.int64),
-            matrix[Column.ATTEMPT, rows].astype(np.int64),
+            attempts,
             offsets,
             flat,
             tuple(self._rejected),

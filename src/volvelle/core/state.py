@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import Column
-from volvelle.core.kernels import assign_slots, free_by_node
+from volvelle.core.kernels import assign_slots, free_by_node, work_left
 from volvelle.model.cluster import Cluster, Node, NodeState
 
 FloatColumn = NDArray[np.float64]
@@ -168,11 +168,7 @@ class JobView:
     @property
     def remaining_work(self) -> FloatColumn:
         """Units of work believed left, never negative."""
-        m = self._matrix
-        left: FloatColumn = m[Column.TOTAL] - self.work_done
-        np.maximum(left, 0.0, out=left)
-        left *= m[Column.SCALE]
-        return left
+        return work_left(self.columns.matrix, len(self), self.now)
 
     @property
     def remaining_seconds(self) -> FloatColumn:
