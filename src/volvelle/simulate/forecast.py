@@ -53,9 +53,12 @@ def forecast(scheduler: Scheduler) -> Forecast:
         scale = float(matrix[Column.SCALE, row])
         done = float(matrix[Column.DONE, row])
         believed = known.believed
-        if scale != 1.0:
-            # What remains counts `scale` times: the same job with that much more to do.
-            work = done + scale * max(believed.work - done, 0.0)
+        progress = max(ahead.now - float(matrix[Column.PROGRESS_FROM, row]), 0.0)
+        reached = done + progress * float(matrix[Column.RATE, row])
+        if scale != 1.0 or believed.work < reached:
+            # What remains counts `scale` times: the same job with that much more to do. A job that
+            # did more than was believed of it is believed to end now.
+            work = reached + scale * max(believed.work - reached, 0.0)
             believed = msgspec.structs.replace(believed, work=work)
         world.place_running(
             number,

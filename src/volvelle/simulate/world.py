@@ -138,6 +138,8 @@ class World:
         """Start in the middle: the scheduler has already asked to be woken."""
         self.now = self.scheduler.now
         self._wake = wake_at
+        while self._next_node is not None and self._next_node.time <= self.now:
+            self._next_node = next(self._nodes, None)
 
     def _next_time(self) -> float:
         clock = self._clock
