@@ -1,8 +1,12 @@
-"""Fixtures for all tests."""
+"""Fixtures and settings for all tests."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")

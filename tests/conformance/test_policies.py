@@ -1,0 +1,246 @@
+"""What every policy promises by being registered, on random small workloads."""
+
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audit import Audit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import (
+    EVERYTHING,
+    GANGS,
+    KNOWN,
+    Features,
+    Run,
+    Scenario,
+    clusters,
+    happen,
+    linear_job,
+    scenarios,
+    state_of,
+)
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.journal import read_journal, replay
+from volvelle.core.policy import policies
+from volvelle.metrics.outcomes import JobStatus
+from volvelle.model.cluster import parse_cluster
+from volvelle.simulate.forecast import forecast
+from volvelle.simulate.world import World
+
+VARIANTS = [
+    "fifo:elastic=false",
+    "fifo:preemptive=true",
+    "fifo:round=30",
+    "fifo-skip:round=7.5",
+    "sjf:preemptive=true,strict=true",
+    "srtf:round=20",
+    "srtf:elastic=false",
+    "srsf:preemptive=false",
+    "las:round=30",
+    "las:round=25,service=seconds,strict=true",
+    "max-min:round=30",
+    "easy:round=30",
+]
+"""Parameters other than the defaults, in which policies differ most."""
+
+every_policy = pytest.mark.parametrize("policy", [*policies.all(), *VARIANTS])
+
+
+@every_policy
+@settings(max_examples=25)
+@given(scenarios(EVERYTHING))
+def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scenario) -> None:
+    scenario = scenario.under(policy)
+    audit = Audit(scenario)
+    run = happen(scenario, audit)
+    audit.close(run.outcomes)
+
+
+@every_policy
+@settings(max_examples=10)
+@given(scenarios(EVERYTHING))
+def test_every_job_that_waits_can_say_why(policy: str, scenario: Scenario) -> None:
+    def check(world: World) -> None:
+        jobs = world.scheduler.jobs
+        matrix = jobs.matrix[:, : jobs.count]
+        waiting = matrix[Column.HELD] == 0
+        assert np.all(matrix[Column.REASON, waiting] != Reason.NONE)
+        assert np.all(matrix[Column.REASON, ~waiting] == Reason.NONE)
+
+    happen(scenario.under(policy), on_moment=check)
+
+
+@every_policy
+@settings(max_examples=10)
+@given(scenarios(EVERYTHING))
+def test_the_same_seed_leaves_the_same_journal(policy: str, scenario: Scenario) -> None:
+    scenario = scenario.under(policy)
+    assert happen(scenario).journal_bytes == happen(scenario).journal_bytes
+
+
+@every_policy
+@settings(max_examples=10)
+@given(scenario=scenarios(EVERYTHING))
+def test_replaying_the_written_journal_rebuilds_the_state(
+    policy: str, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    run = happen(scenario.under(policy))
+    path = tmp_path_factory.mktemp("journal") / "run.jsonl"
+    run.journal.write(path)
+    header, entries = read_journal(path)
+    assert state_of(replay(header, entries)) == state_of(run.scheduler)
+
+
+@every_policy
+@settings(max_examples=10)
+@given(scenarios(EVERYTHING), st.integers(0, 30))
+def test_a_fork_that_runs_to_the_end_leaves_its_parent_alone(
+    policy: str, scenario: Scenario, moment: int
+) -> None:
+    scenario = scenario.under(policy)
+
+    def fork_once(world: World) -> None:
+        if world.moments == moment:
+            before = state_of(world.scheduler)
+            forecast(world.scheduler)
+            assert state_of(world.scheduler) == before
+
+    assert happen(scenario, on_moment=fork_once).journal_bytes == happen(scenario).journal_bytes
+
+
+@every_policy
+@settings(max_examples=15)
+@given(scenarios(KNOWN))
+def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
+    policy: str, scenario: Scenario
+) -> None:
+    scenario = scenario.under(policy)
+    forecasts: list[dict[int, float]] = []
+
+    def look_ahead(world: World) -> None:
+        if world.now >= scenario.last_arrival:
+            forecasts.append(forecast(world.scheduler).finish)
+
+    outcomes = happen(scenario, on_moment=look_ahead).outcomes
+    for foreseen in forecasts:
+        for number, finish in foreseen.items():
+            assert outcomes.finish[number] == pytest.approx(finish, rel=1e-9)
+
+
+@settings(max_examples=40)
+@given(scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False)))
+def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario) -> None:
+    foreseen: dict[int, float] = {}
+
+    def look_ahead(world: World) -> None:
+        for number, finish in forecast(world.scheduler).finish.items():
+            foreseen.setdefault(number, finish)
+
+    outcomes = happen(scenario.under("fifo"), on_moment=look_ahead).outcomes
+    assert outcomes.finish.tolist() == pytest.approx([foreseen[n] for n in sorted(foreseen)])
+
+
+@pytest.mark.parametrize(
+    "policy", [name for name, part in policies.all().items() if part.work_conserving]
+)
+@settings(max_examples=25)
+@given(scenarios(Features(types=False, pools=False, slots=False, nodes=False)))
+def test_no_gpu_idles_while_a_job_that_fits_it_waits(policy: str, scenario: Scenario) -> None:
+    scenario = scenario.under(policy)
+    period = scenario.scheduler().composition.policy.round
+
+    def check(world: World) -> None:
+        if period is not None and world.now % period:
+            return
+        jobs = world.scheduler.jobs
+        matrix = jobs.matrix[:, : jobs.count]
+        held = matrix[Column.HELD]
+        idle = scenario.cluster.gpus - held.sum()
+        assert np.all(matrix[Column.LEAST, held == 0] > idle)
+
+    happen(scenario, on_moment=check)
+
+
+PATIENT = [name for name, part in policies.all().items() if part.starvation_free]
+
+
+@pytest.mark.parametrize("policy", PATIENT)
+@settings(max_examples=10)
+@given(clusters(GANGS), st.integers(1, 6), st.floats(1.0, 1.5))
+def test_a_wide_job_is_served_while_narrow_jobs_keep_arriving(
+    policy: str, cluster: object, seconds: int, load: float
+) -> None:
+    """More work arrives than the cluster can do, for long; the widest possible job is not passed over."""
+    cluster = parse_cluster(str(cluster))
+    gap = seconds / cluster.gpus / load
+    narrow = [linear_job(n, n * gap, 1.0, seconds) for n in range(200)]
+    wide = linear_job(20, 20 * gap, float(cluster.gpus), seconds)
+    jobs = [*narrow[:20], wide, *narrow[20:]]
+    run = happen(Scenario.of(cluster, jobs, policy=policy))
+    ahead = sum(job.truth.work for job in jobs[:20]) / cluster.gpus
+    assert run.outcomes.first_start[20] <= ahead + seconds + 20 * gap
+    assert set(run.outcomes.status) == {JobStatus.FINISHED}
+
+
+@every_policy
+@settings(max_examples=5)
+@given(scenarios(EVERYTHING))
+def test_jobs_that_could_never_run_are_turned_away_with_the_reason(
+    policy: str, scenario: Scenario
+) -> None:
+    outcomes = happen(scenario.under(policy)).outcomes
+    for spec, status, reason in zip(outcomes.specs, outcomes.status, outcomes.reason, strict=True):
+        if spec.least_gpus > scenario.cluster.gpus:
+            assert status == JobStatus.REJECTED
+            assert reason.startswith(f"wants {spec.least_gpus:g} GPUs, the cluster has ")
+
+
+ONE_OF_EACH = """
+import hashlib, sys
+sys.path[:0] = {paths!r}
+from test_policies import journal_digests
+print(journal_digests())
+"""
+
+
+def journal_digests() -> str:
+    """Digests of one fixed scenario's journals, under every policy."""
+    digests = {
+        policy: hashlib.sha256(_mixed(policy).journal_bytes).hexdigest()
+        for policy in [*policies.all(), *VARIANTS]
+    }
+    return repr(digests)
+
+
+def _mixed(policy: str) -> Run:
+    widths = itertools.cycle([1.0, 4.0, 2.0, 3.0])
+    jobs = [
+        linear_job(
+            n,
+            submit=7.0 * n,
+            gpus=next(widths),
+            seconds=20.0 + 13 * (n % 5),
+            most=6.0 if n % 3 == 0 else None,
+            types=("a", "b") if n % 2 else ("b",),
+        )
+        for n in range(30)
+    ]
+    cluster = parse_cluster("2x4:a,2x4:b")
+    return happen(Scenario.of(cluster, jobs, policy=policy, placement="consolidated"))
+
+
+def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
+    here = Path(__file__).parent
+    script = ONE_OF_EACH.format(paths=[str(here), str(here.parent)])
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}
+    there = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+    assert there.stdout.strip() == journal_digests()

@@ -1,0 +1,377 @@
+"""Random small clusters and workloads, and worlds in which they happen: for property tests."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from hypothesis import strategies as st
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.decision import encode_array
+from volvelle.core.journal import Journal
+from volvelle.core.scheduler import Scheduler
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.metrics.recorder import Recorder
+from volvelle.model.cluster import (
+    Cluster,
+    FailureProcess,
+    Node,
+    NodeChange,
+    NodeState,
+    Pool,
+)
+from volvelle.model.job import Job, JobSpec, Regime, Truth
+from volvelle.model.overheads import Overheads
+from volvelle.model.throughput import Amdahl, Linear, PerType, Table, ThroughputModel
+from volvelle.simulate.run import Setting
+from volvelle.simulate.world import Watcher, World
+from volvelle.workload.workload import Workload
+
+END_OF_PATIENCE = 1e6
+"""Seconds after which a random scenario of a few minutes' jobs has not ended: something is stuck."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Jobs and the setting in which they happen."""
+
+    jobs: tuple[Job, ...]
+    setting: Setting
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        jobs: Sequence[Job],
+        *,
+        policy: str = "fifo",
+        placement: str = "none",
+        estimator: str = "oracle",
+        overheads: Overheads | None = None,
+        tick: float | None = None,
+    ) -> "Scenario":
+        """A scenario written by hand; jobs in order of submission."""
+        composition = WrittenComposition(policy, placement, "accept-all", estimator)
+        setting = Setting(
+            cluster=cluster,
+            composition=composition,
+            overheads=overheads or Overheads(),
+            tick=tick,
+        )
+        return cls(tuple(jobs), setting)
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it happens."""
+        return self.setting.cluster
+
+    @property
+    def workload(self) -> Workload:
+        """The jobs as a workload."""
+        return Workload(self.jobs)
+
+    @property
+    def last_arrival(self) -> float:
+        """When the last job is submitted."""
+        return self.jobs[-1].spec.submit_time
+
+    def under(
+        self,
+        policy: str | None = None,
+        placement: str | None = None,
+        estimator: str | None = None,
+    ) -> "Scenario":
+        """The same with other parts."""
+        parts = {"policy": policy, "placement": placement, "estimator": estimator}
+        named = {part: name for part, name in parts.items() if name is not None}
+        composition = msgspec.structs.replace(self.setting.composition, **named)
+        return replace(self, setting=replace(self.setting, composition=composition))
+
+    def scheduler(self) -> Scheduler:
+        """Its scheduler, before anything happened."""
+        return self.setting.header.scheduler()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scenario that has happened."""
+
+    scheduler: Scheduler
+    journal: Journal
+    outcomes: Outcomes
+    world: World
+
+    @property
+    def journal_bytes(self) -> bytes:
+        """The journal as it would be written."""
+        encoder = msgspec.json.Encoder(enc_hook=encode_array)
+        return b"\n".join(map(encoder.encode, [self.journal.header, *self.journal.entries]))
+
+
+def happen(
+    scenario: Scenario,
+    *watchers: Watcher,
+    scheduler: Scheduler | None = None,
+    on_moment: Callable[[World], None] | None = None,
+) -> Run:
+    """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
+    scheduler = scheduler or scenario.scheduler()
+    journal = Journal(scenario.setting.header)
+    recorder = Recorder(scenario.cluster)
+    world = World(
+        scheduler,
+        scenario.jobs,
+        [journal, recorder, *watchers],
+        tick=scenario.setting.tick,
+        until=END_OF_PATIENCE,
+    )
+    world.run(on_moment)
+    assert world.now < END_OF_PATIENCE, "the run does not end"
+    return Run(scheduler, journal, recorder.outcomes(scenario.workload.durations), world)
+
+
+def linear_job(
+    number: int,
+    submit: float,
+    gpus: float,
+    seconds: float,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    types: tuple[str, ...] = (),
+    pool: str = "",
+    preemptible: bool = True,
+    failures: tuple[float, ...] = (),
+    max_retries: int = 3,
+) -> Job:
+    """A job of ``seconds`` on ``gpus`` GPUs whose every GPU adds the same."""
+    spec = JobSpec(
+        id=f"job-{number}",
+        submit_time=submit,
+        gpus=gpus,
+        min_gpus=least,
+        max_gpus=most,
+        gpu_types=types,
+        pool=pool,
+        preemptible=preemptible,
+        max_retries=max_retries,
+    )
+    return Job(spec, Truth(work=gpus * seconds, failures=failures))
+
+
+def state_of(scheduler: Scheduler) -> bytes:
+    """Everything a scheduler knows, as bytes: two are equal where these are."""
+    jobs, resources = scheduler.jobs, scheduler.resources
+    known = [(n, repr(job), jobs.row_of[n]) for n, job in sorted(scheduler.known.items())]
+    memories = [repr(part.__pydantic_private__) for part in scheduler.composition]
+    columns = jobs.matrix[:, [row for _, row in sorted(jobs.row_of.items())]]
+    described = (
+        scheduler.now,
+        known,
+        memories,
+        [state.value for state in resources.state],
+        resources.names,
+        scheduler.wake_at(),
+    )
+    arrays = (columns, resources.owner, resources.free, resources.schedulable)
+    return repr(described).encode() + b"".join(array.tobytes() for array in arrays)
+
+
+# ---------------------------------------------------------------------- strategies
+
+SECONDS = st.sampled_from([1.0, 2.5, 7.0, 10.0, 12.3, 30.0, 45.6, 60.0, 100.0, 250.0])
+GAPS = st.sampled_from([0.0, 0.0, 0.0, 0.1, 1.0, 5.0, 20.0, 33.3, 60.0, 120.0])
+COSTS = st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 5.0])
+FAILURE_SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.9])
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a random scenario may contain. Everything is switched on unless a test says otherwise."""
+
+    types: bool = True
+    pools: bool = True
+    elastic: bool = True
+    pinned: bool = True  # jobs that may not be preempted
+    overheads: bool = True
+    failures: bool = True
+    nodes: bool = True  # nodes drain, fail and join (needs a placement)
+    regimes: bool = True
+    slots: bool = True  # a placement that names GPUs
+    impossible: bool = True  # jobs that can never run
+    checkpoints: bool = True  # stopping a job takes time
+    most_jobs: int = 9
+
+
+EVERYTHING = Features()
+GANGS = Features(
+    types=False,
+    pools=False,
+    elastic=False,
+    pinned=False,
+    overheads=False,
+    failures=False,
+    nodes=False,
+    regimes=False,
+    slots=False,
+    impossible=False,
+)
+"""Rigid jobs on equal GPUs that are only counted."""
+KNOWN = Features(failures=False, nodes=False, impossible=False, checkpoints=False)
+"""What beliefs can be true about: nothing crashes, GPUs that are given are free."""
+
+
+@st.composite
+def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
+    """Up to four nodes of up to four GPUs."""
+    kinds = ["a", "b"] if features.types and draw(st.booleans()) else [""]
+    nodes = tuple(
+        Node(f"node-{i}", draw(st.integers(1, 4)), kinds[i % len(kinds)])
+        for i in range(draw(st.integers(len(kinds), 4)))
+    )
+    cluster = Cluster(nodes)
+    if features.pools and draw(st.booleans()):
+        red = draw(st.integers(1, cluster.gpus))
+        pools = [Pool("red", float(red))]
+        if red < cluster.gpus:
+            pools.append(Pool("blue", cluster.gpus - red - draw(st.sampled_from([0.0, 0.5]))))
+        cluster = msgspec.structs.replace(cluster, pools=tuple(pools))
+    if features.nodes and draw(st.booleans()):
+        cluster = draw(_with_changes(cluster))
+    return cluster
+
+
+@st.composite
+def _with_changes(draw: st.DrawFn, cluster: Cluster) -> Cluster:
+    """Some nodes drain, go and come back; every change is undone, so that all jobs can end."""
+    changes: list[NodeChange] = []
+    for node in cluster.nodes:
+        time = 0.0
+        if draw(st.integers(0, 3)) == 0:  # it joins
+            time += 1.0 + draw(GAPS)
+            changes.append(NodeChange(time, node.name, NodeState.UP))
+        for _ in range(draw(st.integers(0, 2))):
+            away = draw(st.lists(st.sampled_from([NodeState.DRAINING, NodeState.DOWN]), max_size=2))
+            for state in [*away, NodeState.UP] if away else []:
+                time += 5.0 + draw(SECONDS)
+                changes.append(NodeChange(time, node.name, state))
+    failures = FailureProcess(900.0, 40.0) if draw(st.integers(0, 3)) == 0 else None
+    return msgspec.structs.replace(
+        cluster,
+        changes=tuple(sorted(changes, key=lambda change: change.time)),
+        failures=failures,
+    )
+
+
+@st.composite
+def overheads(draw: st.DrawFn, features: Features = EVERYTHING) -> Overheads:
+    """Small costs, so that even a policy that swaps jobs every round lets them progress."""
+    return Overheads(
+        start=draw(COSTS),
+        restore=draw(COSTS),
+        checkpoint=draw(COSTS) if features.checkpoints else 0.0,
+        checkpoint_every=draw(st.sampled_from([None, 3.0, 10.0, 25.0])),
+    )
+
+
+@st.composite
+def throughputs(draw: st.DrawFn, cluster: Cluster, elastic: bool) -> ThroughputModel:
+    """A model with a positive rate on every GPU type of the cluster."""
+    speed = draw(st.sampled_from([1.0, 0.7, 3.0]))
+    models: list[ThroughputModel] = [Linear(speed)]
+    if elastic:
+        models += [Amdahl(speed, 0.9), Table((speed, 1.7 * speed, 2.1 * speed))]
+    if len(cluster.gpu_types) > 1:
+        models.append(PerType({"a": Linear(speed), "b": Linear(1.5 * speed)}))
+    return draw(st.sampled_from(models))
+
+
+@st.composite
+def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, submit: float) -> Job:
+    """A job that fits ``cluster`` or, where the features say so, sometimes none that ever could."""
+    types: tuple[str, ...] = ()
+    if len(cluster.gpu_types) > 1:
+        types = draw(st.sampled_from([(), ("a",), ("b",), ("b", "a")]))
+    of_type = {
+        kind: sum(node.gpus for node in cluster.nodes if node.gpu_type == kind)
+        for kind in types or cluster.gpu_types
+    }
+    widest = max(of_type.values())
+    pool = draw(st.sampled_from(["", *(p.name for p in cluster.pools)])) if cluster.pools else ""
+    widest = min([widest, *(int(p.quota) for p in cluster.pools if p.name == pool)])
+    if widest < 1:
+        pool, widest = "", max(of_type.values())
+    gpus = draw(st.integers(1, widest))
+    least = most = None
+    if features.elastic and draw(st.integers(0, 2)) == 0:
+        least = float(draw(st.integers(1, gpus)))
+        most = float(draw(st.integers(gpus, cluster.gpus + 1)))
+    if features.impossible and draw(st.integers(0, 7)) == 0:
+        gpus = cluster.gpus + 1
+        least = most = None
+    throughput = draw(throughputs(cluster, features.elastic))
+    alone = throughput.rate(gpus, (types or cluster.gpu_types)[0])
+    work = draw(SECONDS) * alone
+    failures: list[float] = []
+    if features.failures and draw(st.integers(0, 3)) == 0:
+        shares = draw(st.lists(FAILURE_SHARES, min_size=1, max_size=3, unique=True))
+        failures = sorted(share * work for share in shares)
+    regimes: list[Regime] = []
+    if features.regimes and draw(st.integers(0, 3)) == 0:
+        starts = draw(st.lists(st.sampled_from([0.2, 0.4, 0.5, 0.8]), unique=True, max_size=3))
+        regimes = [
+            Regime(share * work, 32 << step, draw(st.sampled_from([0.5, 1.0, 2.0])))
+            for step, share in enumerate([0.0, *sorted(starts)])
+        ]
+    own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
+    return Job(
+        JobSpec(
+            id=f"job-{number}",
+            submit_time=submit,
+            gpus=float(gpus),
+            min_gpus=least,
+            max_gpus=most,
+            gpu_types=types,
+            pool=pool,
+            user=draw(st.sampled_from(["ada", "bo"])),
+            name=draw(st.sampled_from(["", "lm"])),
+            preemptible=not (features.pinned and draw(st.integers(0, 3)) == 0),
+            checkpoint_seconds=draw(own_cost) if features.checkpoints else None,
+            restore_seconds=draw(own_cost),
+            max_retries=draw(st.integers(0, 3)),
+        ),
+        Truth(
+            work=work,
+            throughput=throughput,  # type: ignore[arg-type]
+            failures=tuple(failures),
+            regimes=tuple(regimes),
+            spread_slowdown=draw(st.sampled_from([0.0, 0.0, 0.3])) if features.slots else 0.0,
+        ),
+    )
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, features: Features = EVERYTHING, policy: str = "fifo") -> Scenario:
+    """A few jobs on a small cluster, with whatever ``features`` allow."""
+    cluster = draw(clusters(features))
+    submit = 0.0
+    drawn: list[Job] = []
+    for number in range(draw(st.integers(1, features.most_jobs))):
+        submit += draw(GAPS)
+        drawn.append(draw(jobs(cluster, features, number, submit)))
+    placement = "none"
+    if cluster.nodes_change or (features.slots and draw(st.booleans())):
+        placement = draw(st.sampled_from(["first-free", "consolidated"]))
+    return Scenario.of(
+        cluster,
+        drawn,
+        policy=policy,
+        placement=placement,
+        overheads=draw(overheads(features)) if features.overheads else None,
+    )
+
+
+def rng_of(seed: int) -> np.random.Generator:
+    """A generator for the matrices of kernel tests."""
+    return np.random.default_rng(seed)
