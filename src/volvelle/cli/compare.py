@@ -223,11 +223,11 @@ def _tell_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
     if stopped:
         remark(f"interrupted: {', '.join(stopped)}; what was done of them is in {directory}/runs")
         remark("to finish them, give the same command with --resume")
-    errors = [result for result in results if result.error is not None]
-    for failed in errors:
-        remark(f"run {failed.name!r} failed: {failed.error}")
-    for failed in errors:
-        assert failed.error is not None
-        raise failed.error
+    failed = [result for result in results if result.error is not None]
+    if failed:
+        remark(f"failed: {', '.join(result.name for result in failed)}")
+    for result in failed:
+        assert result.error is not None
+        raise result.error  # the others' reasons are mostly the same
     if stopped:
         raise typer.Exit(130)
