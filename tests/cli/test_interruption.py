@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command_line import Ran, command
 
-from volvelle.simulate.experiment import generated
+from volvelle.simulate.sources import generated
 from volvelle.workload.writing import write_trace
 
 pytest_plugins = ["command_fixtures"]

@@ -13,9 +13,9 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
-from volvelle.simulate.experiment import Source, generated
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.simulate.run_directory import RunRecord, RunStatus
+from volvelle.simulate.sources import Source, generated
 
 SETTING = Setting(
     cluster=parse_cluster("2x8"),

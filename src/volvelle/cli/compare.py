@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from volvelle.metrics.outcomes import Outcomes
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.compare import ComparedRun
-    from volvelle.simulate.experiment import Experiment, Source
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.simulate.sources import Source
 
 DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from volvelle.model.cluster import Cluster
-    from volvelle.simulate.experiment import Experiment, Source
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.simulate.sources import Source
     from volvelle.workload.workload import Workload
 
 
@@ -22,7 +23,7 @@ def read_workload(experiment: "Experiment", cluster: "Cluster", seed: int) -> "S
 def read_file(trace: Path, format: str | None, columns: list[str] | None, strict: bool) -> "Source":
     """The workload of a trace; rows that were dropped or repaired are told."""
     from volvelle.cli.output import progress
-    from volvelle.simulate.experiment import read_source
+    from volvelle.simulate.sources import read_source
     from volvelle.workload.readers.mapping import parse_map
 
     with progress("reading", "rows") as update:

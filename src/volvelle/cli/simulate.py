@@ -10,9 +10,10 @@ from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
     from volvelle.metrics.summary import Summary
-    from volvelle.simulate.experiment import Experiment, Source
+    from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.run import Setting, Simulation
     from volvelle.simulate.run_directory import RunRecord
+    from volvelle.simulate.sources import Source
 
 DEFAULT_OUT = Path("volvelle-run")
 

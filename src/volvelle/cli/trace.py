@@ -120,7 +120,8 @@ def generate(
     """
     from volvelle.cli.reading import read_file
     from volvelle.model.problems import Problem
-    from volvelle.simulate.experiment import Experiment, generated
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.simulate.sources import generated
 
     if (generator is None) == (like is None):
         raise Problem(

@@ -20,9 +20,10 @@ from typing import Any
 
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
-from volvelle.simulate.experiment import PlannedRun, Source
+from volvelle.simulate.experiment import PlannedRun
 from volvelle.simulate.run import Progress, check, simulate
 from volvelle.simulate.run_directory import RunRecord, RunStatus
+from volvelle.simulate.sources import Source
 
 COMPARISON = "compare.json"
 

@@ -4,15 +4,13 @@ This is what ``volvelle compare`` reads from ``--config exp.toml`` and from its 
 multiplies: two policies under two placements with three seeds are twelve runs.
 """
 
-import hashlib
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from volvelle.core.composition import WrittenComposition
@@ -21,7 +19,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, describe_validation
 from volvelle.model.units import Seconds
 from volvelle.simulate.run import Setting
-from volvelle.workload.workload import Workload
+from volvelle.simulate.sources import Read, Source, generated, read_source, split_pairs
 
 _SINGULAR = {
     "policy": "policies",
@@ -32,23 +30,6 @@ _SINGULAR = {
     "metric": "metrics",
 }
 _PARTS = ("policies", "placements", "admissions", "estimators")
-
-
-def split_pairs(text: str) -> dict[str, str]:
-    """``key=value,key=value`` as a mapping. Raises ValueError."""
-    pairs = {}
-    for pair in filter(None, text.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"cannot read {pair!r}, write key=value")
-        pairs[key.strip()] = value.strip()
-    return pairs
-
-
-def split_written(text: str) -> tuple[str, dict[str, str]]:
-    """``name:key=value,...`` as name and parameters. Raises ValueError."""
-    name, _, rest = text.partition(":")
-    return name, split_pairs(rest)
 
 
 def _pairs(value: object) -> object:
@@ -153,7 +134,7 @@ class Experiment(BaseModel):
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
 
-    def workload(self, cluster: Cluster, seed: int, read: "Read | None" = None) -> "Source":
+    def workload(self, cluster: Cluster, seed: int, read: Read | None = None) -> Source:
         """The workload under ``seed``, and where it comes from. Raises `Problem`.
 
         ``read`` is told now and then how many rows were read.
@@ -195,80 +176,12 @@ class Experiment(BaseModel):
         return list({run.name: run for run in runs}.values())
 
 
-Read = Callable[[int], None]
-
-
 @dataclass(frozen=True)
 class PlannedRun:
     """A run that is to be made: its name in tables, and what decides how it goes."""
 
     name: str
     setting: Setting
-
-
-@dataclass(frozen=True)
-class Source:
-    """A workload with what it was read or made from, for ``run.json``."""
-
-    workload: Workload
-    origin: dict[str, Any]
-
-
-def read_source(
-    trace: Path,
-    format: str | None,
-    columns: Mapping[str, str],
-    *,
-    strict: bool,
-    read: Read | None = None,
-) -> Source:
-    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``. Raises `Problem`."""
-    from volvelle.workload.reading import read_trace  # noqa: PLC0415 - fourteen readers
-
-    name: str | None = None
-    options: dict[str, str] = {}
-    if format is not None:
-        try:
-            name, options = split_written(format)
-        except ValueError as error:
-            raise Problem(f"--format {format}: {error}", usage=True) from None
-    workload = read_trace(
-        trace, name, columns=columns or None, strict=strict, options=options, progress=read
-    )
-    origin: dict[str, Any] = {"trace": str(trace)}
-    if trace.is_file():
-        with trace.open("rb") as file:
-            origin["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
-    if workload.report is not None:
-        origin["format"] = workload.report.format
-        origin["rows"] = str(workload.report)
-    if options:
-        origin["options"] = options
-    if columns:
-        origin["map"] = dict(columns)
-    return Source(workload, origin)
-
-
-def generated(written: str, seed: int, gpus: int | None = None) -> Source:
-    """The workload of a generator. Raises `Problem`.
-
-    ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
-    """
-    from volvelle.workload.generators import GENERATORS, make_generator  # noqa: PLC0415
-
-    try:
-        name, parameters = split_written(written)
-    except ValueError as error:
-        raise Problem(f"--generate {written}: {error}", usage=True) from None
-    family = GENERATORS.get(name)
-    if gpus is not None and family is not None and "gpus" in family.model_fields:
-        parameters.setdefault("gpus", str(gpus))
-    generator = make_generator(name, parameters)
-    workload = generator.generate(np.random.default_rng(seed))
-    return Source(
-        workload,
-        {"generator": name, "parameters": generator.model_dump(mode="json"), "seed": seed},
-    )
 
 
 def _fields(composition: WrittenComposition) -> Sequence[str]:

@@ -1,0 +1,97 @@
+"""Where jobs come from, a trace or a generator, and what ``run.json`` says of it."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from volvelle.model.problems import Problem
+from volvelle.workload.workload import Workload
+
+Read = Callable[[int], None]
+"""Told now and then how many rows were read."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A workload with what it was read or made from, for ``run.json``."""
+
+    workload: Workload
+    origin: dict[str, Any]
+
+
+def read_source(
+    trace: Path,
+    format: str | None,
+    columns: Mapping[str, str],
+    *,
+    strict: bool,
+    read: Read | None = None,
+) -> Source:
+    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``. Raises `Problem`."""
+    from volvelle.workload.reading import read_trace  # noqa: PLC0415 - fourteen readers
+
+    name: str | None = None
+    options: dict[str, str] = {}
+    if format is not None:
+        try:
+            name, options = split_written(format)
+        except ValueError as error:
+            raise Problem(f"--format {format}: {error}", usage=True) from None
+    workload = read_trace(
+        trace, name, columns=columns or None, strict=strict, options=options, progress=read
+    )
+    origin: dict[str, Any] = {"trace": str(trace)}
+    if trace.is_file():
+        with trace.open("rb") as file:
+            origin["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    if workload.report is not None:
+        origin["format"] = workload.report.format
+        origin["rows"] = str(workload.report)
+    if options:
+        origin["options"] = options
+    if columns:
+        origin["map"] = dict(columns)
+    return Source(workload, origin)
+
+
+def generated(written: str, seed: int, gpus: int | None = None) -> Source:
+    """The workload of a generator. Raises `Problem`.
+
+    ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
+    """
+    from volvelle.workload.generators import GENERATORS, make_generator  # noqa: PLC0415
+
+    try:
+        name, parameters = split_written(written)
+    except ValueError as error:
+        raise Problem(f"--generate {written}: {error}", usage=True) from None
+    family = GENERATORS.get(name)
+    if gpus is not None and family is not None and "gpus" in family.model_fields:
+        parameters.setdefault("gpus", str(gpus))
+    generator = make_generator(name, parameters)
+    workload = generator.generate(np.random.default_rng(seed))
+    return Source(
+        workload,
+        {"generator": name, "parameters": generator.model_dump(mode="json"), "seed": seed},
+    )
+
+
+def split_pairs(text: str) -> dict[str, str]:
+    """``key=value,key=value`` as a mapping. Raises ValueError."""
+    pairs = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"cannot read {pair!r}, write key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def split_written(text: str) -> tuple[str, dict[str, str]]:
+    """``name:key=value,...`` as name and parameters. Raises ValueError."""
+    name, _, rest = text.partition(":")
+    return name, split_pairs(rest)
