@@ -1,0 +1,263 @@
+"""The reference pages that follow from the code: python docs/make_reference.py writes them.
+
+What stands in them is what the registries, the metrics, the readers and the command line say about
+themselves. A test holds the pages in the repository against `made()`.
+"""
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from volvelle.cli.main import app
+from volvelle.metrics.catalogue import METRICS
+from volvelle.model.units import format_duration
+from volvelle.simulate.experiment import Experiment
+from volvelle.workload.readers import FORMATS
+from volvelle.workload.readers.mapping import UNITS
+from volvelle.workload.readers.own import COLUMNS
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+
+MADE = "<!-- Made by docs/make_reference.py; change the code, then run it again. -->"
+
+POLICIES = """Who gets how many GPUs now: `--policy NAME[:KEY=VALUE,...]`, or a `.py` file of yours
+([how to write one](../how-to/write-a-policy.md)). Ties go to the earlier submission."""
+
+PLACEMENTS = """Which GPUs a job gets: `--placement NAME`. `none` only counts GPUs: it is the
+quickest, allows fractions of GPUs, and cannot follow nodes that come and go
+([why](../decisions/0008-counting-refuses-node-changes.md))."""
+
+ADMISSIONS = """Who may enter: `--admission NAME`. Jobs stand at the door in order of submission;
+the first that waits blocks those behind it."""
+
+ESTIMATORS = """What the scheduler believes of a job: `--estimator NAME[:KEY=VALUE,...]`. The
+simulated world tells the truth only to those that say so
+([why](../decisions/0004-truth-only-for-those-who-ask.md))."""
+
+GENERATORS = """Seeded workloads: `--generate NAME[:KEY=VALUE,...]` in `simulate` and `compare`, or
+`volvelle trace generate` to write a file. The same seed gives the same jobs. `arrivals` is one of
+`poisson`, `bursty`, `batches` and `diurnal`."""
+
+READERS = """The format is guessed from the content; `--format NAME[:KEY=VALUE,...]` names it. Files
+that end in `.gz` are unpacked. Every row is kept, repaired or dropped, and counted by reason;
+`--strict` stops at the first row that cannot be read. In all formats the first job is submitted at
+0 s."""
+
+MEASURES = """What is measured, and how it is asked for: `--metric NAME:MEASURE`, as in `jct:p99`.
+Measures are `mean`, `min`, `max`, `total` and percentiles (`p50`, `p99.9`). A metric of a **job**
+has a number for each job, one over **time** is a series weighted by time, one of the **run** is a
+single number and has no measure. Percentiles of jobs interpolate linearly between ranks.
+A job without a number (it did not finish, it has no deadline) does not count."""
+
+TABLE = """The columns of our own table of jobs, as CSV or Parquet. Needed are `submit_time`,
+`gpus`, and one of `duration`, `work`, or `start_time` with `end_time`. Where a file has other
+names, map them: `--map gpus=num_gpu,duration=runtime:min`."""
+
+EXPERIMENT = """What `--config FILE` reads, in TOML, for `simulate` and `compare`. Options on the
+command line come before it; paths are relative to the file. Every list multiplies: two policies
+under two placements with three seeds are twelve runs. `policies`, `placements`, `admissions`,
+`estimators`, `seeds` and `metrics` may also be written in the singular."""
+
+COMMANDS = """Results go to standard output, progress and remarks to standard error. Exit status:
+0 done, 1 failed, 2 misused, 130 interrupted. Durations are seconds or `90m`, `4h30m`, `14d`,
+`D-HH:MM:SS`."""
+
+
+def made() -> dict[str, str]:
+    """The pages by file name."""
+    pages = {
+        "policies": ("Policies", POLICIES, _parts("policies")),
+        "placements": ("Placements", PLACEMENTS, _parts("placements")),
+        "admissions": ("Admissions", ADMISSIONS, _parts("admissions")),
+        "estimators": ("Estimators", ESTIMATORS, _parts("estimators")),
+        "generators": ("Generators", GENERATORS, _parts("generators")),
+        "trace-formats": ("Trace formats", READERS, _formats()),
+        "trace-columns": ("Columns of a table of jobs", TABLE, _columns()),
+        "metrics": ("Metrics", MEASURES, _metrics()),
+        "experiment-file": ("The experiment file", EXPERIMENT, _experiment()),
+        "command-line": ("The command line", COMMANDS, _commands()),
+    }
+    return {
+        f"{name}.md": "\n".join([f"# {title}", "", MADE, "", intro, "", *lines]).rstrip() + "\n"
+        for name, (title, intro, lines) in pages.items()
+    }
+
+
+def _listed(kind: str) -> list[dict[str, Any]]:
+    volvelle = Path(sys.executable).with_name("volvelle")
+    command = [str(volvelle), "list", kind, "--output", "json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    listed: list[dict[str, Any]] = json.loads(done.stdout)
+    return listed
+
+
+def _parts(kind: str) -> Iterator[str]:
+    for part in _listed(kind):
+        yield from (f"## {part['name']}", "", part["summary"], "")
+        facts = part["facts"]
+        said = [part["source"]] if part["source"] else []
+        if facts.get("optimises"):
+            said.append(f"for {facts['optimises']}")
+        if facts.get("starvation_free"):
+            said.append("starvation-free")
+        if "work_conserving" in facts and not facts["work_conserving"]:
+            said.append("not work-conserving")
+        if said:
+            yield from (f"*{'; '.join(said)}*", "")
+        yield from _parameters(part["parameters"])
+
+
+def _parameters(parameters: list[dict[str, Any]]) -> Iterator[str]:
+    if parameters:
+        rows = (
+            (f"`{p['name']}`", _default(p), p["type"].replace("|", "or"), p["description"])
+            for p in parameters
+        )
+        yield from _table(("parameter", "default", "values", "meaning"), rows)
+        yield ""
+
+
+def _default(parameter: dict[str, Any]) -> str:
+    value = parameter["default"]
+    if value is None:
+        return ""
+    if parameter["type"] == "duration":
+        return format_duration(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _formats() -> Iterator[str]:
+    options = {one["name"]: one for one in _listed("formats")}
+    for name, one in FORMATS.items():
+        yield from (f"## {name}", "", f"*{one.title}.*", "")
+        module = sys.modules[type(one).__module__]
+        yield from (_markdown(inspect.cleandoc(module.__doc__ or "")), "")
+        if options[name]["facts"]["written"]:
+            yield from ("`volvelle trace convert` also writes it.", "")
+        for parameter in options[name]["parameters"]:
+            if not parameter["description"]:
+                parameter["description"] = "see above"
+        if name not in ("volvelle", "parquet"):  # their one option is --map
+            yield from _parameters(options[name]["parameters"])
+
+
+def _columns() -> Iterator[str]:
+    rows = ((f"`{name}`", meaning.replace("|", "\\|")) for name, meaning in COLUMNS.items())
+    yield from _table(("column", "meaning"), rows)
+    units = ", ".join(f"`{unit}`" for unit in UNITS)
+    yield from ("", f"Units after the last colon of a mapped column: {units}.")
+
+
+def _metrics() -> Iterator[str]:
+    of = {"job": "a job", "time": "time", "run": "the run"}
+    rows = (
+        (
+            f"`{name}`",
+            _markdown(metric.description).replace("|", "\\|"),
+            {"1": "", "s": "seconds", "GPU s": "GPU-seconds"}.get(metric.unit, metric.unit),
+            of[metric.kind],
+            metric.better if metric.better != "neither" else "",
+        )
+        for name, metric in METRICS.items()
+    )
+    yield from _table(("metric", "meaning and source", "unit", "of", "better"), rows)
+
+
+def _experiment() -> Iterator[str]:
+    rows = []
+    for name, one in Experiment.model_fields.items():
+        default = one.get_default(call_default_factory=True)
+        if isinstance(default, tuple):
+            shown = f"`{json.dumps(list(default))}`" if default else ""
+        else:
+            shown = f"`{str(default).lower()}`" if isinstance(default, bool) else ""
+        rows.append((f"`{name}`", shown, one.description or ""))
+    yield from _table(("key", "default", "meaning"), rows)
+    yield from (
+        "",
+        "A part with parameters is written as on the command line or as a table:",
+        "",
+        "```toml file=experiment.toml",
+        'generate = { name = "lognormal", jobs = 200 }',
+        'cluster = "4x8"',
+        'policies = ["fifo", "srsf", { name = "las", round = "10m" }]',
+        'placement = "consolidated"',
+        "overheads = { restore = 30, checkpoint = 10 }",
+        "seeds = [1, 2]",
+        "```",
+        "",
+        "```console",
+        "$ volvelle compare --config experiment.toml --out results",
+        "```",
+    )
+
+
+def _commands() -> Iterator[str]:
+    yield from _command("volvelle", typer.main.get_command(app))
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    if name != "volvelle":
+        summary, _, more = inspect.cleandoc(command.help or "").partition("\n")
+        examples = [line for line in more.splitlines() if line.startswith("volvelle ")]
+        said = [line for line in more.splitlines() if line and line not in examples]
+        yield from (f"## {name}", "", " ".join([summary, *said]), "")
+        yield from (f"    {line}" for line in examples)
+        yield from [""] if examples else []
+    if hasattr(command, "commands"):
+        for inner, one in command.commands.items():
+            yield from _command(f"{name} {inner}", one)
+        return
+    rows = [
+        (_written(one), (getattr(one, "help", "") or "").replace("|", "\\|"))
+        for one in command.params
+        if one.name != "help"
+    ]
+    yield from _table(("argument or option", "meaning"), rows)
+    yield ""
+
+
+def _written(one: Any) -> str:
+    """An argument or option as one would type it."""
+    annotation = one.type_descriptor.annotation
+    is_choice = isinstance(annotation, type) and issubclass(annotation, StrEnum)
+    kind = (one.metavar or ("|".join(annotation) if is_choice else "")).replace("|", "\\|")
+    if not one.opts[0].startswith("-"):
+        return f"`{kind or one.name.upper()}`"
+    names = ", ".join(f"`{option}`" for option in [*one.opts, *one.secondary_opts])
+    if one.is_flag:
+        return names
+    return f"{names} `{kind or 'N'}`"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    heads = list(heads)
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('---' for _ in heads)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _markdown(text: str) -> str:
+    """A docstring's text as Markdown."""
+    return text.replace("``", "`").replace("`COLUMNS` lists", "[here](trace-columns.md) is")
+
+
+def main(write: Callable[[str], None] = print) -> None:
+    """Write the pages."""
+    for name, text in made().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+        write(f"docs/reference/{name}")
+
+
+if __name__ == "__main__":
+    main()

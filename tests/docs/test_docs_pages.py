@@ -1,0 +1,43 @@
+"""What README.md and the documentation show is so: commands, programs, files, links, pictures."""
+
+import re
+from pathlib import Path
+
+import pytest
+import shown
+
+PAGES = shown.pages()
+RUN = [page for page in PAGES if any(shown.blocks(page.read_text(encoding="utf-8")))]
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)")
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(shown.ROOT))
+
+
+@pytest.mark.parametrize("page", RUN, ids=_name)
+def test_every_command_shown_does_what_the_page_says(page: Path) -> None:
+    found = shown.differences(page)
+    said = "\n\n".join(map(str, found))
+    assert not found, f"{said}\n\nIf that is right now: python docs/shown.py --update {_name(page)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    inside = [target for target in targets if "://" not in target]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    folder = shown.ROOT / "docs"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    indexed = {(folder / target).resolve() for target in LINK.findall(index)}
+    pages = {page for page in PAGES if folder in page.parents and page.name != "README.md"}
+    assert sorted(pages - indexed) == []
+
+
+def test_pictures_are_small() -> None:
+    pictures = list((shown.ROOT / "docs" / "pictures").iterdir())
+    assert pictures
+    assert [picture.name for picture in pictures if picture.stat().st_size > 200_000] == []
