@@ -27,7 +27,7 @@ class Problem(Exception):  # noqa: N818 - it is what its name says, in the user'
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -57,6 +57,7 @@ class _Painter:
         self.sheet = sheet
         self.scale = scale
         self.theme = theme
+        self.origin = np.zeros(2)  # the sheet's top left corner, in pixels of the whole drawing
         self.brush = self._brush()
         self.fonts: dict[float, FreeTypeFont] = {}
 
@@ -73,7 +74,7 @@ class _Painter:
                 case Area():
                     if len(mark.points) > 2:
                         color = self._color(mark.color, mark.opacity)
-                        self.brush.polygon(_flat(mark.points * self.scale), fill=color)
+                        self.brush.polygon(self._pixels(mark.points), fill=color)
                 case Rect():
                     self._rect(mark)
                 case Text():
@@ -82,37 +83,46 @@ class _Painter:
                     self._panel(mark)
 
     def _panel(self, panel: Panel) -> None:
-        """Paint inside the box only: on a copy, of which the box is pasted back."""
-        box = tuple(
-            round(edge * self.scale)
-            for edge in (panel.x, panel.y, panel.x + panel.width, panel.y + panel.height)
-        )
-        outer, self.sheet = self.sheet, self.sheet.copy()
+        """Paint inside the box only: on a sheet of its own, which is pasted back."""
+        left, top = round(panel.x * self.scale), round(panel.y * self.scale)
+        right = round((panel.x + panel.width) * self.scale)
+        bottom = round((panel.y + panel.height) * self.scale)
+        outer, origin = self.sheet, self.origin
+        corner = (left - int(origin[0]), top - int(origin[1]))
+        self.sheet = outer.crop((*corner, corner[0] + right - left, corner[1] + bottom - top))
+        self.origin = np.array([left, top])
         self.brush = self._brush()
         self.paint(panel.marks)
-        outer.paste(self.sheet.crop((box[0], box[1], box[2], box[3])), (box[0], box[1]))
-        self.sheet = outer
+        outer.paste(self.sheet, corner)
+        self.sheet, self.origin = outer, origin
         self.brush = self._brush()
+
+    def _pixels(self, points: Points) -> list[float]:
+        """Points of the drawing as ``[x, y, x, y, ...]`` on the sheet."""
+        flat: list[float] = (points * self.scale - self.origin).ravel().tolist()
+        return flat
 
     def _line(self, mark: Line) -> None:
         width = max(1, round(mark.width * self.scale))
         color = self._color(mark.color)
         for stroke in _strokes(mark.points, mark.dash) if mark.dash else [mark.points]:
             if len(stroke) > 1:
-                self.brush.line(_flat(stroke * self.scale), color, width, joint="curve")
+                self.brush.line(self._pixels(stroke), color, width, joint="curve")
 
     def _rect(self, mark: Rect) -> None:
-        left, top = mark.x * self.scale, mark.y * self.scale
-        right = max(left, (mark.x + mark.width) * self.scale - 1)
-        bottom = max(top, (mark.y + mark.height) * self.scale - 1)
+        left, top, right, bottom = self._pixels(
+            np.array([[mark.x, mark.y], [mark.x + mark.width, mark.y + mark.height]])
+        )
+        right, bottom = max(left, right - 1), max(top, bottom - 1)
         self.brush.rectangle((left, top, right, bottom), self._color(mark.color, mark.opacity))
 
     def _text(self, mark: Text) -> None:
         size = mark.size * self.scale
         if size not in self.fonts:
             self.fonts[size] = _font(size)
+        x, y = self._pixels(np.array([mark.x, mark.y]))
         self.brush.text(
-            (mark.x * self.scale, mark.y * self.scale),
+            (x, y),
             _spelled(mark.text),
             self._color(mark.color),
             self.fonts[size],
@@ -142,11 +152,6 @@ def _spelled(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.replace("…", "\0").translate(_SPELLINGS))
     kept = (letter for letter in plain if not unicodedata.combining(letter))
     return "".join(letter if letter.isascii() else "?" for letter in kept).replace("\0", "…")
-
-
-def _flat(points: Points) -> list[float]:
-    flat: list[float] = points.ravel().tolist()
-    return flat
 
 
 def _strokes(points: Points, dash: tuple[float, ...]) -> Iterator[Points]:
