@@ -253,12 +253,12 @@ class Audit:
             free_from = self._free_from(holding, past)
             if holding.started is not None:
                 assert free_from > holding.decided, "nobody waits for GPUs that are free"
-                if holding.slots and not self.downs:
+                if not self.downs:
                     assert holding.started == free_from, "it starts as soon as its GPUs are free"
             elif free_from > holding.decided:
                 assert holding.end != "finished", "nobody starts on GPUs that are not free"
                 assert holding.ended <= free_from, "a start on GPUs that are not free"
-                holding.never = True
+                holding.never, holding.started = True, free_from
             past.append(holding)
 
     def _in_order_of_decision(self) -> list[Holding]:
@@ -278,16 +278,21 @@ class Audit:
         if holding.slots:
             before = [h.free_at for h in past if set(h.slots) & set(holding.slots) and not h.never]
             return max([own, *before])
-        busy = [h for h in past if h.kind == holding.kind and h.free_at > now]
         there = sum(node.gpus for node in self.cluster.nodes if node.gpu_type == holding.kind)
-        over = sum(h.gpus for h in busy) + holding.gpus - there
-        frees = sorted((h.free_at, h.gpus) for h in busy)
-        for free_at, gpus in frees:
-            if over <= 0:
-                break
-            own = max(own, free_at)
-            over -= gpus
-        return own
+        others = [h for h in past if h.kind == holding.kind]
+
+        def fits(time: float) -> bool:
+            """Whether there is room at ``time``, by what was known at the decision."""
+            busy = sum(
+                h.gpus
+                for h in others
+                if h.start <= time and (h.ended > now or (h.free_at > time and not h.never))
+            )
+            return busy + holding.gpus <= there
+
+        changes = sorted({now, *(t for h in others for t in (h.start, h.free_at) if t > now)})
+        room = [time for time in changes if all(fits(later) for later in changes if later >= time)]
+        return max(own, room[0])
 
     def _check_physical(self) -> None:
         """No GPU physically in two hands, checkpoints being written included."""

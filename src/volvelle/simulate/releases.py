@@ -15,6 +15,7 @@ class Releases:
         self._capacity = resources.gpus_by_type(up_only=False).tolist()
         self._held = [0.0] * len(self._capacity)
         self._later: list[list[tuple[float, float]]] = [[] for _ in self._capacity]
+        self._claims: dict[int, list[tuple[float, float]]] = {}
         self._slot_free_at = np.zeros(len(resources.owner))
         self._any = False
 
@@ -22,9 +23,11 @@ class Releases:
         """A job is given GPUs."""
         self._held[gpu_type] += gpus
 
-    def give_back(self, gpus: float, gpu_type: int) -> None:
-        """A job no longer has GPUs on paper."""
+    def give_back(self, gpus: float, gpu_type: int, number: int) -> None:
+        """Job ``number`` no longer has GPUs on paper; what it still waited for is for others."""
         self._held[gpu_type] -= gpus
+        for claim in self._claims.pop(number, ()):
+            insort(self._later[gpu_type], claim)
 
     def free_later(self, time: float, gpus: float, gpu_type: int, slots: IntArray) -> None:
         """GPUs given back come free only at ``time``."""
@@ -34,8 +37,8 @@ class Releases:
         else:
             insort(self._later[gpu_type], (time, gpus))
 
-    def wait_for(self, now: float, gpu_type: int, slots: IntArray) -> float:
-        """When the GPUs a job was just given are free in fact: ``now`` or later."""
+    def wait_for(self, now: float, gpu_type: int, slots: IntArray, number: int) -> float:
+        """When the GPUs that job ``number`` was just given are free in fact: ``now`` or later."""
         if not self._any:
             return now
         if len(slots):
@@ -45,9 +48,11 @@ class Releases:
             del later[0]
         over = self._held[gpu_type] + sum(gpus for _, gpus in later) - self._capacity[gpu_type]
         start = now
-        for time, gpus in later:
-            if over <= 1e-9:
-                break
-            start = time
-            over -= gpus
+        while over > 1e-9 and later:
+            start, gpus = later.pop(0)
+            taken = min(over, gpus)
+            self._claims.setdefault(number, []).append((start, taken))
+            if taken < gpus:
+                later.insert(0, (start, gpus - taken))
+            over -= taken
         return start

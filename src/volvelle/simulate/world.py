@@ -226,7 +226,7 @@ class World:
 
     def _leave(self, execution: Execution) -> None:
         del self._in_system[execution.number]
-        self._releases.give_back(execution.gpus, execution.gpu_type)
+        self._releases.give_back(execution.gpus, execution.gpu_type, execution.number)
         if self._waited_for is not None:
             self._waited_for.discard(execution.number)
 
@@ -235,7 +235,7 @@ class World:
         self._save_passed(execution, now)
         lost = max(now - execution.saved_at, 0.0) * execution.gpus
         attempt = execution.attempt
-        self._releases.give_back(execution.gpus, execution.gpu_type)
+        self._releases.give_back(execution.gpus, execution.gpu_type, execution.number)
         execution.done = execution.saved
         execution.gpus = execution.rate = 0.0
         execution.token += 1
@@ -311,7 +311,7 @@ class World:
         work = execution.done = execution.saved = execution.work_at(now)
         began = now >= execution.since
         cost = self.overheads.checkpoint_seconds(execution.job.spec) if began else 0.0
-        self._releases.give_back(execution.gpus, execution.gpu_type)
+        self._releases.give_back(execution.gpus, execution.gpu_type, execution.number)
         if cost > 0.0:
             free_at = execution.written_at = now + cost
             self._releases.free_later(free_at, execution.gpus, execution.gpu_type, execution.slots)
@@ -326,13 +326,15 @@ class World:
         if execution.gpus == 0.0:
             return False
         execution.done = execution.saved = execution.work_at(now)
-        self._releases.give_back(execution.gpus, execution.gpu_type)
+        self._releases.give_back(execution.gpus, execution.gpu_type, execution.number)
         return True
 
     def _start(self, now: float, execution: Execution, *, resized: bool) -> None:
         """Let a job run on the GPUs it was just given, as soon as they are free."""
         self._releases.hold(execution.gpus, execution.gpu_type)
-        free_at = self._releases.wait_for(now, execution.gpu_type, execution.slots)
+        free_at = self._releases.wait_for(
+            now, execution.gpu_type, execution.slots, execution.number
+        )
         start = max(free_at, execution.written_at)
         gap = self.overheads.gap_seconds(
             execution.job.spec, resumed=execution.attempt > 1, resized=resized

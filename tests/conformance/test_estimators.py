@@ -1,0 +1,174 @@
+"""What every estimator promises by being registered, and what each of ours promises beyond."""
+
+import statistics
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import KNOWN, Scenario, happen, linear_job, scenarios
+
+from volvelle.core.events import JobSubmitted
+from volvelle.core.parts import estimators
+from volvelle.estimate.basic import Noisy
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job
+from volvelle.simulate.forecast import forecast
+from volvelle.simulate.world import World
+
+every_estimator = pytest.mark.parametrize("estimator", list(estimators.all()))
+
+
+def submitted(job: Job, number: int = 0, *, told: bool = True) -> JobSubmitted:
+    return JobSubmitted(job.spec.submit_time, number, job.spec, job.truth if told else None)
+
+
+@every_estimator
+@settings(max_examples=15)
+@given(scenario=scenarios(KNOWN), seed=st.integers(0, 99))
+def test_beliefs_are_positive_and_repeatable(estimator: str, scenario: Scenario, seed: int) -> None:
+    one, other = estimators.make(estimator), estimators.make(estimator)
+    for number, job in enumerate(scenario.jobs):
+        belief = one.believe(submitted(job, number), seed)
+        assert belief.truth.work > 0
+        assert belief.scale > 0
+        assert belief == other.believe(submitted(job, number), seed)
+        one.learn(job.spec, 10.0 + number)
+        other.learn(job.spec, 10.0 + number)
+
+
+@every_estimator
+def test_what_a_fork_learns_its_parent_does_not_know(estimator: str) -> None:
+    parent = estimators.make(estimator)
+    job = linear_job(0, 0.0, 1.0, 50.0)
+    before = parent.believe(submitted(job), 0)
+    parent.fork().learn(job.spec, 7.0)
+    assert parent.believe(submitted(job), 0) == before
+
+
+@every_estimator
+@settings(max_examples=15)
+@given(scenario=scenarios(KNOWN), policy=st.sampled_from(["fifo", "srtf", "easy", "las:round=30"]))
+def test_nobody_is_forecast_to_finish_in_the_past(
+    estimator: str, scenario: Scenario, policy: str
+) -> None:
+    def check(world: World) -> None:
+        foreseen = forecast(world.scheduler)
+        assert set(foreseen.finish) == set(world.scheduler.known)
+        assert all(finish >= world.now * (1 - 1e-12) for finish in foreseen.finish.values())
+
+    happen(scenario.under(policy, estimator=f"{estimator}"), on_moment=check)
+
+
+@every_estimator
+def test_a_job_alone_is_forecast_to_take_what_its_view_says_remains(estimator: str) -> None:
+    jobs = [linear_job(0, 0.0, 2.0, 100.0), linear_job(1, 30.0, 1.0, 1.0)]
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, estimator=estimator)
+    seen: list[float] = []
+
+    def check(world: World) -> None:
+        scheduler = world.scheduler
+        if world.now == 30.0:
+            remaining = scheduler.view().jobs.remaining_seconds[scheduler.jobs.row_of[0]]
+            seen.append(world.now + float(remaining))
+            seen.append(forecast(scheduler).finish[0])
+
+    happen(scenario, on_moment=check)
+    assert seen[0] == pytest.approx(seen[1])
+
+
+@pytest.mark.parametrize(
+    "estimator", [name for name, part in estimators.all().items() if part.needs_truth]
+)
+def test_an_estimator_that_needs_the_truth_refuses_without_it(estimator: str) -> None:
+    job = linear_job(0, 0.0, 1.0, 50.0)
+    with pytest.raises(RuntimeError, match="needs the truth about job 'job-0'"):
+        estimators.make(estimator).believe(submitted(job, told=False), 0)
+
+
+@pytest.mark.parametrize(
+    "estimator", [name for name, part in estimators.all().items() if not part.needs_truth]
+)
+def test_an_estimator_that_does_not_need_the_truth_ignores_it(estimator: str) -> None:
+    made, job = estimators.make(estimator), linear_job(0, 0.0, 1.0, 50.0)
+    assert made.believe(submitted(job), 0) == made.believe(submitted(job, told=False), 0)
+
+
+def scales(estimator: str, count: int = 4000) -> list[float]:
+    made, job = estimators.make(estimator), linear_job(0, 0.0, 1.0, 50.0)
+    return [made.believe(submitted(job, number), 3).scale for number in range(count)]
+
+
+def test_gaussian_noise_has_mean_one_and_the_stated_deviation() -> None:
+    drawn = scales("noisy:error=0.2")
+    assert statistics.mean(drawn) == pytest.approx(1.0, abs=0.01)
+    assert statistics.stdev(drawn) == pytest.approx(0.2, rel=0.05)
+    within = np.mean(np.abs(np.array(drawn) - 1.0) < 0.2)
+    assert within == pytest.approx(0.683, abs=0.02)
+
+
+def test_uniform_noise_fills_its_interval_and_no_more() -> None:
+    drawn = scales("noisy:error=0.3,shape=uniform")
+    assert min(drawn) == pytest.approx(0.7, abs=0.01)
+    assert max(drawn) == pytest.approx(1.3, abs=0.01)
+    assert statistics.mean(drawn) == pytest.approx(1.0, abs=0.01)
+    assert statistics.stdev(drawn) == pytest.approx(0.3 / 3**0.5, rel=0.05)
+
+
+def test_noise_never_makes_a_remainder_negative() -> None:
+    assert min(scales("noisy:error=3")) > 0
+
+
+def test_noise_of_zero_is_the_oracle() -> None:
+    job = linear_job(0, 0.0, 1.0, 50.0)
+    assert Noisy(error=0.0).believe(submitted(job), 1).scale == 1.0
+
+
+def test_history_believes_the_mean_of_name_then_user_then_all() -> None:
+    history = estimators.make("history:default=500")
+    base = linear_job(0, 0.0, 1.0, 1.0).spec
+
+    def believed(user: str, name: str) -> float:
+        spec = msgspec.structs.replace(base, user=user, name=name)
+        return history.believe(JobSubmitted(0.0, 0, spec), 0).truth.work
+
+    def learn(user: str, name: str, seconds: float) -> None:
+        history.learn(msgspec.structs.replace(base, user=user, name=name), seconds)
+
+    assert believed("ada", "lm") == 500.0
+    learn("ada", "lm", 10.0)
+    learn("ada", "lm", 30.0)
+    learn("ada", "cv", 80.0)
+    learn("bo", "cv", 200.0)
+    assert believed("ada", "lm") == 20.0
+    assert believed("ada", "new") == 40.0
+    assert believed("cy", "lm") == 80.0
+
+
+def test_declared_believes_the_user_and_defaults_otherwise() -> None:
+    declared = estimators.make("declared:default=60")
+    spec = linear_job(0, 0.0, 4.0, 1.0).spec
+    assert declared.believe(JobSubmitted(0.0, 0, spec), 0).truth.work == 240.0
+    spec = msgspec.structs.replace(spec, estimate_seconds=10.0)
+    assert declared.believe(JobSubmitted(0.0, 0, spec), 0).truth.work == 40.0
+
+
+def test_orders_receive_the_scaled_remaining_times() -> None:
+    jobs = [linear_job(0, 0.0, 1.0, 100.0), linear_job(1, 0.0, 1.0, 100.0)]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="srtf", estimator="noisy:error=0.5")
+    noisy = estimators.make("noisy:error=0.5")
+    factors = [noisy.believe(submitted(job, n), 0).scale for n, job in enumerate(jobs)]
+
+    def check(world: World) -> None:
+        if world.now == 0.0:
+            scheduler = world.scheduler
+            remaining = scheduler.view().jobs.remaining_seconds
+            for number, factor in enumerate(factors):
+                row = scheduler.jobs.row_of[number]
+                assert remaining[row] == pytest.approx(100.0 * factor)
+
+    outcomes = happen(scenario, on_moment=check).outcomes
+    first = int(np.argmin(factors))
+    assert outcomes.finish[first] == 100.0
+    assert outcomes.finish[1 - first] == 200.0

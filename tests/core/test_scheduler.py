@@ -1,0 +1,114 @@
+"""The scheduler by itself: events in, decisions out, without a world."""
+
+import pytest
+from strategies import Scenario, linear_job, state_of
+
+from volvelle.core.columns import Column
+from volvelle.core.events import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobStopped,
+    JobSubmitted,
+    NodeChanged,
+)
+from volvelle.core.scheduler import Scheduler
+from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
+from volvelle.model.job import Job
+
+
+def scheduler_of(
+    cluster: Cluster | str, policy: str = "fifo", placement: str = "none"
+) -> Scheduler:
+    made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
+    return Scenario.of(made, [], policy=policy, placement=placement).scheduler()
+
+
+def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
+    return JobSubmitted(time, number, job.spec, job.truth)
+
+
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        (linear_job(0, 0.0, 5.0, 1.0), "wants 5 GPUs, the cluster has 4"),
+        (
+            linear_job(0, 0.0, 1.0, 1.0, types=("h100",)),
+            "wants GPUs of type h100, the cluster has a, b",
+        ),
+        (
+            linear_job(0, 0.0, 3.0, 1.0, types=("a",)),
+            "wants 3 GPUs, the cluster has 2",
+        ),
+        (linear_job(0, 0.0, 2.0, 1.0, pool="red"), "wants 2 GPUs, its pool 'red' has 1"),
+    ],
+    ids=["too wide", "no such type", "too wide for its type", "over its quota"],
+)
+def test_what_can_never_run_is_rejected_with_its_reason(job: Job, reason: str) -> None:
+    cluster = Cluster((Node("x", 2, "a"), Node("y", 4, "b")), (Pool("red", 1.0),))
+    decision = scheduler_of(cluster).handle(0.0, [submit(job, 0)])
+    assert [(r.number, r.reason) for r in decision.rejected] == [(0, reason)]
+    assert not len(decision.job)
+
+
+def test_fractions_of_gpus_are_rejected_where_gpus_are_named() -> None:
+    scheduler = scheduler_of("1x2", placement="first-free")
+    decision = scheduler.handle(0.0, [submit(linear_job(0, 0.0, 0.5, 1.0), 0)])
+    assert decision.rejected[0].reason == "wants 0.5 GPUs, the placement gives whole ones"
+
+
+def test_fractions_of_gpus_share_one_where_they_are_counted() -> None:
+    scheduler = scheduler_of("1x1")
+    halves = [submit(linear_job(n, 0.0, 0.5, 1.0), n) for n in range(3)]
+    assert scheduler.handle(0.0, halves).job.tolist() == [0, 1]
+
+
+def test_a_cancelled_job_gives_its_gpus_to_the_next() -> None:
+    scheduler = scheduler_of("1x1")
+    jobs = [submit(linear_job(n, 0.0, 1.0, 9.0), n) for n in range(3)]
+    assert scheduler.handle(0.0, jobs).job.tolist() == [0]
+    assert not len(scheduler.handle(1.0, [JobCancelled(1.0, 1)]).job)
+    assert scheduler.handle(2.0, [JobCancelled(2.0, 0)]).job.tolist() == [2]
+    assert sorted(scheduler.known) == [2]
+
+
+def test_news_of_an_earlier_attempt_changes_nothing() -> None:
+    scheduler = scheduler_of("1x1", policy="srtf")
+    scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
+    scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
+    scheduler.handle(15.0, [JobFinished(15.0, 1, 1)])
+    assert scheduler.jobs.get(0, Column.ATTEMPT) == 2
+    for late in (JobFinished(15.0, 0, 1), JobFailed(15.0, 0, 1, 0.0, 0.0, "late")):
+        before = state_of(scheduler)
+        assert not len(scheduler.handle(15.0, [late]).job)
+        assert state_of(scheduler) == before
+
+
+def test_a_stop_tells_how_much_work_is_safe() -> None:
+    scheduler = scheduler_of("1x1", policy="srtf")
+    scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
+    scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
+    scheduler.handle(12.0, [JobStopped(12.0, 0, 1, 8.5)])
+    assert scheduler.jobs.get(0, Column.DONE) == 8.5
+
+
+def test_a_node_that_nobody_knew_joins_with_its_description() -> None:
+    scheduler = scheduler_of("1x1", placement="first-free")
+    waiting = [submit(linear_job(n, 0.0, 1.0, 9.0), n) for n in range(2)]
+    assert scheduler.handle(0.0, waiting).job.tolist() == [0]
+    joined = NodeChanged(5.0, "new", NodeState.UP, Node("new", 2))
+    decision = scheduler.handle(5.0, [joined])
+    assert decision.job.tolist() == [1]
+    assert decision.slots.tolist() == [1]
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    parent = scheduler_of("2x2", policy="las:round=30", placement="consolidated")
+    parent.handle(0.0, [submit(linear_job(n, 0.0, 2.0, 100.0), n) for n in range(3)])
+    before = state_of(parent)
+    fork = parent.fork()
+    fork.handle(30.0, [submit(linear_job(9, 30.0, 1.0, 9.0), 9, 30.0)])
+    fork.handle(60.0, [JobFailed(60.0, 0, 1, 5.0, 0.0, "it broke")])
+    fork.handle(90.0, [NodeChanged(90.0, "node-1", NodeState.DRAINING)])
+    assert state_of(parent) == before
+    assert state_of(fork) != before

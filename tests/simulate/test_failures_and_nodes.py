@@ -1,0 +1,117 @@
+"""Crashes, lost nodes, draining and joining, on examples worked out by hand."""
+
+import msgspec
+import pytest
+from strategies import Run, Scenario, happen, linear_job
+
+from volvelle.core.events import BatchSizeChanged, JobFailed
+from volvelle.metrics.outcomes import JobStatus
+from volvelle.model.cluster import Cluster, NodeChange, NodeState, parse_cluster
+from volvelle.model.job import Job, JobSpec, Regime, Truth
+from volvelle.model.overheads import Overheads
+
+UP, DRAINING, DOWN = NodeState.UP, NodeState.DRAINING, NodeState.DOWN
+
+
+def failures_of(run: Run) -> list[JobFailed]:
+    return [e for entry in run.journal.entries for e in entry.events if isinstance(e, JobFailed)]
+
+
+def changing(nodes: str, *changes: tuple[float, str, NodeState]) -> Cluster:
+    cluster = parse_cluster(nodes)
+    return msgspec.structs.replace(cluster, changes=tuple(NodeChange(*c) for c in changes))
+
+
+def test_a_crash_throws_a_job_back_to_the_last_checkpoint_it_wrote() -> None:
+    """Two GPUs; checkpoints at 30 s and 60 s; the crash at 150 units is at 75 s: 15 s are lost."""
+    job = linear_job(0, 0.0, 2.0, 100.0, failures=(150.0,))
+    run = happen(
+        Scenario.of(parse_cluster("1x2"), [job], overheads=Overheads(checkpoint_every=30.0))
+    )
+    (failure,) = failures_of(run)
+    assert (failure.time, failure.work_done, failure.lost_gpu_seconds) == (75.0, 120.0, 30.0)
+    assert run.outcomes.finish.tolist() == [115.0]
+    assert run.outcomes.lost_gpu_seconds.tolist() == [30.0]
+    assert run.outcomes.preemptions.tolist() == [0]
+    assert run.outcomes.restarts.tolist() == [1]
+
+
+def test_without_checkpoints_of_its_own_a_job_begins_anew() -> None:
+    job = linear_job(0, 0.0, 1.0, 100.0, failures=(70.0,))
+    run = happen(Scenario.of(parse_cluster("1x1"), [job]))
+    assert run.outcomes.finish.tolist() == [170.0]
+
+
+def test_checkpoints_keep_their_cadence_over_a_change_of_batch_size() -> None:
+    """A checkpoint every 60 s: at 60 s and, though the batch size changes at 70 s, at 120 s."""
+    truth = Truth(work=200.0, regimes=(Regime(0.0, 32), Regime(70.0, 64)), failures=(125.0,))
+    job = Job(JobSpec(id="j", submit_time=0.0), truth)
+    run = happen(
+        Scenario.of(parse_cluster("1x1"), [job], overheads=Overheads(checkpoint_every=60.0))
+    )
+    assert [failure.work_done for failure in failures_of(run)] == [120.0]
+
+
+def test_a_job_that_fails_too_often_is_given_up() -> None:
+    job = linear_job(0, 0.0, 1.0, 10.0, failures=(1.0, 2.0, 3.0), max_retries=2)
+    run = happen(Scenario.of(parse_cluster("1x1"), [job]))
+    assert run.outcomes.status.tolist() == [JobStatus.FAILED]
+    assert run.outcomes.reason == ["failed 3 times: the job crashed"]
+    assert run.world.now == 6.0
+
+
+def test_a_lost_node_takes_its_jobs_down_and_they_go_on_elsewhere() -> None:
+    jobs = [linear_job(0, 0.0, 2.0, 100.0), linear_job(1, 0.0, 2.0, 100.0)]
+    cluster = changing("3x2", (40.0, "node-0", DOWN))
+    run = happen(Scenario.of(cluster, jobs, placement="first-free"))
+    (failure,) = failures_of(run)
+    assert (failure.time, failure.number, failure.reason) == (40.0, 0, "node node-0 went down")
+    assert run.outcomes.finish.tolist() == [140.0, 100.0]
+    assert run.outcomes.segments.slots.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_draining_node_keeps_what_runs_and_takes_no_more() -> None:
+    jobs = [linear_job(0, 0.0, 1.0, 100.0), linear_job(1, 50.0, 1.0, 10.0)]
+    cluster = changing("1x2", (20.0, "node-0", DRAINING), (150.0, "node-0", UP))
+    run = happen(Scenario.of(cluster, jobs, placement="first-free"))
+    assert run.outcomes.finish.tolist() == [100.0, 160.0]
+
+
+def test_a_node_that_joins_takes_jobs_from_then_on() -> None:
+    jobs = [linear_job(0, 0.0, 2.0, 10.0), linear_job(1, 0.0, 2.0, 10.0)]
+    cluster = changing("2x2", (4.0, "node-1", UP))
+    run = happen(Scenario.of(cluster, jobs, placement="first-free"))
+    assert run.outcomes.first_start.tolist() == [0.0, 4.0]
+    assert run.outcomes.capacity.values.tolist() == [2.0, 4.0]
+
+
+def test_a_job_on_two_lost_nodes_fails_once() -> None:
+    cluster = changing(
+        "2x2",
+        (5.0, "node-0", DOWN),
+        (5.0, "node-1", DOWN),
+        (9.0, "node-0", UP),
+        (9.0, "node-1", UP),
+    )
+    run = happen(Scenario.of(cluster, [linear_job(0, 0.0, 4.0, 10.0)], placement="first-free"))
+    assert len(failures_of(run)) == 1
+    assert run.outcomes.finish.tolist() == [19.0]
+
+
+@pytest.mark.parametrize("tick", [None, 7.0])
+def test_batch_sizes_change_at_their_exact_times_and_are_announced(tick: float | None) -> None:
+    """10 units at 1/s, 20 at 2/s, 30 at 0.5/s: changes at 10 s and 20 s, the end at 80 s.
+
+    Only the end waits for a tick.
+    """
+    regimes = (Regime(0.0, 32), Regime(10.0, 64, 2.0), Regime(30.0, 128, 0.5))
+    job = Job(JobSpec(id="j", submit_time=0.0), Truth(work=60.0, regimes=regimes))
+    run = happen(Scenario.of(parse_cluster("1x1"), [job], tick=tick))
+    announced = [
+        (event.time, event.batch_size, event.work_done)
+        for entry in run.journal.entries
+        for event in entry.events
+        if isinstance(event, BatchSizeChanged)
+    ]
+    assert announced == [(10.0, 64, 10.0), (20.0, 128, 30.0)]
+    assert run.outcomes.finish.tolist() == [80.0 if tick is None else 84.0]
