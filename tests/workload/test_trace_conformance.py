@@ -3,6 +3,7 @@
 import gzip
 import random
 import shutil
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from trace_samples import SAMPLE_OF, SAMPLES
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem
+from volvelle.workload import readers
 from volvelle.workload.readers import FORMATS, Ledger, Row, RowFormat, TraceFormat
 from volvelle.workload.readers.base import rigid_job
 from volvelle.workload.reading import guess_format, read_trace
@@ -183,24 +185,29 @@ def test_damage_anywhere_ends_in_a_count_or_a_problem(
         assert report.rows == report.kept + report.dropped.total()
 
 
-def test_a_format_of_somebody_elses_plugs_in(tmp_path: Path) -> None:
-    class Lab(RowFormat):
-        """Minutes, and nothing but what is needed."""
+class Lab(RowFormat):
+    """Minutes, and nothing but what is needed."""
 
-        name = "lab"
-        title = "A lab's own job log"
-        required = ("job", "queued_min", "ran_min", "gpus")
+    name = "lab"
+    title = "A lab's own job log"
+    required = ("job", "queued_min", "ran_min", "gpus")
 
-        def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
-            spec = JobSpec(
-                id=row.text("job"),
-                submit_time=row.seconds("queued_min", 60),
-                gpus=row.gpus("gpus"),
-            )
-            return rigid_job(spec, row.seconds("ran_min", 60))
+    def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
+        spec = JobSpec(
+            id=row.text("job"),
+            submit_time=row.seconds("queued_min", 60),
+            gpus=row.gpus("gpus"),
+        )
+        return rigid_job(spec, row.seconds("ran_min", 60))
 
+
+def test_a_format_of_an_installed_package_is_guessed_like_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"volvelle.traces": [EntryPoint("lab", f"{__name__}:Lab", "volvelle.traces")]}
+    monkeypatch.setattr(readers, "entry_points", lambda group: entries[group])
     (tmp_path / "lab.csv").write_text("job,queued_min,ran_min,gpus\na,5,2,4\nb,6,-1,4\n")
-    workload = read_trace(tmp_path / "lab.csv", formats={**FORMATS, "lab": Lab()})
+    workload = read_trace(tmp_path / "lab.csv")
     assert workload.report is not None
     assert workload.report.format == "lab"
     assert workload.report.dropped == {"negative ran_min": 1}

@@ -123,10 +123,10 @@ def _generators() -> "Iterable[Listed]":
 
 
 def _formats() -> "Iterable[Listed]":
-    from volvelle.workload.readers import FORMATS
+    from volvelle.workload.readers import known_formats
     from volvelle.workload.writing import WRITERS
 
-    for name, one in FORMATS.items():
+    for name, one in known_formats().items():
         facts = {"written": name in WRITERS}
         yield Listed(name, one.title, "", _parameters(one.options_type), facts)
 

@@ -67,7 +67,9 @@ class Estimator(Part):
 
 admissions: Registry[Admission] = Registry("admission", "admissions", "volvelle.admission")
 placements: Registry[Placement] = Registry("placement", "placements", "volvelle.placement")
-estimators: Registry[Estimator] = Registry("estimator", "estimators", "volvelle.estimate")
+estimators: Registry[Estimator] = Registry(
+    "estimator", "estimators", "volvelle.estimate", "volvelle.estimators"
+)
 
 
 def take_in_turn(free: IntColumn, nodes: NDArray[np.int64], gpus: int) -> IntColumn:

@@ -58,12 +58,13 @@ P = TypeVar("P", bound=Part)
 
 
 class Registry(Generic[P]):
-    """The parts of one kind. ``package`` holds ours, entry points of the same name hold others'."""
+    """The parts of one kind. ``package`` holds ours, entry points of ``group`` hold others'."""
 
-    def __init__(self, kind: str, plural: str, package: str) -> None:
+    def __init__(self, kind: str, plural: str, package: str, group: str = "") -> None:
         self.kind = kind
         self.plural = plural
         self.package = package
+        self.group = group or package
         self._parts: dict[str, type[P]] = {}
         self._complete = False
 
@@ -84,7 +85,7 @@ class Registry(Generic[P]):
             self._complete = True
             for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
                 importlib.import_module(f"{self.package}.{module.name}")
-            for entry in entry_points(group=self.package):
+            for entry in entry_points(group=self.group):
                 self.register(entry.load())
         return dict(sorted(self._parts.items()))
 

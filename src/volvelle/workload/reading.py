@@ -12,7 +12,7 @@ import msgspec
 
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
-from volvelle.workload.readers import FORMATS, Ledger, Sample, TraceFormat
+from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers.mapping import suggested
 from volvelle.workload.workload import ImportReport, Workload
 
@@ -28,14 +28,16 @@ def read_trace(
     strict: bool = False,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
-    formats: Mapping[str, TraceFormat] = FORMATS,
+    formats: Mapping[str, TraceFormat] | None = None,
 ) -> Workload:
     """The jobs of the trace at ``path``, a file or a folder of tables, the first submitted at 0 s.
 
     ``columns`` maps our column names to the file's (see `readers.own`), ``options`` are the
-    format's own, ``progress`` is told now and then how many rows were read. Raises `Problem`.
+    format's own, ``progress`` is told now and then how many rows were read. ``formats`` are those
+    to choose among: by default all that are known on this machine. Raises `Problem`.
     """
     path = Path(path)
+    formats = known_formats() if formats is None else formats
     chosen = None if format is None else named_format(format, formats)
     path = _main_table(path, [chosen] if chosen else list(formats.values()))
     sample = Sample.of(path)
@@ -63,8 +65,9 @@ def read_trace(
     return Workload(jobs, _plain_name(path), report)
 
 
-def named_format(name: str, formats: Mapping[str, TraceFormat] = FORMATS) -> TraceFormat:
+def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) -> TraceFormat:
     """The format called ``name``. Raises `Problem` naming the nearest one."""
+    formats = known_formats() if formats is None else formats
     if name in formats:
         return formats[name]
     raise Problem(
@@ -75,9 +78,10 @@ def named_format(name: str, formats: Mapping[str, TraceFormat] = FORMATS) -> Tra
 
 
 def guess_format(
-    path: Path | str, formats: Mapping[str, TraceFormat] = FORMATS
+    path: Path | str, formats: Mapping[str, TraceFormat] | None = None
 ) -> TraceFormat | None:
     """The format that is surest of the trace at ``path``, or None. Raises `Problem`."""
+    formats = known_formats() if formats is None else formats
     return _surest(Sample.of(_main_table(Path(path), list(formats.values()))), formats)
 
 

@@ -1,8 +1,10 @@
 """Readers of traces: one small module for each format, all with the same result.
 
-`FORMATS` holds them by name; `volvelle.workload.reading.read_trace` picks one. A format of somebody
-else's subclasses `TraceFormat` (or `RowFormat`) and is registered under ``volvelle.traces``.
+`FORMATS` holds ours by name; `volvelle.workload.reading.read_trace` picks one. A format of somebody
+else's subclasses `TraceFormat` (or `RowFormat`) and is an entry point of the group ``volvelle.traces``.
 """
+
+from importlib.metadata import entry_points
 
 from volvelle.workload.readers.base import ReaderOptions, RowFormat, TraceFormat
 from volvelle.workload.readers.chronus import Chronus
@@ -44,6 +46,13 @@ FORMATS: dict[str, TraceFormat] = {
 }
 """Every format that comes with Volvelle, by name."""
 
+
+def known_formats() -> dict[str, TraceFormat]:
+    """Every format known on this machine: ours, then those of installed packages."""
+    plugged_in = (entry.load()() for entry in entry_points(group="volvelle.traces"))
+    return {**FORMATS, **{one.name: one for one in plugged_in}}
+
+
 __all__ = [
     "FORMATS",
     "Broken",
@@ -54,4 +63,5 @@ __all__ = [
     "Sample",
     "TraceFormat",
     "Unfit",
+    "known_formats",
 ]

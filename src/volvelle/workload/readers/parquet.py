@@ -1,6 +1,7 @@
 """Our own table of jobs as Parquet: the columns of `own`, in batches (the extra ``parquet``)."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -46,19 +47,32 @@ def import_parquet() -> Any:
 def _rows(path: Path, ledger: Ledger) -> Iterator[Row]:
     ledger.file = path.name
     parquet = import_parquet()
-    try:
+    with _damage_named(path):
         table = parquet.ParquetFile(path)
-    except Exception as error:  # pyarrow raises its own kinds, none of them public
-        raise Problem(f"{path.name} is no Parquet file: {error}") from None
     with table:
         header = Header(table.schema_arrow.names, path.name)
         line = 1
-        for batch in table.iter_batches():
-            columns = [column.to_pylist() for column in batch.columns]
+        for columns in _columns_of_batches(table, path):
             for values in zip(*columns, strict=True):
                 line += 1
                 ledger.row()
                 yield Row(header, [_text(value) for value in values], line)
+
+
+def _columns_of_batches(table: Any, path: Path) -> Iterator[list[list[object]]]:
+    """The columns of one batch of rows after another."""
+    with _damage_named(path):
+        for batch in table.iter_batches():
+            yield [column.to_pylist() for column in batch.columns]
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Turn what pyarrow raises at a damaged file, which is of many kinds, into a `Problem`."""
+    try:
+        yield
+    except Exception as error:
+        raise Problem(f"{path.name} is no sound Parquet file: {error}") from None
 
 
 def _text(value: object) -> str:
