@@ -30,6 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LIMIT_SECONDS = 120
 
+SAID_LINES = 12
+"""So much of what a command printed is told when it fails."""
+
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\s*$")
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
 _SETTING_UP = re.compile(r"^python3 -m venv \.venv && (?:\S*pip install .*? && )(.*)$")
@@ -146,7 +149,8 @@ def _of_command(page: Path, command: Command, folder: Path) -> Difference | None
     printed = [line.rstrip() for line in run.stdout.splitlines()]
     fails = any(line.startswith("error:") for line in command.printed)
     if bool(run.returncode) != fails:
-        said = f"exit status {run.returncode} of: {command.text}\n{run.stdout}"
+        last = "\n".join(printed[-SAID_LINES:])
+        said = f"exit status {run.returncode} of: {command.text}\n{last}"
         return Difference(page, command.line, said, command, tuple(printed))
     if command.printed and not _alike(command.printed, printed):
         said = "\n".join(["not what it prints:", f"$ {command.text}", *printed])
