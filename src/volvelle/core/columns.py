@@ -43,8 +43,9 @@ class Column:
     UNIT_RATE: Final = 25  # believed rate per GPU where that is all there is to it, else NaN
     RESTORE: Final = 26  # seconds a resume costs
     RESIZE: Final = 27  # seconds a resize costs
+    CURVE: Final = 28  # index into the table of rates by GPUs, -1 until a policy asks
 
-    COUNT: Final = 28
+    COUNT: Final = 29
 
 
 class Reason(IntEnum):

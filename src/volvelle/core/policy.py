@@ -26,7 +26,9 @@ Period = Annotated[Seconds, Field(gt=0)]
 class View(NamedTuple):
     """What a policy sees: the jobs in the system and what there is to give, at ``now``.
 
-    ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool.
+    ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
+    believed rates by (curve, GPU type, GPUs), for whole GPUs on one node; ``jobs.curve`` says
+    which curve is whose.
     """
 
     now: float
@@ -34,6 +36,7 @@ class View(NamedTuple):
     gpu_types: tuple[str, ...]
     capacity: FloatColumn
     quota: FloatColumn
+    rates: Callable[[], NDArray[np.float64]]
 
     @property
     def gpus(self) -> float:
@@ -67,6 +70,8 @@ class Policy(Part):
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    columns: ClassVar[int] = 0
+    """How many columns of its own it keeps of every job (`JobView.own`)."""
 
     round: Period | None = Field(None, description="decide only at multiples of this period")
 

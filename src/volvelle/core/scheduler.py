@@ -14,6 +14,7 @@ import numpy as np
 
 from volvelle.core.columns import Column, Reason
 from volvelle.core.composition import Composition
+from volvelle.core.curves import RateCurves, RateTable
 from volvelle.core.decision import NO_INTS, Decision, IntArray, Rejection
 from volvelle.core.eligibility import Eligibility, mean_rate
 from volvelle.core.events import (
@@ -73,7 +74,7 @@ class Scheduler:
         self.overheads = overheads or Overheads()
         self.seed = seed
         self.now = 0.0
-        self.jobs = JobColumns()
+        self.jobs = JobColumns(composition.policy.columns)
         self.resources = Resources(cluster)
         self.known: dict[int, KnownJob] = {}
         self.slots: dict[int, IntArray] = {}
@@ -83,6 +84,7 @@ class Scheduler:
         self._quota = np.array([pool.quota for pool in cluster.pools])
         self._capacity = self.resources.gpus_by_type(up_only=True)
         self._eligibility = self._judge_nodes()
+        self._curves = RateCurves()
         self._demand = 0.0
         self._dirty = False
         self._named_wake: float | None = None
@@ -110,7 +112,7 @@ class Scheduler:
     def view(self) -> View:
         """What a policy sees now."""
         jobs = JobView(self.jobs, self.now)
-        return View(self.now, jobs, self.resources.types, self._capacity, self._quota)
+        return View(self.now, jobs, self.resources.types, self._capacity, self._quota, self._rates)
 
     def fork(self) -> "Scheduler":
         """A scheduler in the same state that can run ahead; its parent never notices."""
@@ -121,6 +123,7 @@ class Scheduler:
         copy.resources = self.resources.fork()
         copy.known = self.known.copy()
         copy.slots = self.slots.copy()
+        copy._curves = self._curves.fork()
         copy._failures = self._failures.copy()
         copy._door = self._door.copy()
         copy._rejected = []
@@ -167,6 +170,7 @@ class Scheduler:
         self._vacate(number)
         row = self.jobs.row_of[number]
         self.jobs.matrix[Column.DONE, row] = event.work_done
+        self.jobs.matrix[Column.CURVE, row] = -1.0  # it may be back at an earlier batch size
         self.jobs.matrix[Column.PREEMPTIONS, row] -= 1  # a failure is not the scheduler's doing
         self._dirty = True
 
@@ -182,6 +186,7 @@ class Scheduler:
         known = self.known[event.number]
         matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
         matrix[Column.DONE, row] = event.work_done
+        matrix[Column.CURVE, row] = -1.0
         matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
         full_type = self._first_type(int(matrix[Column.TYPES, row]))
         matrix[Column.FULL_RATE, row] = mean_rate(
@@ -271,10 +276,20 @@ class Scheduler:
                 _unit_rate(belief.truth),
                 self.overheads.restore_seconds(spec),
                 self.overheads.resize_seconds(spec),
+                -1.0,  # CURVE
             )
         )
         self._demand += spec.gpus
         self._dirty = True
+
+    def _rates(self) -> RateTable:
+        """What `View.rates` promises."""
+        return self._curves.table(
+            self.jobs,
+            lambda number: self.known[number].believed,
+            self.resources.types,
+            self._capacity,
+        )
 
     def _first_type(self, types: int) -> str:
         """The first GPU type of a set of bits."""

@@ -17,10 +17,14 @@ IntColumn = NDArray[np.int64]
 
 
 class JobColumns:
-    """The matrix of `Column` rows for the jobs in the system, growing and shrinking with them."""
+    """The matrix of `Column` rows for the jobs in the system, growing and shrinking with them.
 
-    def __init__(self) -> None:
-        self.matrix = np.zeros((Column.COUNT, 64))
+    Behind them come ``own`` rows that belong to the policy.
+    """
+
+    def __init__(self, own: int = 0) -> None:
+        self.matrix = np.zeros((Column.COUNT + own, 64))
+        self._own = (0.0,) * own
         self.count = 0
         self.row_of: dict[int, int] = {}
         self.order_hint = np.zeros(0, dtype=np.int64)
@@ -28,7 +32,7 @@ class JobColumns:
 
     def fork(self) -> "JobColumns":
         """A copy that can go its own way."""
-        copy = JobColumns()
+        copy = JobColumns(len(self._own))
         copy.matrix = self.matrix.copy()
         copy.count = self.count
         copy.row_of = self.row_of.copy()
@@ -36,11 +40,11 @@ class JobColumns:
         return copy
 
     def add(self, values: tuple[float, ...]) -> int:
-        """Append a job; ``values`` in the order of `Column`. Returns its row."""
+        """Append a job; ``values`` in the order of `Column`, the policy's own 0. Returns its row."""
         row = self.count
         if row == self.matrix.shape[1]:
             self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)], axis=1)
-        self.matrix[:, row] = values
+        self.matrix[:, row] = values + self._own
         self.row_of[int(values[Column.NUMBER])] = row
         self.count += 1
         return row
@@ -77,6 +81,16 @@ class JobView:
     def matrix(self) -> FloatColumn:
         """All columns, with spare entries at the end: for compiled loops."""
         return self.columns.matrix
+
+    @property
+    def own(self) -> FloatColumn:
+        """The policy's own columns (`Policy.columns` of them), for it to write; 0 for a new job."""
+        return self._matrix[Column.COUNT :]
+
+    @property
+    def curve(self) -> IntColumn:
+        """Where in `View.rates` each job's rates are; only to be read after asking for these."""
+        return self.column(Column.CURVE).astype(np.int64)
 
     def column(self, which: int) -> FloatColumn:
         """A stored column as it is."""
