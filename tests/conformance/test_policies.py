@@ -47,6 +47,11 @@ VARIANTS = [
     "las:round=25,service=seconds,strict=true",
     "max-min:round=30",
     "easy:round=30",
+    "afs-l:ties=later,round=30",
+    "afs-p:turn=30",
+    "optimus:round=30",
+    "themis:lease=20",
+    "themis:round=30",
 ]
 """Parameters other than the defaults, in which policies differ most."""
 

@@ -1,0 +1,216 @@
+"""AFS: apathetic future share (Hwang et al., NSDI'21, "Elastic Resource Sharing for DNN training").
+
+Everybody who can be served gets one GPU; each further GPU goes to the winner of one pass over the jobs
+(section 4). Of two jobs the shorter, l, beats the longer, h, where
+
+    r_l(n) / r_l(n + 1)  +  r_h(m + 1) / r_h(m)  >  2
+
+with r(n) the time left on n GPUs: what l gains weighs more, since h will have l's GPUs afterwards, and
+neither counts on anybody who comes later (hence "apathetic"). A job at the most it can use leaves the
+contest. Where there are more jobs than GPUs:
+
+- **AFS-L** knows lengths: those with the least time left on one GPU have one each. ``ties``: which of
+  two with the same time left (default the earlier submission; PCS' simulator takes the later).
+- **AFS-P** does not: jobs keep what they hold for a turn (``turn``, default 2 h), then wait behind
+  those who had fewer turns (then by first start, then by submission). Of two jobs one wins a further GPU
+  where it would win as the longer of the two; where either would win only as the shorter, the one with
+  fewer GPUs does (the authors' simulator throws a coin).
+
+Departures: a job that needs several GPUs gets its minimum or nothing, also as its first step. On several
+GPU types jobs grow on the type they got, by their believed rates there. Rates are those on one node.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
+from volvelle.core.policy import Allocation, Policy, View, all_served, policies
+from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.units import Seconds
+from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_CURVE = Column.CURVE
+_POOL = Column.POOL
+_NUMBER = Column.NUMBER
+
+_SLACK = 1e-9
+"""The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
+
+_TURNS, _SINCE = 0, 1
+"""AFS-P's own columns: turns had; when the present one began, NaN for who has none."""
+
+
+@policies.register
+class AfsL(Policy):
+    """Apathetic future share with known lengths: one GPU each, more to whoever makes most of them."""
+
+    name: ClassVar[str] = "afs-l"
+    source: ClassVar[str] = "AFS (NSDI'21) section 4"
+    optimises: ClassVar[str] = "mean JCT of elastic jobs"
+
+    ties: Literal["earlier", "later"] = Field(
+        "earlier", description="which submission goes first where equally much is left"
+    )
+
+    def allocate(self, view: View) -> Allocation:
+        """The shortest first where there are too many; else growth, GPU by GPU."""
+        if enough := all_served(view, elastic=True):
+            return enough
+        jobs, table = view.jobs, view.rates()
+        work = jobs.remaining_work
+        seconds = seconds_on_least(jobs.matrix, table, work)
+        numbers = jobs.number
+        order = np.lexsort((numbers if self.ties == "earlier" else -numbers, seconds))
+
+        def grow(
+            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
+        ) -> None:
+            grow_by_contest(jobs.matrix, rows, gpus, free, left, table, gpu_type, work, True)
+
+        return least_then_more(view, order, grow)
+
+
+@policies.register
+class AfsP(Policy):
+    """Apathetic future share with unknown lengths: turns where there are too many jobs."""
+
+    name: ClassVar[str] = "afs-p"
+    source: ClassVar[str] = "AFS (NSDI'21) section 4"
+    optimises: ClassVar[str] = "mean JCT of elastic jobs without knowing durations"
+    time_varying: ClassVar[bool] = True
+    columns: ClassVar[int] = 2
+
+    turn: Annotated[Seconds, Field(gt=0)] = Field(
+        7200.0, description="how long a job keeps its GPUs where there are too many jobs"
+    )
+
+    def allocate(self, view: View) -> Allocation:
+        """Whose turn it is where there are too many; else growth, GPU by GPU."""
+        jobs = view.jobs
+        turns, since = jobs.own[_TURNS], jobs.own[_SINCE]
+        kept = np.zeros(len(jobs), dtype=np.bool_)
+        if self._crowded(view):
+            over = jobs.running & (since + self.turn <= view.now)
+            turns[over] += 1
+            kept = jobs.running & ~over
+        allocation = all_served(view, elastic=True) or self._take_turns(view, kept)
+        since[(allocation.gpus > 0) & ~kept] = view.now
+        since[allocation.gpus == 0] = np.nan
+        return allocation
+
+    @staticmethod
+    def _crowded(view: View) -> bool:
+        """Whether there are jobs for all GPUs, one each (or the fewest they run on)."""
+        return bool(view.jobs.min_gpus.sum() >= view.gpus)
+
+    @staticmethod
+    def _take_turns(view: View, kept: BoolColumn) -> Allocation:
+        jobs, table = view.jobs, view.rates()
+        first_start = np.nan_to_num(jobs.first_start, nan=np.inf)
+        order = np.lexsort((jobs.number, first_start, jobs.own[_TURNS], ~kept))
+        least = np.where(kept, jobs.held, jobs.min_gpus)
+        unknown = np.ones(len(jobs))
+
+        def grow(
+            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
+        ) -> None:
+            grow_by_contest(jobs.matrix, rows, gpus, free, left, table, gpu_type, unknown, False)
+
+        return least_then_more(view, order, grow, least)
+
+    def next_wake(self, view: View) -> float | None:
+        """When the next turn is over, while somebody waits for it."""
+        if not self._crowded(view):
+            return None
+        ends = view.jobs.own[_SINCE] + self.turn
+        ends = ends[ends > view.now]
+        return float(ends.min()) if len(ends) else None
+
+
+@compiled
+def grow_by_contest(
+    matrix: Floats,
+    rows: Ints,
+    gpus: Floats,
+    free: float,
+    left: Floats,
+    table: NDArray[np.float64],
+    gpu_type: int,
+    work: Floats,
+    known: bool,
+) -> float:
+    """Hand out ``free`` GPUs one at a time to the winners among ``rows``, in place.
+
+    ``table`` is of rates, ``work`` what is left, in the jobs' units; ``known``: whether it counts.
+    Candidates meet by submission, each the winner so far. Returns what is left of ``free``.
+    """
+    jobs = len(rows)
+    rows = rows[np.argsort(matrix[_NUMBER][rows])]
+    seconds = np.empty(jobs)  # left with the GPUs it has now
+    gain = np.empty(jobs)  # the factor by which one GPU more shortens them
+    open_ = np.zeros(jobs, np.bool_)
+    for i in range(jobs):
+        row = rows[i]
+        open_[i] = may_grow(matrix, row, gpus, left)
+        seconds[i], gain[i] = _with_one_more(
+            table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row]
+        )
+    winners = np.full(jobs + 1, -1, np.int64)  # winners[i]: of the first i candidates
+    start = 0
+    while free >= 1.0:
+        for i in range(start, jobs):
+            best = winners[i]
+            if open_[i] and (best < 0 or _beats(i, best, rows, gpus, seconds, gain, known)):
+                best = i
+            winners[i + 1] = best
+        best = winners[jobs]
+        if best < 0:
+            break
+        row, pool = rows[best], int(matrix[_POOL, rows[best]])
+        gpus[row] += 1.0
+        free -= 1.0
+        start = best  # whoever met before the winner fares as before
+        open_[best] = may_grow(matrix, row, gpus, left)
+        seconds[best], gain[best] = _with_one_more(
+            table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row]
+        )
+        if pool >= 0:
+            left[pool] -= 1.0
+            if left[pool] < 1.0:
+                start = 0
+                for i in range(jobs):
+                    open_[i] = may_grow(matrix, rows[i], gpus, left)
+    return free
+
+
+@compiled
+def _with_one_more(
+    table: NDArray[np.float64], curve: int, gpu_type: int, gpus: float, work: float
+) -> tuple[float, float]:
+    """Seconds left on ``gpus`` GPUs, and the factor by which one more would shorten them."""
+    rate = rate_on(table, curve, gpu_type, gpus)
+    more = rate_on(table, curve, gpu_type, gpus + 1.0)
+    if rate > 0.0:
+        return work / rate, max(more / rate, 1e-12)
+    return np.inf, np.inf if more > 0.0 else 1.0
+
+
+@compiled
+def _beats(
+    late: int, best: int, rows: Ints, gpus: Floats, seconds: Floats, gain: Floats, known: bool
+) -> bool:
+    """Whether candidate ``late`` takes the next GPU from ``best``, who met the others before."""
+    late_as_shorter = bool(gain[late] + 1.0 / gain[best] > 2.0 + _SLACK)
+    best_as_shorter = bool(gain[best] + 1.0 / gain[late] > 2.0 + _SLACK)
+    if known:
+        return late_as_shorter if seconds[late] < seconds[best] else not best_as_shorter
+    if late_as_shorter != best_as_shorter:
+        return late_as_shorter
+    return bool(gpus[rows[late]] < gpus[rows[best]])

@@ -1,0 +1,93 @@
+"""Least first, then more: the frame of the policies that hand out whole GPUs one at a time.
+
+Jobs get the fewest GPUs they run on, in an order that the policy gives; with what is left they grow,
+within each GPU type, by a rule of the policy. A gang has nothing to grow to. For jobs that run on one
+GPU or more this is what the papers write: one GPU each, then the next GPU to whoever wins it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.policy import Allocation, View
+from volvelle.core.state import FloatColumn, IntColumn
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Grow = Callable[[IntColumn, FloatColumn, float, FloatColumn, int], object]
+"""Raises GPUs in place: (rows in order, GPUs of every job, GPUs left, quotas left, GPU type)."""
+
+_MOST = Column.MOST
+_POOL = Column.POOL
+_TYPES = Column.TYPES
+_TYPE = Column.TYPE
+_LEAST = Column.LEAST
+_PINNED = Column.PINNED
+_CURVE = Column.CURVE
+
+
+def least_then_more(
+    view: View, order: IntColumn, grow: Grow, least: FloatColumn | None = None
+) -> Allocation:
+    """The least for jobs in ``order``, skipping what does not fit, then ``grow`` for those served.
+
+    ``least`` replaces the fewest GPUs that jobs run on.
+    """
+    jobs = view.jobs
+    if least is None:
+        least = jobs.matrix[Column.LEAST]
+    given = fill(jobs.matrix, order, least, least, view.capacity, view.quota, True, False)
+    gpus, types = given[TARGET], given[TARGET_TYPE]
+    left = view.quota.copy()
+    if len(left):
+        left -= np.bincount(jobs.pool + 1, weights=gpus, minlength=len(left) + 1)[1:]
+    for gpu_type, capacity in enumerate(view.capacity):
+        mine = order[types[order] == gpu_type]
+        free = float(capacity - gpus[mine].sum())
+        if free >= 1.0:
+            grow(mine, gpus, free, left, gpu_type)
+    return Allocation(gpus, types, given[TARGET_REASON], order)
+
+
+@compiled
+def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
+    """Whether the job in ``row`` can use one GPU more and its pool has one left."""
+    pool = int(matrix[_POOL, row])
+    return (
+        gpus[row] + 1.0 <= matrix[_MOST, row]
+        and matrix[_PINNED, row] == 0.0
+        and (pool < 0 or left[pool] >= 1.0)
+    )
+
+
+@compiled
+def rate_on(table: NDArray[np.float64], curve: int, gpu_type: int, gpus: float) -> float:
+    """Units per second on ``gpus`` GPUs, linear between whole ones, constant beyond the last."""
+    whole = int(gpus)
+    if whole + 1 >= table.shape[2]:
+        return float(table[curve, gpu_type, table.shape[2] - 1])
+    below = float(table[curve, gpu_type, whole])
+    if gpus == whole:
+        return below
+    return below + float(table[curve, gpu_type, whole + 1] - below) * (gpus - whole)
+
+
+@compiled
+def seconds_on_least(matrix: Floats, table: NDArray[np.float64], work: Floats) -> Floats:
+    """Seconds left to each job on the fewest GPUs it runs on, of the type it holds or would take."""
+    seconds = np.empty(len(work))
+    for row in range(len(work)):
+        gpu_type = int(matrix[_TYPE, row])
+        if gpu_type < 0:
+            types = int(matrix[_TYPES, row])
+            gpu_type = 0
+            while not (types >> gpu_type) & 1:
+                gpu_type += 1
+        rate = rate_on(table, int(matrix[_CURVE, row]), gpu_type, matrix[_LEAST, row])
+        seconds[row] = work[row] / rate if rate > 0.0 else np.inf
+    return seconds

@@ -1,0 +1,99 @@
+"""Optimus (Peng et al., EuroSys'18): GPUs where they shorten what is left the most.
+
+Section 4.1: every job gets one GPU (its worker; the paper's parameter servers are not modelled, since
+collective communication has replaced them), then one GPU at a time goes to the job whose remaining time
+it shortens the most, until there are none left or none helps. Where there are more jobs than GPUs the
+earlier submissions have theirs: from nothing to one GPU the gain is infinite for all.
+
+Remaining work and rates by number of GPUs are the estimator's; fitting them from the loss curve and
+from samples of the speed, as in the paper's section 3, belongs to an estimator and is not done here.
+Jobs that need several GPUs get their minimum or nothing, as their first step.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
+from volvelle.core.policy import Allocation, Policy, View, policies
+from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.policies.growth import least_then_more, may_grow, rate_on
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_CURVE = Column.CURVE
+_POOL = Column.POOL
+
+
+@policies.register
+class Optimus(Policy):
+    """One GPU each, then greedily by the largest drop in remaining time."""
+
+    name: ClassVar[str] = "optimus"
+    source: ClassVar[str] = "Optimus (EuroSys'18) section 4.1"
+    optimises: ClassVar[str] = "mean JCT of elastic jobs"
+
+    def allocate(self, view: View) -> Allocation:
+        """The least by submission, then growth by marginal gain."""
+        jobs, table = view.jobs, view.rates()
+        work = jobs.remaining_work
+
+        def grow(
+            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
+        ) -> None:
+            grow_by_gain(jobs.matrix, rows, gpus, free, left, table, gpu_type, work)
+
+        return least_then_more(view, np.argsort(jobs.number), grow)
+
+
+@compiled
+def grow_by_gain(
+    matrix: Floats,
+    rows: Ints,
+    gpus: Floats,
+    free: float,
+    left: Floats,
+    table: NDArray[np.float64],
+    gpu_type: int,
+    work: Floats,
+) -> float:
+    """Hand out ``free`` GPUs one at a time to those of ``rows`` whom one more helps most, in place.
+
+    Of equals the first has it. Returns what is left of ``free``.
+    """
+    jobs = len(rows)
+    gain = np.empty(jobs)
+    for i in range(jobs):
+        row = rows[i]
+        gain[i] = seconds_saved(table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row])
+    while free >= 1.0:
+        best = -1
+        for i in range(jobs):
+            if gain[i] <= 0.0 or (best >= 0 and gain[i] <= gain[best]):
+                continue
+            if may_grow(matrix, rows[i], gpus, left):
+                best = i
+        if best < 0:
+            break
+        row, pool = rows[best], int(matrix[_POOL, rows[best]])
+        gpus[row] += 1.0
+        free -= 1.0
+        if pool >= 0:
+            left[pool] -= 1.0
+        gain[best] = seconds_saved(table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row])
+    return free
+
+
+@compiled
+def seconds_saved(
+    table: NDArray[np.float64], curve: int, gpu_type: int, gpus: float, work: float
+) -> float:
+    """By how much one GPU more than ``gpus`` shortens the time that ``work`` takes."""
+    rate = rate_on(table, curve, gpu_type, gpus)
+    more = rate_on(table, curve, gpu_type, gpus + 1.0)
+    if rate > 0.0 and more > 0.0:
+        return work / rate - work / more
+    return np.inf if more > 0.0 else 0.0

@@ -1,0 +1,109 @@
+"""AFS: who wins a GPU, whose turn it is, and the compiled loop against its plain twin."""
+
+import numpy as np
+import pytest
+from growth_cases import Growing, growings, plain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Scenario, happen, linear_job
+
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.throughput import Table
+from volvelle.policies.afs import grow_by_contest
+
+
+@settings(max_examples=200)
+@given(growings(), st.booleans())
+def test_the_contest_is_the_same_compiled_and_plain(case: Growing, known: bool) -> None:
+    assert case.under(grow_by_contest, known) == case.under(plain(grow_by_contest), known)
+
+
+@settings(max_examples=100)
+@given(growings(), st.booleans())
+def test_gpus_are_left_only_where_nobody_can_use_them(case: Growing, known: bool) -> None:
+    gpus, left = case.gpus.copy(), case.left.copy()
+    free = grow_by_contest(
+        case.matrix, case.rows, gpus, case.free, left, case.table, 0, case.work, known
+    )
+    if free >= 1.0:
+        assert case.under(grow_by_contest, known)[0] == gpus.tolist()
+        again = gpus.copy()
+        rest = grow_by_contest(
+            case.matrix, case.rows, again, free, left, case.table, 0, case.work, known
+        )
+        assert rest == free
+
+
+def elastic(number: int, submit: float, work: float, rates: tuple[float, ...]) -> Job:
+    most = float(len(rates))
+    spec = JobSpec(id=f"{number}", submit_time=submit, gpus=most, min_gpus=1.0, max_gpus=most)
+    return Job(spec, Truth(work=work, throughput=Table(rates)))
+
+
+def first_shares(policy: str, gpus: int, *jobs: Job) -> dict[int, float]:
+    """GPUs by job after the first decision with everybody there."""
+    outcomes = happen(Scenario.of(parse_cluster(f"1x{gpus}"), jobs, policy=policy)).outcomes
+    return shares_at(outcomes, jobs[-1].spec.submit_time)
+
+
+def shares_at(outcomes: Outcomes, time: float) -> dict[int, float]:
+    segments = outcomes.segments
+    there = (segments.start <= time) & (time < segments.end)
+    return dict(zip(segments.job[there].tolist(), segments.gpus[there].tolist(), strict=True))
+
+
+LINEAR = (1.0, 2.0, 3.0, 4.0)
+
+
+def test_a_further_gpu_goes_to_the_shorter_of_two_that_scale_alike() -> None:
+    jobs = elastic(0, 0.0, 900.0, LINEAR), elastic(1, 0.0, 100.0, LINEAR)
+    assert first_shares("afs-l", 3, *jobs) == {0: 1.0, 1: 2.0}
+
+
+def test_the_longer_job_wins_where_the_shorter_gains_too_little() -> None:
+    """r_l(1)/r_l(2) + r_h(2)/r_h(1) = 1.2 + 0.5 < 2."""
+    jobs = elastic(0, 0.0, 900.0, LINEAR), elastic(1, 0.0, 100.0, (1.0, 1.2, 1.3, 1.4))
+    assert first_shares("afs-l", 3, *jobs) == {0: 2.0, 1: 1.0}
+
+
+def test_where_there_are_too_many_the_shortest_have_one_gpu_each() -> None:
+    jobs = [elastic(n, 0.0, work, LINEAR) for n, work in enumerate([30.0, 10.0, 20.0])]
+    assert first_shares("afs-l", 2, *jobs) == {1: 1.0, 2: 1.0}
+
+
+@pytest.mark.parametrize(("ties", "served"), [("earlier", 0), ("later", 1)])
+def test_ties_go_to_the_submission_that_is_asked_for(ties: str, served: int) -> None:
+    jobs = [elastic(n, 0.0, 10.0, LINEAR) for n in range(2)]
+    assert first_shares(f"afs-l:ties={ties}", 1, *jobs) == {served: 1.0}
+
+
+def test_a_gang_takes_its_first_step_whole() -> None:
+    jobs = [linear_job(0, 0.0, 3.0, 100.0), elastic(1, 0.0, 10.0, LINEAR)]
+    assert first_shares("afs-l", 4, *jobs) == {0: 3.0, 1: 1.0}
+
+
+def test_without_lengths_two_that_scale_alike_share_equally() -> None:
+    jobs = [elastic(n, 0.0, 10.0 ** (n + 1), LINEAR) for n in range(2)]
+    assert first_shares("afs-p", 4, *jobs) == {0: 2.0, 1: 2.0}
+
+
+def test_without_lengths_the_one_that_scales_better_grows() -> None:
+    jobs = elastic(0, 0.0, 10.0, LINEAR), elastic(1, 0.0, 900.0, (1.0, 1.2, 1.3, 1.4))
+    assert first_shares("afs-p", 4, *jobs) == {0: 3.0, 1: 1.0}
+
+
+def test_turns_go_round_where_there_are_too_many() -> None:
+    jobs = [linear_job(n, 0.0, 1.0, 25.0) for n in range(3)]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="afs-p:turn=10")
+    outcomes = happen(scenario).outcomes
+    order = np.argsort(outcomes.segments.start)
+    assert outcomes.segments.job[order].tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2]
+    assert outcomes.finish.tolist() == [65.0, 70.0, 75.0]
+
+
+def test_a_newcomer_waits_for_a_turn_to_end() -> None:
+    jobs = [linear_job(0, 0.0, 1.0, 25.0), linear_job(1, 4.0, 1.0, 5.0)]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="afs-p:turn=10")
+    assert happen(scenario).outcomes.first_start.tolist() == [0.0, 10.0]
