@@ -42,7 +42,7 @@ class Holding:
     decided: float
     resized: bool
     sequence: int
-    started: float | None = None  # told by JobStarted; None: at once, or never
+    started: float | None = None  # told by JobStarted; None: at once
     never: bool = False  # taken away before its GPUs were free
     ended: float = math.nan
     free_at: float = math.nan
@@ -122,8 +122,9 @@ class Audit:
             holding = self.holds[event.number]
             assert holding.attempt == event.attempt
             assert holding.started is None
-            assert event.time > holding.decided
-            holding.started = event.time
+            assert event.time == holding.decided, "the world tells of the wait at once"
+            assert event.start > holding.decided
+            holding.started = event.start
         elif isinstance(event, JobFinished):
             assert event.attempt == self.holds[event.number].attempt
             self._end(event.number, event.time, "finished")
@@ -255,10 +256,10 @@ class Audit:
                 assert free_from > holding.decided, "nobody waits for GPUs that are free"
                 if not self.downs:
                     assert holding.started == free_from, "it starts as soon as its GPUs are free"
-            elif free_from > holding.decided:
-                assert holding.end != "finished", "nobody starts on GPUs that are not free"
-                assert holding.ended <= free_from, "a start on GPUs that are not free"
-                holding.never, holding.started = True, free_from
+                holding.never = holding.ended <= holding.started
+                assert holding.end != "finished" or not holding.never
+            else:
+                assert free_from == holding.decided, "a start on GPUs that are not free"
             past.append(holding)
 
     def _in_order_of_decision(self) -> list[Holding]:

@@ -167,7 +167,7 @@ def test_fill_equals_its_plain_twin(case: Case, preemptive: bool, strict: bool) 
 @given(cases())
 def test_backfill_equals_its_plain_twin(case: Case) -> None:
     total = case.matrix[Column.TOTAL]
-    arguments = (case.matrix, case.order, total / 2, total, case.capacity, case.quota)
+    arguments = (case.matrix, case.order, total, case.capacity, case.quota)
     assert np.array_equal(backfill(*arguments), plain(backfill)(*arguments))
 
 
@@ -203,7 +203,7 @@ def test_apply_equals_its_plain_twin_and_settles_what_was_attained(
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, jobs - 1)))), dtype=np.int64)
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     gpus = rng.integers(0, 4, len(rows)).astype(np.float64)
-    arguments = (rows, gpus, gpus - 1, gpus * 0.7, 3.0, 12.5)
+    arguments = (rows, gpus, gpus - 1, gpus * 0.7, 12.5)
     twin, matrix = case.matrix.copy(), case.matrix.copy()
     attempts = apply(matrix, *arguments)
     assert np.array_equal(attempts, plain(apply)(twin, *arguments))

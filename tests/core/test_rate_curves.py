@@ -21,7 +21,7 @@ def jobs_with(curves: int) -> JobColumns:
         values = np.zeros(Column.COUNT)
         values[Column.NUMBER] = number
         values[Column.CURVE] = -1.0
-        columns.add(tuple(values.tolist()))
+        columns.add(number, values)
     return columns
 
 
@@ -104,7 +104,8 @@ def test_own_columns_go_with_their_job() -> None:
     for number in range(3):
         values = np.zeros(Column.COUNT)
         values[Column.NUMBER] = number
-        row = columns.add(tuple(values.tolist()))
+        columns.add(number, values)
+        row = columns.row_of[number]
         assert columns.matrix[Column.COUNT :, row].tolist() == [0.0, 0.0]
         columns.matrix[Column.COUNT :, row] = number
     columns.remove(0)

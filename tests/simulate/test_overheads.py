@@ -52,7 +52,7 @@ def test_a_preempted_job_pays_checkpoint_and_restore_and_its_follower_waits(plac
     assert segments_of(run, 0) == [(0.0, 14.0, 2.0), (24.0, 116.0, 2.0)]
     assert segments_of(run, 1) == [(14.0, 24.0, 2.0)]
     assert events_of(run, JobStopped) == [(14.0, 0)]
-    assert events_of(run, JobStarted) == [(14.0, 1)]
+    assert events_of(run, JobStarted) == [(10.0, 1)]
     assert run.outcomes.gpu_seconds.tolist() == [2 * (14 + 92), 20.0]
     assert run.outcomes.first_start.tolist() == [0.0, 14.0]
     assert run.outcomes.preemptions.tolist() == [1, 0]

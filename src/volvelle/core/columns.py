@@ -35,7 +35,7 @@ class Column:
     DONE: Final = 17  # units of work believed done, up to PROGRESS_FROM
     RATE: Final = 18  # units per second believed, with the GPUs it holds
     TOTAL: Final = 19  # units of work believed in all
-    FULL_RATE: Final = 20  # units per second believed on GPUS GPUs (MOST where elastic)
+    FULL_RATE: Final = 20  # units per second believed on MOST GPUs, as a mean of what is to come
     SCALE: Final = 21  # the estimator's factor on what remains
     ATTEMPT: Final = 22  # starts so far
     PREEMPTIONS: Final = 23
@@ -44,8 +44,10 @@ class Column:
     RESTORE: Final = 26  # seconds a resume costs
     RESIZE: Final = 27  # seconds a resize costs
     CURVE: Final = 28  # index into the table of rates by GPUs, -1 until a policy asks
+    START_GAP: Final = 29  # seconds its next start costs
+    REQUEST_RATE: Final = 30  # as FULL_RATE, on the GPUs it requests
 
-    COUNT: Final = 29
+    COUNT: Final = 31
 
 
 class Reason(IntEnum):

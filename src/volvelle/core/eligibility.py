@@ -3,43 +3,50 @@
 from volvelle.core.state import Resources
 from volvelle.model.cluster import Pool
 from volvelle.model.job import JobSpec, Truth
-from volvelle.model.throughput import LINEAR
 
 
 class Eligibility:
     """Answers for one set of nodes and pools; made anew when a node joins."""
 
-    def __init__(self, resources: Resources, pools: tuple[Pool, ...], *, whole_gpus: bool) -> None:
+    def __init__(
+        self, resources: Resources, pools: tuple[Pool, ...], *, whole_gpus: bool, elastic: bool
+    ) -> None:
         self._types = resources.types
         self._gpus = resources.gpus_by_type(up_only=False).tolist()
         self._quota = {pool.name: pool.quota for pool in pools}
         self._whole_gpus = whole_gpus
+        self._elastic = elastic
         self._allowed: dict[tuple[str, ...], tuple[int, float]] = {}
 
     def obstacle(self, spec: JobSpec) -> str:
         """Why ``spec`` could not run even on an empty cluster; nothing if it could."""
-        _, most = self._allowed_types(spec.gpu_types)
-        if not most:
+        need = self._least(spec)
+        bits, most = self._allowed_types(spec.gpu_types)
+        if not bits:
             have = ", ".join(filter(None, self._types)) or "untyped GPUs"
             return f"wants GPUs of type {' or '.join(spec.gpu_types)}, the cluster has {have}"
-        if spec.least_gpus > most:
-            return f"wants {spec.least_gpus:g} GPUs, the cluster has {most:g}"
+        if need > most:
+            return f"wants {need:g} GPUs, the cluster has {most:g}"
         quota = self._quota.get(spec.pool)
-        if quota is not None and spec.least_gpus > quota:
-            return f"wants {spec.least_gpus:g} GPUs, its pool {spec.pool!r} has {quota:g}"
+        if quota is not None and need > quota:
+            return f"wants {need:g} GPUs, its pool {spec.pool!r} has {quota:g}"
         if self._whole_gpus and spec.gpus != int(spec.gpus):
             return f"wants {spec.gpus:g} GPUs, the placement gives whole ones"
         return ""
 
     def useful_types(self, spec: JobSpec, believed: Truth) -> int:
-        """The wished types on which the job is believed to run at all, as bits."""
+        """The wished types on which the job fits and is believed to run at all, as bits."""
         bits, _ = self._allowed_types(spec.gpu_types)
-        if believed.throughput is LINEAR:
-            return bits
+        need = self._least(spec)
         for t, gpu_type in enumerate(self._types):
-            if bits >> t & 1 and believed.rate(spec.most_gpus, gpu_type) <= 0:
+            useful = self._gpus[t] >= need and believed.rate(need, gpu_type) > 0
+            if bits >> t & 1 and not useful:
                 bits ^= 1 << t
         return bits
+
+    def _least(self, spec: JobSpec) -> float:
+        """The fewest GPUs on which the policy lets the job run."""
+        return spec.least_gpus if self._elastic else spec.gpus
 
     def _allowed_types(self, wished: tuple[str, ...]) -> tuple[int, float]:
         """The GPU types that will do, as bits, and the most GPUs there are of one of them."""
@@ -53,9 +60,8 @@ class Eligibility:
         return self._allowed[wished]
 
 
-def mean_rate(spec: JobSpec, believed: Truth, gpu_type: str, work_done: float) -> float:
-    """Units per second believed from ``work_done`` to the end, on the most GPUs the job can use."""
-    gpus = spec.most_gpus
+def mean_rate(believed: Truth, gpus: float, gpu_type: str, work_done: float) -> float:
+    """Units per second believed from ``work_done`` to the end, on ``gpus`` GPUs of one node."""
     if not believed.regimes:
         return believed.rate(gpus, gpu_type)
     seconds, done = 0.0, work_done

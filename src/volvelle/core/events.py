@@ -21,11 +21,15 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag="submitted", gc=False):
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag="started", gc=False):
-    """A start that had to wait for its GPUs happened now; without this event it was at once."""
+    """The job gets its GPUs only at ``start``; without this event it got them at the decision.
+
+    A simulated world, which knows when a checkpoint will be over, says so at once.
+    """
 
     time: float
     number: int
     attempt: int
+    start: float
 
 
 class JobFinished(msgspec.Struct, frozen=True, tag="finished", gc=False):

@@ -27,6 +27,7 @@ _RATE = Column.RATE
 _ATTEMPT = Column.ATTEMPT
 _PREEMPTIONS = Column.PREEMPTIONS
 _RESTORE = Column.RESTORE
+_START_GAP = Column.START_GAP
 _TOTAL = Column.TOTAL
 _SCALE = Column.SCALE
 _UNIT_RATE = Column.UNIT_RATE
@@ -271,13 +272,12 @@ def apply(
     gpus: Floats,
     types: Floats,
     rates: Floats,
-    start_seconds: float,
     now: float,
 ) -> Ints:
     """Let job ``rows[i]`` hold ``gpus[i]`` GPUs from ``now`` on, in place.
 
-    What it attained so far is settled; work goes on at ``rates[i]`` after what the change costs:
-    ``start_seconds`` for a first start, else what the job's columns say. Returns the attempts.
+    What it attained so far is settled; work goes on at ``rates[i]`` after what the change costs. A
+    job that is stopped before it really got its GPUs attained nothing. Returns the attempts.
     """
     attempts = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
@@ -285,7 +285,9 @@ def apply(
         held = matrix[_HELD, row]
         gap = 0.0
         if held > 0.0:
-            segment = now - matrix[_STARTED, row]
+            segment = max(now - matrix[_STARTED, row], 0.0)
+            if matrix[_STARTED, row] > now and matrix[_FIRST_START, row] > now:
+                matrix[_FIRST_START, row] = np.nan
             matrix[_ATTAINED, row] += segment
             matrix[_ATTAINED_GPU, row] += segment * held
             worked = max(now - matrix[_PROGRESS_FROM, row], 0.0)
@@ -294,7 +296,8 @@ def apply(
             if gpus[i] == 0.0:
                 matrix[_PREEMPTIONS, row] += 1.0
         elif gpus[i] > 0.0:
-            gap = matrix[_RESTORE, row] if matrix[_ATTEMPT, row] > 0.0 else start_seconds
+            gap = matrix[_START_GAP, row]
+            matrix[_START_GAP, row] = matrix[_RESTORE, row]
             matrix[_ATTEMPT, row] += 1.0
             if np.isnan(matrix[_FIRST_START, row]):
                 matrix[_FIRST_START, row] = now

@@ -28,6 +28,13 @@ class Admission(Part):
         raise NotImplementedError
 
 
+class KnownJob(NamedTuple):
+    """What the scheduler keeps of a job beside its columns."""
+
+    spec: JobSpec
+    believed: Truth
+
+
 class Placement(Part):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
@@ -39,6 +46,12 @@ class Placement(Part):
         ``free`` is what each node can give it (0 where it may not run); its sum is at least ``gpus``.
         """
         raise NotImplementedError
+
+    def choose_for(
+        self, job: KnownJob, free: IntColumn, gpus: int, resources: Resources
+    ) -> IntColumn | None:
+        """As `choose`, which it is unless overridden, where it matters which job it is."""
+        return self.choose(free, gpus, resources)
 
     def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
         """Which ``count`` of a node's free ``slots`` to take: the first, unless overridden."""

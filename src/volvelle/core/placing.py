@@ -6,7 +6,7 @@ import numpy as np
 
 from volvelle.core.columns import Column, Reason
 from volvelle.core.decision import NO_INTS, FloatArray, IntArray
-from volvelle.core.parts import Placement
+from volvelle.core.parts import KnownJob, Placement
 from volvelle.core.policy import Allocation
 from volvelle.core.state import FloatColumn, JobColumns, Resources
 
@@ -23,7 +23,8 @@ class Changes(NamedTuple):
 class Placer:
     """Places what an allocation starts or resizes, and gives back what it stops.
 
-    slots: the GPUs each job holds, by its number; owned by the scheduler.
+    slots and known: the GPUs each job holds and what is known of it, by its number; owned by the
+    scheduler.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class Placer:
         resources: Resources,
         placement: Placement,
         slots: dict[int, IntArray],
+        known: dict[int, KnownJob],
     ) -> None:
         self._jobs = jobs
         self._resources = resources
         self._placement = placement
         self._slots = slots
+        self._known = known
 
     def place(self, rows: IntArray, allocation: Allocation, types: FloatColumn) -> Changes:
         """Choose GPUs for ``rows``: whatever is given up first, then starts in their order.
@@ -89,7 +92,7 @@ class Placer:
         free = resources.free_for(gpu_type)
         if int(free.sum()) < gpus:
             return None
-        taken = placement.choose(free, gpus, resources)
+        taken = placement.choose_for(self._known[number], free, gpus, resources)
         if taken is None:
             return None
         picked = [

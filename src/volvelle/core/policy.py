@@ -18,6 +18,7 @@ from volvelle.core.columns import Column
 from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, settle_ties, sort_again
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView
+from volvelle.model.job import JobSpec
 from volvelle.model.units import Seconds
 
 Period = Annotated[Seconds, Field(gt=0)]
@@ -75,6 +76,11 @@ class Policy(Part):
 
     round: Period | None = Field(None, description="decide only at multiples of this period")
 
+    @property
+    def resizes(self) -> bool:
+        """Whether elastic jobs may get fewer or more GPUs than they request."""
+        return True
+
     def allocate(self, view: View) -> Allocation:
         """GPUs for every job in ``view``."""
         raise NotImplementedError
@@ -82,6 +88,9 @@ class Policy(Part):
     def next_wake(self, view: View) -> float | None:
         """A time at which to be asked again though nothing happens; None for none."""
         return None
+
+    def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
+        """A job finished after ``gpu_seconds`` of service."""
 
 
 class OrderPolicy(Policy):
@@ -92,6 +101,11 @@ class OrderPolicy(Policy):
     preemptive: bool = Field(True, description="take GPUs from jobs later in the order")
     strict: bool = Field(False, description="stop at the first job that does not fit")
     elastic: bool = Field(True, description="let elastic jobs use more or fewer GPUs than they ask")
+
+    @property
+    def resizes(self) -> bool:
+        """As the parameter ``elastic`` says."""
+        return self.elastic
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """One number for each job; the smallest is served first."""

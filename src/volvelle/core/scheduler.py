@@ -8,7 +8,7 @@ A cycle (`Scheduler.handle`) reads top to bottom::
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,21 +37,14 @@ from volvelle.core.kernels import (
     note_reasons,
     unit_rates,
 )
-from volvelle.core.parts import Verdict
+from volvelle.core.parts import KnownJob, Verdict
 from volvelle.core.placing import Changes, Placer
 from volvelle.core.policy import Allocation, View, rank
-from volvelle.core.state import JobColumns, JobView, Resources
+from volvelle.core.state import FloatColumn, JobColumns, JobView, Resources
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import JobSpec, Truth
+from volvelle.model.job import Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear
-
-
-class KnownJob(NamedTuple):
-    """What the scheduler keeps of a job beside its columns."""
-
-    spec: JobSpec
-    believed: Truth
 
 
 class Scheduler:
@@ -141,16 +134,21 @@ class Scheduler:
         if self._current(event.number, event.attempt):
             matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
             gap = matrix[Column.PROGRESS_FROM, row] - matrix[Column.STARTED, row]
-            matrix[Column.STARTED, row] = event.time
-            matrix[Column.PROGRESS_FROM, row] = event.time + gap
+            if matrix[Column.FIRST_START, row] == matrix[Column.STARTED, row]:
+                matrix[Column.FIRST_START, row] = event.start
+            matrix[Column.STARTED, row] = event.start
+            matrix[Column.PROGRESS_FROM, row] = event.start + gap
 
     def _finished(self, event: JobFinished) -> None:
         if not self._current(event.number, event.attempt):
             return
         matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
-        run_seconds = float(matrix[Column.ATTAINED, row])
-        run_seconds += event.time - float(matrix[Column.STARTED, row])
-        self.composition.estimator.learn(self.known[event.number].spec, run_seconds)
+        spec = self.known[event.number].spec
+        last_run = event.time - float(matrix[Column.STARTED, row])
+        run_seconds = float(matrix[Column.ATTAINED, row]) + last_run
+        service = float(matrix[Column.ATTAINED_GPU, row] + last_run * matrix[Column.HELD, row])
+        self.composition.estimator.learn(spec, run_seconds)
+        self.composition.policy.learn(spec, service)
         self._remove(event.number)
 
     def _stopped(self, event: JobStopped) -> None:
@@ -189,9 +187,11 @@ class Scheduler:
         matrix[Column.CURVE, row] = -1.0
         matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
         full_type = self._first_type(int(matrix[Column.TYPES, row]))
-        matrix[Column.FULL_RATE, row] = mean_rate(
-            known.spec, known.believed, full_type, event.work_done
-        )
+        for column, gpus in (
+            (Column.FULL_RATE, known.spec.most_gpus),
+            (Column.REQUEST_RATE, known.spec.gpus),
+        ):
+            matrix[column, row] = mean_rate(known.believed, gpus, full_type, event.work_done)
         if held := float(matrix[Column.HELD, row]):
             gpu_type = int(matrix[Column.TYPE, row])
             matrix[Column.RATE, row] = self._rate(event.number, known.believed, row, held, gpu_type)
@@ -221,6 +221,7 @@ class Scheduler:
             self.resources,
             self.cluster.pools,
             whole_gpus=self.composition.placement.names_gpus,
+            elastic=self.composition.policy.resizes,
         )
 
     def _admit(self) -> None:
@@ -245,40 +246,29 @@ class Scheduler:
             reason = f"makes no progress on {' or '.join(self.resources.types)} GPUs"
             self._rejected.append(Rejection(event.number, reason))
             return
+        gpu_type = self._first_type(types)
+        full_rate = mean_rate(belief.truth, spec.most_gpus, gpu_type, 0.0)
+        values = _NEWCOMER.copy()
+        values[Column.NUMBER] = event.number
+        values[Column.SUBMIT] = spec.submit_time
+        values[Column.GPUS] = spec.gpus
+        values[Column.LEAST] = spec.least_gpus
+        values[Column.MOST] = spec.most_gpus
+        values[Column.TYPES] = types
+        values[Column.POOL] = self._pools.get(spec.pool, -1)
+        values[Column.WEIGHT] = spec.weight
+        values[Column.PREEMPTIBLE] = spec.preemptible
+        values[Column.TOTAL] = belief.truth.work
+        values[Column.SCALE] = belief.scale
+        values[Column.FULL_RATE] = values[Column.REQUEST_RATE] = full_rate
+        if spec.gpus != spec.most_gpus:
+            values[Column.REQUEST_RATE] = mean_rate(belief.truth, spec.gpus, gpu_type, 0.0)
+        values[Column.UNIT_RATE] = _unit_rate(belief.truth)
+        values[Column.START_GAP] = self.overheads.start
+        values[Column.RESTORE] = self.overheads.restore_seconds(spec)
+        values[Column.RESIZE] = self.overheads.resize_seconds(spec)
+        self.jobs.add(event.number, values)
         self.known[event.number] = KnownJob(spec, belief.truth)
-        self.jobs.add(
-            (
-                float(event.number),
-                spec.submit_time,
-                spec.gpus,
-                spec.least_gpus,
-                spec.most_gpus,
-                float(types),
-                float(self._pools.get(spec.pool, -1)),
-                spec.weight,
-                float(spec.preemptible),
-                0.0,  # HELD
-                -1.0,  # TYPE
-                0.0,  # PINNED
-                math.nan,  # FIRST_START
-                0.0,  # STARTED
-                0.0,  # PROGRESS_FROM
-                0.0,  # ATTAINED
-                0.0,  # ATTAINED_GPU
-                0.0,  # DONE
-                0.0,  # RATE
-                belief.truth.work,
-                mean_rate(spec, belief.truth, self._first_type(types), 0.0),
-                belief.scale,
-                0.0,  # ATTEMPT
-                0.0,  # PREEMPTIONS
-                float(Reason.ROUND),
-                _unit_rate(belief.truth),
-                self.overheads.restore_seconds(spec),
-                self.overheads.resize_seconds(spec),
-                -1.0,  # CURVE
-            )
-        )
         self._demand += spec.gpus
         self._dirty = True
 
@@ -300,7 +290,7 @@ class Scheduler:
         row = self.jobs.row_of[number]
         self._release(number)
         nothing = np.zeros(1)
-        apply(self.jobs.matrix, np.array([row]), nothing, nothing - 1.0, nothing, 0.0, self.now)
+        apply(self.jobs.matrix, np.array([row]), nothing, nothing - 1.0, nothing, self.now)
         self.jobs.matrix[Column.REASON, row] = Reason.ROUND
         if self.jobs.matrix[Column.PINNED, row]:
             self._count_capacity()
@@ -347,10 +337,10 @@ class Scheduler:
         return self._dirty or (policy.time_varying and self._contended())
 
     def _contended(self) -> bool:
-        """Whether some job waits while others run: only then can time alone change an order."""
+        """Whether some job runs and some has less than it can use: else time alone changes nothing."""
         held = self.jobs.matrix[Column.HELD, : self.jobs.count]
-        running = int(np.count_nonzero(held))
-        return 0 < running < self.jobs.count
+        most = self.jobs.matrix[Column.MOST, : self.jobs.count]
+        return bool(held.any() and (held < most).any())
 
     def wake_at(self) -> float | None:
         """When to be woken though nothing happens; None for never."""
@@ -376,7 +366,9 @@ class Scheduler:
             )
         if not self.composition.placement.names_gpus:
             return Changes(rows, gpus[rows], types[rows], None)
-        placer = Placer(self.jobs, self.resources, self.composition.placement, self.slots)
+        placer = Placer(
+            self.jobs, self.resources, self.composition.placement, self.slots, self.known
+        )
         return placer.place(rows, allocation, types)
 
     def _choose_types(self, view: View, allocation: Allocation) -> Allocation:
@@ -400,7 +392,7 @@ class Scheduler:
             for i in np.isnan(rates).nonzero()[0].tolist():
                 believed = self.known[int(numbers[i])].believed
                 rates[i] = self._rate(int(numbers[i]), believed, rows[i], gpus[i], int(types[i]))
-        attempts = apply(self.jobs.matrix, rows, gpus, types, rates, self.overheads.start, self.now)
+        attempts = apply(self.jobs.matrix, rows, gpus, types, rates, self.now)
         offsets = flat = NO_INTS
         if slots is not None:
             offsets = np.cumsum([0, *(len(taken) for taken in slots)])
@@ -431,6 +423,18 @@ class Scheduler:
         nodes = len(self.resources.nodes_of(slots))
         rate = believed.rate(gpus, self.resources.types[gpu_type], nodes, done)
         return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
+
+
+def _newcomer() -> FloatColumn:
+    """The columns of a job that has just come, as far as they are alike for all."""
+    values: FloatColumn = np.zeros(Column.COUNT)
+    values[[Column.TYPE, Column.CURVE]] = -1.0
+    values[Column.FIRST_START] = np.nan
+    values[Column.REASON] = Reason.ROUND
+    return values
+
+
+_NEWCOMER = _newcomer()
 
 
 def _unit_rate(believed: Truth) -> float:

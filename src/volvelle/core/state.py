@@ -24,7 +24,7 @@ class JobColumns:
 
     def __init__(self, own: int = 0) -> None:
         self.matrix = np.zeros((Column.COUNT + own, 64))
-        self._own = (0.0,) * own
+        self._own = own
         self.count = 0
         self.row_of: dict[int, int] = {}
         self.order_hint = np.zeros(0, dtype=np.int64)
@@ -32,22 +32,22 @@ class JobColumns:
 
     def fork(self) -> "JobColumns":
         """A copy that can go its own way."""
-        copy = JobColumns(len(self._own))
+        copy = JobColumns(self._own)
         copy.matrix = self.matrix.copy()
         copy.count = self.count
         copy.row_of = self.row_of.copy()
         copy.order_hint = self.order_hint
         return copy
 
-    def add(self, values: tuple[float, ...]) -> int:
-        """Append a job; ``values`` in the order of `Column`, the policy's own 0. Returns its row."""
+    def add(self, number: int, values: FloatColumn) -> None:
+        """Append job ``number``; ``values`` in the order of `Column`, the policy's own are 0."""
         row = self.count
         if row == self.matrix.shape[1]:
             self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)], axis=1)
-        self.matrix[:, row] = values + self._own
-        self.row_of[int(values[Column.NUMBER])] = row
+        self.matrix[: Column.COUNT, row] = values
+        self.matrix[Column.COUNT :, row] = 0.0
+        self.row_of[number] = row
         self.count += 1
-        return row
 
     def remove(self, number: int) -> None:
         """Take job ``number`` out; the last job moves into its row."""
@@ -157,7 +157,7 @@ class JobView:
     def attained_seconds(self) -> FloatColumn:
         """Seconds with GPUs held so far."""
         m = self._matrix
-        held_for: FloatColumn = np.where(self.running, self.now - m[Column.STARTED], 0.0)
+        held_for = np.where(self.running, np.maximum(self.now - m[Column.STARTED], 0.0), 0.0)
         held_for += m[Column.ATTAINED]
         return held_for
 
@@ -165,7 +165,7 @@ class JobView:
     def attained_gpu_seconds(self) -> FloatColumn:
         """GPU-seconds held so far: the service Tiresias counts (NSDI'19)."""
         m = self._matrix
-        service: FloatColumn = np.where(self.running, self.now - m[Column.STARTED], 0.0)
+        service: FloatColumn = np.maximum(self.now - m[Column.STARTED], 0.0)
         service *= m[Column.HELD]
         service += m[Column.ATTAINED_GPU]
         return service
@@ -188,6 +188,19 @@ class JobView:
     def remaining_seconds(self) -> FloatColumn:
         """Seconds believed left on the GPUs the job requests (its most, where it is elastic)."""
         seconds: FloatColumn = self.remaining_work / self._matrix[Column.FULL_RATE]
+        return seconds
+
+    @property
+    def seconds_to_end(self) -> FloatColumn:
+        """Seconds until the job is believed to end: on what it holds, or else on what it requests.
+
+        What a start or restore still costs is counted.
+        """
+        m = self._matrix
+        restoring = np.maximum(m[Column.PROGRESS_FROM] - self.now, 0.0)
+        gap = np.where(self.running, restoring, m[Column.START_GAP])
+        rate = np.where(self.running, m[Column.RATE], m[Column.REQUEST_RATE])
+        seconds: FloatColumn = gap + self.remaining_work / rate
         return seconds
 
     @property

@@ -60,7 +60,7 @@ class HoldingLog:
         self._slot_count.append(0)
 
     def started_late(self, job: int, time: float) -> None:
-        """The GPUs given to ``job`` last came free only now."""
+        """The GPUs given to ``job`` last come free only at ``time``."""
         row = len(self._job) - 1
         while self._job[row] != job:
             row -= 1
@@ -82,7 +82,8 @@ class HoldingLog:
         followed = by_job[:-1][job[by_job[1:]] == job[by_job[:-1]]]
         following = by_job[1:][job[by_job[1:]] == job[by_job[:-1]]]
         end[followed] = changed[following]
-        holding = by_job[gpus[by_job] > 0]
+        # A start that was waited for and then withdrawn held nothing.
+        holding = by_job[(gpus[by_job] > 0) & (end[by_job] >= start[by_job])]
         key = job[holding] * (attempt.max(initial=0) + 1) + attempt[holding]
         for number, which, time in self._held_until:
             wanted = number * (attempt.max(initial=0) + 1) + which
@@ -111,7 +112,7 @@ class HoldingLog:
         return Segments(
             np.array(self._job, dtype=np.int64)[rows],
             start[rows],
-            np.maximum(end[rows], start[rows]),
+            end[rows],
             np.array(self._gpus)[rows],
             offsets,
             np.array(self._slots, dtype=np.int64)[places],

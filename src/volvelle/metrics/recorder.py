@@ -95,7 +95,7 @@ class Recorder:
         self._log.held_until(event.number, event.attempt, event.time)
 
     def _started(self, event: JobStarted) -> None:
-        self._log.started_late(event.number, event.time)
+        self._log.started_late(event.number, event.start)
 
     def _cancelled(self, event: JobCancelled) -> None:
         self._leave(event.number, event.time, JobStatus.CANCELLED)

@@ -41,18 +41,16 @@ class EasyBackfill(Policy):
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
 
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
     def allocate(self, view: View) -> Allocation:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
         jobs = view.jobs
         order = np.argsort(jobs.number)
-        given = backfill(
-            jobs.matrix,
-            order,
-            jobs.remaining_seconds,
-            jobs.total_seconds,
-            view.capacity,
-            view.quota,
-        )
+        given = backfill(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
 
@@ -60,15 +58,14 @@ class EasyBackfill(Policy):
 def backfill(
     matrix: Floats,
     order: Ints,
-    remaining: Floats,
-    total: Floats,
+    ends: Floats,
     capacity: Floats,
     quota: Floats,
 ) -> Floats:
     """EASY over jobs in ``order``. Returns (3, jobs) as `volvelle.core.kernels.fill` does.
 
-    ``remaining`` and ``total`` are believed seconds. A job takes the first GPU type that will do; the
-    head reserves the type on which it is believed to start first.
+    ``ends`` are the believed seconds until each job ends if it runs from now on. A job takes the
+    first GPU type that will do; the head reserves the type on which it is believed to start first.
     """
     jobs = len(order)
     result = np.zeros((3, jobs))
@@ -98,7 +95,7 @@ def backfill(
         for gpu_type in range(len(free)):
             if not (wished >> gpu_type) & 1 or free[gpu_type] < need:
                 continue
-            delays = gpu_type == reserved and total[row] > shadow and need > extra
+            delays = gpu_type == reserved and ends[row] > shadow and need > extra
             if not delays:
                 chosen = gpu_type
                 break
@@ -108,16 +105,14 @@ def backfill(
             free[chosen] -= need
             if pool >= 0:
                 left[pool] -= need
-            if chosen == reserved and total[row] > shadow:
+            if chosen == reserved and ends[row] > shadow:
                 extra -= need
             continue
         result[2, row] = _GPUS_SHORT if reserved < 0 else _ORDER
         if reserved < 0:
             for gpu_type in range(len(free)):
                 if (wished >> gpu_type) & 1:
-                    seconds, over = _shadow(
-                        matrix, result, remaining, total, gpu_type, free[gpu_type], need
-                    )
+                    seconds, over = _shadow(result, ends, gpu_type, free[gpu_type], need)
                     if seconds < shadow:
                         reserved, shadow, extra = gpu_type, seconds, over
     return result
@@ -125,25 +120,15 @@ def backfill(
 
 @compiled
 def _shadow(
-    matrix: Floats,
-    result: Floats,
-    remaining: Floats,
-    total: Floats,
-    gpu_type: int,
-    free: float,
-    need: float,
+    result: Floats, ends: Floats, gpu_type: int, free: float, need: float
 ) -> tuple[float, float]:
     """Seconds until ``need`` GPUs of a type are believed free, and how many are left over then.
 
     Counts the jobs that run and those started in this very decision.
     """
     running = np.flatnonzero((result[0] > 0.0) & (result[1] == gpu_type))
-    ends = np.empty(len(running))
-    for i in range(len(running)):
-        row = running[i]
-        ends[i] = remaining[row] if matrix[_HELD, row] > 0.0 else total[row]
-    for i in np.argsort(ends):
+    for i in np.argsort(ends[running]):
         free += result[0, running[i]]
         if free >= need:
-            return ends[i], free - need
+            return ends[running[i]], free - need
     return np.inf, 0.0

@@ -25,6 +25,7 @@ class Execution:
         "saved_at",
         "since",
         "slots",
+        "starts_at",
         "token",
         "unit_rate",
         "written_at",
@@ -43,6 +44,7 @@ class Execution:
         self.saved = done  # units of work safe in the last checkpoint
         self.saved_at = 0.0  # when that was written (or the run began)
         self.cadence_from = 0.0  # from when the checkpoints of its own accord are counted
+        self.starts_at = 0.0  # when it got or gets the GPUs it was given last
         self.written_at = 0.0  # when the checkpoint of its last stop is written
         self.milestone = 0.0  # units of work at which something happens next
         self.failures = 0  # failures suffered so far

@@ -42,8 +42,13 @@ class _Watch:
 
 
 def forecast(scheduler: Scheduler) -> Forecast:
-    """What becomes of the jobs in ``scheduler`` if beliefs hold and nobody else arrives."""
+    """What becomes of the jobs in ``scheduler`` if beliefs hold and nobody else arrives.
+
+    Crashes and failures of nodes are not foreseen, planned changes of nodes are. GPUs on which a
+    checkpoint is just being written count as free.
+    """
     ahead = scheduler.fork()
+    ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
     watch = _Watch()
     world = World(ahead, (), [watch])
     jobs = ahead.jobs
@@ -52,7 +57,7 @@ def forecast(scheduler: Scheduler) -> Forecast:
         row = jobs.row_of[number]
         scale = float(matrix[Column.SCALE, row])
         done = float(matrix[Column.DONE, row])
-        believed = known.believed
+        believed = msgspec.structs.replace(known.believed, failures=())
         progress = max(ahead.now - float(matrix[Column.PROGRESS_FROM, row]), 0.0)
         reached = done + progress * float(matrix[Column.RATE, row])
         if scale != 1.0 or believed.work < reached:

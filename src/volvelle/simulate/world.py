@@ -22,7 +22,7 @@ from volvelle.core.events import (
     WakeUp,
 )
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import Resources
+from volvelle.core.state import Resources, first_changes_to_up
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
@@ -75,6 +75,7 @@ class World:
         self._releases = Releases(self._resources)
         self._nodes: Iterator[NodeChanged] = node_changes(cluster, scheduler.seed)
         self._next_node = next(self._nodes, None)
+        self._away = first_changes_to_up(cluster)  # nodes that take no jobs just now
         self._next_job = 0
         self._wake: float | None = None
         self.now = 0.0
@@ -99,7 +100,7 @@ class World:
             self.events += len(events)
             if on_moment is not None:
                 on_moment(self)
-            if self._through():
+            if self._through() or self._stuck():
                 return
 
     @property
@@ -173,6 +174,9 @@ class World:
             changes.append(self._next_node)
             self._next_node = next(self._nodes, None)
         for change in changes:
+            self._away.discard(change.name)
+            if change.state is not NodeState.UP:
+                self._away.add(change.name)
             if change.state is NodeState.DOWN:
                 yield from self._lose_node(now, change.name)
         yield from changes
@@ -191,6 +195,13 @@ class World:
             return True
         return not self._in_system and self._next_job >= len(self._jobs)
 
+    def _stuck(self) -> bool:
+        """Whether nothing but random failures of nodes, which never end, is still to come."""
+        if self._away or self.scheduler.cluster.failures is None:
+            return False
+        nothing_comes = self._wake is None and self._next_job >= len(self._jobs)
+        return nothing_comes and not any(job.gpus for job in self._in_system.values())
+
     def _end_early(self) -> None:
         """Tell the watchers that time went on to the very end."""
         self.now = self._until
@@ -205,7 +216,7 @@ class World:
             return JobStopped(now, number, token, self._stopping.pop((number, token)))
         execution = self._in_system[number]
         if kind == _STARTED:
-            return JobStarted(now, number, execution.attempt)
+            return JobStarted(now, number, execution.attempt, execution.starts_at)
         truth = execution.job.truth
         if execution.milestone >= truth.work:
             self._leave(execution)
@@ -343,5 +354,5 @@ class World:
         execution.cadence_from = start + gap
         self._set_rate(execution, start + gap)
         if start > now:
-            entry = (start, _STARTED, execution.number, execution.token)
-            heapq.heappush(self._clock, entry)
+            execution.starts_at = start
+            heapq.heappush(self._clock, (now, _STARTED, execution.number, execution.token))
