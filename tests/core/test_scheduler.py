@@ -1,5 +1,6 @@
 """The scheduler by itself: events in, decisions out, without a world."""
 
+import msgspec
 import pytest
 from strategies import Scenario, linear_job, state_of
 
@@ -15,6 +16,7 @@ from volvelle.core.events import (
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
 from volvelle.model.job import Job
+from volvelle.model.throughput import LINEAR, PerType
 
 
 def scheduler_of(
@@ -49,6 +51,21 @@ def test_what_can_never_run_is_rejected_with_its_reason(job: Job, reason: str) -
     decision = scheduler_of(cluster).handle(0.0, [submit(job, 0)])
     assert [(r.number, r.reason) for r in decision.rejected] == [(0, reason)]
     assert not len(decision.job)
+
+
+@pytest.mark.parametrize("policy", ["fifo:elastic=false", "easy"])
+def test_a_policy_that_does_not_resize_rejects_what_is_too_wide_as_requested(policy: str) -> None:
+    job = linear_job(0, 0.0, 8.0, 10.0, least=1.0, most=8.0)
+    decision = scheduler_of("1x4", policy).handle(0.0, [submit(job, 0)])
+    assert decision.rejected[0].reason == "wants 8 GPUs, the cluster has 4"
+
+
+def test_a_job_that_runs_only_where_it_does_not_fit_is_rejected() -> None:
+    cluster = Cluster((Node("x", 8, "a"), Node("y", 2, "b")))
+    wide = linear_job(0, 0.0, 4.0, 10.0)
+    truth = msgspec.structs.replace(wide.truth, throughput=PerType({"b": LINEAR}))
+    decision = scheduler_of(cluster).handle(0.0, [submit(Job(wide.spec, truth), 0)])
+    assert decision.rejected[0].reason == "makes no progress on a or b GPUs"
 
 
 def test_fractions_of_gpus_are_rejected_where_gpus_are_named() -> None:

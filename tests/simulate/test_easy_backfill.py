@@ -8,6 +8,7 @@ from volvelle.core.columns import Column
 from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.overheads import Overheads
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
@@ -79,3 +80,27 @@ def test_letting_jobs_past_the_head_never_costs_the_first_who_waits(scenario: Sc
     waited = [n for n in range(len(fifo)) if fifo.first_start[n] > fifo.submit_time[n]]
     for first in waited[:1]:
         assert easy.first_start[first] == pytest.approx(fifo.first_start[first])
+
+
+def test_an_elastic_job_is_backfilled_by_the_time_it_takes_on_what_it_requests() -> None:
+    """The head waits for four GPUs until 10 s. The last job runs 30 s on the GPU it would get."""
+    jobs = [
+        linear_job(0, 0.0, 2.0, 10.0),
+        linear_job(1, 0.0, 4.0, 5.0),
+        linear_job(2, 0.0, 1.0, 30.0, least=1.0, most=4.0),
+    ]
+    run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy="easy"))
+    assert run.outcomes.first_start.tolist() == [0.0, 10.0, 15.0]
+
+
+def test_what_a_start_costs_is_part_of_when_a_job_is_believed_to_end() -> None:
+    """The first job ends at 11 s; the third, started at 1 s, would end at 12 s and delay the head."""
+    jobs = [
+        linear_job(0, 0.0, 2.0, 10.0),
+        linear_job(1, 1.0, 4.0, 5.0),
+        linear_job(2, 1.0, 1.0, 10.0),
+    ]
+    scenario = Scenario.of(
+        parse_cluster("1x4"), jobs, policy="easy", overheads=Overheads(start=1.0)
+    )
+    assert happen(scenario).outcomes.first_start.tolist() == [0.0, 11.0, 17.0]

@@ -5,10 +5,19 @@ import pytest
 from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.events import BatchSizeChanged, JobFailed
+from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import JobStatus
-from volvelle.model.cluster import Cluster, NodeChange, NodeState, parse_cluster
+from volvelle.model.cluster import (
+    Cluster,
+    FailureProcess,
+    NodeChange,
+    NodeState,
+    parse_cluster,
+)
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.simulate.forecast import forecast
+from volvelle.simulate.world import World
 
 UP, DRAINING, DOWN = NodeState.UP, NodeState.DRAINING, NodeState.DOWN
 
@@ -115,3 +124,34 @@ def test_batch_sizes_change_at_their_exact_times_and_are_announced(tick: float |
     ]
     assert announced == [(10.0, 64, 10.0), (20.0, 128, 30.0)]
     assert run.outcomes.finish.tolist() == [80.0 if tick is None else 84.0]
+
+
+def test_a_forecast_does_not_repeat_a_crash_that_has_been() -> None:
+    """Back at 30 units when it crashes at 50 s, the job has 70 s to go."""
+    job = linear_job(0, 0.0, 1.0, 100.0, failures=(50.0,))
+    foreseen: list[float] = []
+
+    def look(world: World) -> None:
+        if world.now == 50.0:
+            foreseen.append(forecast(world.scheduler).finish[0])
+
+    scenario = Scenario.of(parse_cluster("1x1"), [job], overheads=Overheads(checkpoint_every=30.0))
+    run = happen(scenario, on_moment=look)
+    assert foreseen == run.outcomes.finish.tolist() == [120.0]
+
+
+def test_a_run_in_which_nothing_more_can_happen_ends_though_nodes_go_on_failing() -> None:
+    cluster = msgspec.structs.replace(
+        parse_cluster("2x1"), failures=FailureProcess(mtbf_seconds=100.0, mttr_seconds=10.0)
+    )
+    jobs = [linear_job(0, 0.0, 1.0, 10.0), linear_job(1, 0.0, 1.0, 10.0)]
+    scenario = Scenario.of(cluster, jobs, placement="first-free", policy="fifo-skip")
+    waiting = happen(scenario, scheduler=NeverStarts(cluster, scenario.setting.composition.build()))
+    assert waiting.outcomes.status.tolist() == [JobStatus.WAITING] * 2
+
+
+class NeverStarts(Scheduler):
+    """A scheduler that lets everybody wait for ever."""
+
+    def _due(self) -> bool:
+        return False

@@ -148,3 +148,21 @@ def test_what_a_job_says_of_its_own_costs_counts() -> None:
     spec = linear_job(0, 0.0, 1.0, 1.0).spec
     assert overheads.gap_seconds(spec, resumed=True, resized=False) == 2.0
     assert overheads.gap_seconds(spec, resumed=True, resized=True) == 3.0
+
+
+def test_a_start_withdrawn_before_its_gpus_came_free_did_nothing() -> None:
+    """The checkpoint of job 0 lasts until 110 s. Job 1, due the GPU from 10 s, yields it to job 2 at 60 s."""
+    jobs = [
+        linear_job(0, 0.0, 1.0, 500.0),
+        linear_job(1, 10.0, 1.0, 100.0),
+        linear_job(2, 60.0, 1.0, 5.0),
+    ]
+    run = happen(
+        Scenario.of(
+            parse_cluster("1x1"), jobs, policy="srtf", overheads=Overheads(checkpoint=100.0)
+        )
+    )
+    assert segments_of(run, 2) == [(110.0, 115.0, 1.0)]
+    assert segments_of(run, 1) == [(115.0, 215.0, 1.0)]
+    assert run.outcomes.first_start.tolist() == [0.0, 115.0, 110.0]
+    assert run.outcomes.gpu_seconds.tolist() == [110.0 + 490.0, 100.0, 5.0]

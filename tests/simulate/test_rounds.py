@@ -82,3 +82,14 @@ def test_two_jobs_take_turns_under_least_attained_service() -> None:
     assert run.outcomes.segments.job.tolist() == [0, 1, 0, 1]
     assert run.outcomes.segments.start.tolist() == [0.0, 10.0, 20.0, 30.0]
     assert run.outcomes.finish.tolist() == [30.0, 40.0]
+
+
+def test_an_elastic_job_that_could_use_more_is_thought_of_every_round() -> None:
+    """Nobody waits, but who attained less is due the larger share: it changes sides every round."""
+    jobs = [linear_job(n, 0.0, 4.0, 200.0, least=1.0, most=4.0) for n in range(2)]
+    scenario = Scenario.of(parse_cluster("1x6"), jobs, policy="las:round=30")
+    header = scenario.setting.header
+    asked = EveryRound(header.cluster, header.composition.build())
+    run = happen(scenario)
+    assert decisions_of(run) == decisions_of(happen(scenario, scheduler=asked))
+    assert len({tuple(gpus) for _, _, gpus, *_ in decisions_of(run)}) > 1
