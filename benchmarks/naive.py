@@ -27,7 +27,7 @@ Key = Callable[[NaiveJob], float]
 KEYS: dict[str, Key] = {
     "fifo": lambda job: job.number,
     "srtf": lambda job: job.remaining,
-    "srsf": lambda job: job.remaining * job.gpus,
+    "srsf": lambda job: (job.remaining + 1e-6) * job.gpus,
 }
 
 

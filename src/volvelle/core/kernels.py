@@ -60,10 +60,50 @@ def settle_ties(order: Ints, keys: Floats, numbers: Floats) -> None:
 def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
     """Rows by (key, number), starting from ``hint``: rows in an order that was right a while ago.
 
-    Insertion sort, which takes about one step a row where little has changed. Returns the order and
-    whether it is finished: after a few steps a row it gives up.
+    Rows out of place are dropped on the way, sorted by themselves and merged in again, so that little
+    change costs about one step a row. Returns the order and whether it is finished: where many rows
+    are out of place it gives up.
     """
     jobs = len(keys)
+    order = _candidates(hint, jobs)
+    kept, dropped = np.empty(jobs, np.int64), np.empty(jobs, np.int64)
+    keeps = drops = 0
+    for row in order:
+        if keeps == 0 or not _before(row, kept[keeps - 1], keys, numbers):
+            kept[keeps] = row
+            keeps += 1
+            continue
+        if keeps == 1 or not _before(row, kept[keeps - 2], keys, numbers):
+            dropped[drops] = kept[keeps - 1]  # the one before is out of place, not this one
+            kept[keeps - 1] = row
+        else:
+            dropped[drops] = row
+        drops += 1
+        if drops > 16 + jobs // 4:
+            return order, False
+    late = dropped[:drops][np.argsort(keys[dropped[:drops]])]
+    settle_ties(late, keys, numbers)
+    i = j = 0
+    for place in range(jobs):
+        if j == drops or (i < keeps and _before(kept[i], late[j], keys, numbers)):
+            order[place] = kept[i]
+            i += 1
+        else:
+            order[place] = late[j]
+            j += 1
+    return order, True
+
+
+@compiled
+def _before(row: int, other: int, keys: Floats, numbers: Floats) -> bool:
+    """Whether ``row`` is served before ``other``."""
+    first, second = keys[row], keys[other]
+    return bool(first < second or (first == second and numbers[row] < numbers[other]))
+
+
+@compiled
+def _candidates(hint: Ints, jobs: int) -> Ints:
+    """All rows once: those of ``hint`` that there are in its order, then the others."""
     order = np.empty(jobs, np.int64)
     seen = np.zeros(jobs, np.bool_)
     count = 0
@@ -76,22 +116,7 @@ def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
         if not seen[row]:
             order[count] = row
             count += 1
-    steps = 4 * jobs + 64
-    for i in range(1, jobs):
-        row = order[i]
-        key = keys[row]
-        j = i
-        while j > 0:
-            before = order[j - 1]
-            if keys[before] < key or (keys[before] == key and numbers[before] < numbers[row]):
-                break
-            order[j] = before
-            j -= 1
-        order[j] = row
-        steps -= i - j
-        if steps < 0:
-            return order, False
-    return order, True
+    return order
 
 
 @compiled
