@@ -36,6 +36,7 @@ FULL = Job(
         max_retries=0,
         estimate_seconds=1e-3,
         throughput=Amdahl(2.0, 0.9),
+        skew=0.74,
     ),
     Truth(
         work=1 / 3,

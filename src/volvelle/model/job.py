@@ -49,7 +49,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
 
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
-    ``gpu_types`` empty means any. Costs left at None are the world's defaults.
+    ``gpu_types`` empty means any. Costs left at None are the world's defaults. ``skew`` is the share
+    of the model that lies in its largest tensor.
     """
 
     id: str
@@ -72,6 +73,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_retries: int = 3
     estimate_seconds: float | None = None
     throughput: AnyThroughput | None = None
+    skew: float = 0.0
 
     @property
     def least_gpus(self) -> float:

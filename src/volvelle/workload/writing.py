@@ -197,6 +197,7 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "restore": lambda job: _number(job.spec.restore_seconds),
     "max_retries": lambda job: _unless(job.spec.max_retries, 3),
     "failures": lambda job: ";".join(map(_text, job.truth.failures)),
+    "skew": lambda job: _unless(job.spec.skew, 0.0),
     "spread_slowdown": lambda job: _unless(job.truth.spread_slowdown, 0.0),
     "throughput": lambda job: _json(job.truth.throughput, LINEAR),
     "declared_throughput": lambda job: _json(job.spec.throughput, None),

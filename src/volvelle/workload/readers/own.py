@@ -57,6 +57,7 @@ COLUMNS: dict[str, str] = {
     "restore": "how long a restart takes",
     "max_retries": "restarts after failures",
     "failures": "amounts of work after which it crashes, joined by ;",
+    "skew": "share of its model that lies in the largest tensor",
     "spread_slowdown": "longer iterations for each node beyond the fewest, as a share",
     "throughput": "its true throughput model, JSON",
     "declared_throughput": "the throughput model its user declares, JSON",
@@ -143,6 +144,7 @@ def own_job(row: Row) -> Job:
         max_retries=int(row.number("max_retries", 3, MOST_GPUS)),
         estimate_seconds=_optional(row, "estimate", row.duration),
         throughput=_decoded(row, "declared_throughput", AnyThroughput, None),
+        skew=row.number("skew", 0.0),
     )
     if not spec.least_gpus <= gpus <= spec.most_gpus:
         raise Broken("gpus outside min_gpus to max_gpus", "gpus", gpus)

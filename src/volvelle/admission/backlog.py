@@ -1,0 +1,38 @@
+"""A FIFO backlog in front of the scheduler (Blox, EuroSys'24, section 5.1).
+
+Jobs are admitted in order of submission while the GPUs that admitted jobs request stay within
+``factor`` times the cluster's GPUs; the others wait at the door and enter as admitted jobs end. Section
+5.2 writes the same as Accept-1.2x: what accepted jobs require together is at most 1.2 times what there
+is. A lower factor lets fewer jobs share the cluster: under LAS mean JCT falls, responsiveness rises.
+
+The code of Blox tests the threshold before it adds the job, so that its admitted jobs may exceed it by
+one; here they never do. A job that alone requests more enters once nobody else is admitted. GPUs are
+those of nodes that take jobs now.
+"""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from volvelle.core.parts import Admission, Verdict, admissions
+from volvelle.model.job import JobSpec
+
+_ROUNDING = 1e-9
+"""GPUs; so that 1.2 x 10 is 12."""
+
+
+@admissions.register
+class Backlog(Admission):
+    """Admit while admitted jobs request at most a multiple of the cluster's GPUs."""
+
+    name: ClassVar[str] = "backlog"
+    source: ClassVar[str] = "Blox (EuroSys'24) section 5.1"
+
+    factor: Annotated[float, Field(gt=0)] = Field(
+        1.5, description="GPUs requested by admitted jobs, as a multiple of the cluster's"
+    )
+
+    def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
+        """Admit what fits the threshold, and anything where nothing is admitted."""
+        fits = demand + spec.gpus <= self.factor * capacity + _ROUNDING
+        return Verdict.ADMIT if fits or demand <= _ROUNDING else Verdict.WAIT
