@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -219,12 +219,25 @@ def update(page: Path, found: list[Difference]) -> bool:
             print(difference)
             mended = False
         else:
-            printed = list(difference.printed)
-            if command.printed and command.printed[-1] == "":
-                printed.append("")
-            lines[command.first : command.last] = printed
+            lines[command.first : command.last] = abridged(command.printed, difference.printed)
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return mended
+
+
+def abridged(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
+    """``printed`` with "..." where ``shown`` has it: lines before and after it by their places,
+    lines between two of them by the words they begin with."""
+    blank = [""] if shown[-1] == "" else []
+    shown = shown[: len(shown) - len(blank)]
+    cuts = [place for place, line in enumerate(shown) if line == "..."]
+    if not cuts:
+        return [*printed, *blank]
+    kept = list(printed[: cuts[0]])
+    for line in shown[cuts[0] : cuts[-1] + 1]:
+        begins = line.strip().partition("  ")[0]
+        kept += ["..."] if line == "..." else [one for one in printed if one[1:].startswith(begins)]
+    after = len(shown) - cuts[-1] - 1
+    return [*kept, *printed[len(printed) - after :], *blank]
 
 
 def _is_new_error(difference: Difference) -> bool:

@@ -41,3 +41,12 @@ def test_pictures_are_small() -> None:
     pictures = list((shown.ROOT / "docs" / "pictures").iterdir())
     assert pictures
     assert [picture.name for picture in pictures if picture.stat().st_size > 200_000] == []
+
+
+def test_an_update_leaves_out_what_the_page_leaves_out() -> None:
+    shown_before = ["jobs", " JCT   1h", "...", " utilisation  70 %", "...", "Report: here", ""]
+    printed = ["jobs", " JCT   2h", " wait  3s", " utilisation  80 %", " queue  1", "Report: here"]
+    assert shown.abridged(shown_before, printed) == [
+        "jobs", " JCT   2h", "...", " utilisation  80 %", "...", "Report: here", "",
+    ]  # fmt: skip
+    assert shown.abridged(["?"], printed) == printed
