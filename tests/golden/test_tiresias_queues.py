@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from references import Reference, afs_workload, run, tiresias_workload
+from references import Reference, afs_workload, rows, run, tiresias_workload
 from test_afs_simulator import changes_of_gpus, most_gpus_held
 
 from volvelle.metrics.outcomes import Outcomes
@@ -116,3 +116,78 @@ def test_queues_as_in_the_afs_simulator(shared: Path, simulated: str, limit: str
         max_gpus_used=most_gpus_held(outcomes),
         alloc_changes=changes_of_gpus(outcomes),
     )
+
+
+def restated(
+    folder: Path, trace: str, gpus: int, knob: float, limits: tuple[int, ...] = (3250, 7200)
+) -> tuple[dict[str, int], int]:
+    """When each job ends by the rules of the authors' simulator, and how many promotions there are."""
+    table = [
+        (int(row["submit_time"]), row["job_id"], int(row["num_gpu"]), int(row["duration"]))
+        for row in rows(folder / f"{trace}_job.csv")
+    ]
+    to_come = sorted(table, key=lambda job: job[0])
+    queues: list[list[str]] = [[] for _ in range(len(limits) + 1)]
+    width: dict[str, int] = {}
+    left: dict[str, int] = {}
+    ran: dict[str, int] = {}
+    waited: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    running: set[str] = set()
+    now = promotions = 0
+    while to_come or any(queues):
+        ends = [now + left[job] for job in running]
+        moves = [
+            now + (limits[q] - ran[job]) // width[job]
+            for q, queue in enumerate(queues[:-1])
+            for job in queue
+            if job in running
+        ]
+        for job in (job for queue in queues[1:] for job in queue if job not in running):
+            if ran[job] and int(ran[job] * knob - waited[job]) > 0:
+                moves.append(now + int(ran[job] * knob - waited[job]))
+        at = min([*ends, *(submit for submit, *_ in to_come[:1]), *moves])
+        for job in [job for queue in queues for job in queue]:
+            if job in running:
+                ran[job] += at - now
+                left[job] -= at - now
+            elif ran[job]:
+                waited[job] += at - now
+        now = at
+        for queue in queues:
+            for job in [job for job in queue if job in running and left[job] == 0]:
+                queue.remove(job)
+                running.remove(job)
+                ended[job] = now
+        while to_come and to_come[0][0] == now:
+            _, job, width[job], left[job] = to_come.pop(0)
+            ran[job] = waited[job] = 0
+            queues[0].append(job)
+        for job in sorted((job for queue in queues for job in queue), key=list(left).index):
+            q = next(q for q, queue in enumerate(queues) if job in queue)
+            if job in running and q < len(limits) and ran[job] * width[job] >= limits[q]:
+                queues[q].remove(job)
+                queues[q + 1].append(job)
+            elif job not in running and q and ran[job] and waited[job] >= int(ran[job] * knob):
+                queues[q].remove(job)
+                queues[0].append(job)
+                ran[job] = waited[job] = 0
+                promotions += 1
+        free, running = gpus, set()
+        for job in (job for queue in queues for job in queue):
+            if width[job] <= free:
+                free -= width[job]
+                running.add(job)
+        queues = [sorted(queue, key=lambda job: job not in running) for queue in queues]
+    return ended, promotions
+
+
+@pytest.mark.parametrize("knob", [0.5, 1, 8])
+def test_promotion_as_in_the_authors_simulator(folder: Path, knob: float) -> None:
+    """None of the results there has a promotion, so its rules are restated and run on a loaded trace."""
+    ended, promotions = restated(folder, "philly200", 96, knob)
+    policy = f"{POLICY['dlas-gpu']},promote={knob},simulator=true"
+    outcomes = outcomes_of(folder, "philly200", "n12g8", policy)
+    assert promotions > 0
+    finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
+    assert finish == pytest.approx(ended, rel=1e-6)
