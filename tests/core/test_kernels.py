@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from volvelle.core.columns import Column, Reason
-from volvelle.core.kernels import apply, fill, settle_ties, sort_again, water_fill
+from volvelle.core.kernels import (
+    apply,
+    fill,
+    note_reasons,
+    serve_all,
+    settle_ties,
+    sort_again,
+    unit_rates,
+    water_fill,
+    work_left,
+)
 from volvelle.core.state import JobColumns
 from volvelle.policies.backfill import backfill
 
@@ -240,3 +250,36 @@ def test_sorting_again_from_a_hint_equals_sorting(keys: list[int], seed: int) ->
     assert twin_complete
     assert np.array_equal(order, twin)
     assert np.array_equal(order, np.lexsort((numbers, values)))
+
+
+@settings(max_examples=100)
+@given(cases(), st.floats(0, 40))
+def test_where_everybody_can_have_the_most_no_order_is_needed(case: Case, capacity: float) -> None:
+    jobs = case.matrix.shape[1]
+    given = serve_all(case.matrix, jobs, case.most, capacity)
+    assert np.array_equal(given, plain(serve_all)(case.matrix, jobs, case.most, capacity))
+    fits = case.most.sum() <= capacity and not case.matrix[Column.PINNED].any()
+    assert given.shape[1] == (jobs if fits else 0)
+    assert given[0].tolist() == (case.most.tolist() if fits else [])
+
+
+@settings(max_examples=50)
+@given(cases(), st.floats(0, 99))
+def test_the_small_loops_equal_their_plain_twins(case: Case, now: float) -> None:
+    jobs = case.matrix.shape[1]
+    left = work_left(case.matrix, jobs, now)
+    assert np.array_equal(left, plain(work_left)(case.matrix, jobs, now))
+    rows = np.arange(0, jobs, 2)
+    for ours, twin in zip(
+        unit_rates(case.matrix, rows, case.least[rows]),
+        plain(unit_rates)(case.matrix, rows, case.least[rows]),
+        strict=True,
+    ):
+        assert np.array_equal(ours, twin, equal_nan=True)
+    noted, twin_noted = case.matrix.copy(), case.matrix.copy()
+    arguments = (case.most, case.matrix[Column.TYPE], case.least)
+    changed, total = note_reasons(noted, *arguments)
+    twin_changed, twin_total = plain(note_reasons)(twin_noted, *arguments)
+    assert changed.tolist() == twin_changed.tolist()
+    assert total == twin_total
+    assert np.array_equal(noted, twin_noted, equal_nan=True)

@@ -217,6 +217,19 @@ def fill(
 
 
 @compiled
+def serve_all(matrix: Floats, jobs: int, most: Floats, capacity: float) -> Floats:
+    """What `fill` returns where all of the first ``jobs`` jobs can have ``most``; else nothing."""
+    result = np.zeros((3, jobs))
+    total = 0.0
+    for row in range(jobs):
+        result[0, row] = most[row]
+        total += most[row]
+        if total > capacity or matrix[_PINNED, row] == 1.0:
+            return np.zeros((3, 0))
+    return result
+
+
+@compiled
 def water_fill(
     matrix: Floats, order: Ints, target: Floats, most: Floats, free: float, left: Floats
 ) -> float:

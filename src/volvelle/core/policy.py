@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from volvelle.core.columns import Column
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, settle_ties, sort_again
+from volvelle.core.kernels import (
+    TARGET,
+    TARGET_REASON,
+    TARGET_TYPE,
+    fill,
+    serve_all,
+    settle_ties,
+    sort_again,
+)
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView
 from volvelle.model.job import JobSpec
@@ -42,7 +50,7 @@ class View(NamedTuple):
     @property
     def gpus(self) -> float:
         """GPUs of all types, free or held."""
-        return float(self.capacity.sum())
+        return float(sum(self.capacity.tolist()))
 
 
 class Allocation(NamedTuple):
@@ -141,14 +149,14 @@ def all_served(view: View, *, elastic: bool) -> Allocation | None:
 
     Then no order matters. None where there is not, or where types or pools need a closer look.
     """
-    jobs, matrix = view.jobs, view.jobs.matrix
     if len(view.capacity) > 1 or len(view.quota):
         return None
-    most = matrix[Column.MOST if elastic else Column.GPUS, : len(jobs)]
-    if most.sum() > view.capacity[0] or matrix[Column.PINNED, : len(jobs)].any():
+    matrix, jobs = view.jobs.matrix, len(view.jobs)
+    most = matrix[Column.MOST if elastic else Column.GPUS]
+    given = serve_all(matrix, jobs, most, view.capacity[0])
+    if given.shape[1] < jobs:
         return None
-    nothing = np.zeros(len(jobs))
-    return Allocation(most.copy(), nothing, nothing)
+    return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON])
 
 
 def fill_in_order(

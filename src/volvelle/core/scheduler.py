@@ -225,7 +225,7 @@ class Scheduler:
         )
 
     def _admit(self) -> None:
-        capacity = float(self._capacity.sum())
+        capacity = sum(self._capacity.tolist())
         while self._door:
             event = self._door[0]
             verdict = self.composition.admission.judge(event.spec, self._demand, capacity)
