@@ -241,7 +241,7 @@ def _target(
     if gpus is not None and cluster_gpus is None and jobs is None and length_seconds is None:
         raise Problem(
             f"a cluster of {gpus} GPUs is wanted, but the size of the trace's own is not known",
-            mend="give cluster_gpus, or the load",
+            mend="say on how many GPUs the trace ran (--was; cluster_gpus in Python), or the load",
         )
     rate = len(trace) / span * (gpus / cluster_gpus if gpus and cluster_gpus else 1.0)
     if jobs is not None:
@@ -260,7 +260,7 @@ def _target_of_load(
     if capacity is None:
         raise Problem(
             f"a load of {load:g} is wanted, but of how many GPUs is not known",
-            mend="give gpus or cluster_gpus",
+            mend="name the cluster (--cluster; gpus in Python)",
         )
     if jobs is not None and length_seconds is not None:
         raise Problem("jobs, length and load contradict each other", mend="give two of them")
