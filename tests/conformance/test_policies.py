@@ -46,12 +46,14 @@ VARIANTS = [
     "las:round=30",
     "las:round=25,service=seconds,strict=true",
     "max-min:round=30",
+    "max-min:weighted=true",
     "easy:round=30",
     "afs-l:ties=later,round=30",
     "afs-p:turn=30",
     "optimus:round=30",
     "themis:lease=20",
     "themis:round=30",
+    "drf:by=job,round=30",
 ]
 """Parameters other than the defaults, in which policies differ most."""
 

@@ -107,3 +107,9 @@ def test_a_newcomer_waits_for_a_turn_to_end() -> None:
     jobs = [linear_job(0, 0.0, 1.0, 25.0), linear_job(1, 4.0, 1.0, 5.0)]
     scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="afs-p:turn=10")
     assert happen(scenario).outcomes.first_start.tolist() == [0.0, 10.0]
+
+
+def test_turns_count_from_the_start_however_late_a_job_comes() -> None:
+    jobs = [linear_job(0, 1000.0, 1.0, 25.0), linear_job(1, 1004.0, 1.0, 5.0)]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="afs-p:turn=10")
+    assert happen(scenario).outcomes.first_start.tolist() == [1000.0, 1010.0]

@@ -37,9 +37,9 @@ def test_events_are_counted_the_same_compiled_and_plain(data: st.DataObject) -> 
     own[3, :survivors] = rng.choice([0.0, 5.0])
     order = np.concatenate([rng.permutation(survivors), np.arange(survivors, own.shape[1])])
     order = order.astype(np.int64)
-    twin = own.copy()
-    count_events(own, order, 10.0, 5.0)
-    plain(count_events)(twin, order, 10.0, 5.0)
+    twin, running = own.copy(), bool(rng.integers(2))
+    count_events(own, order, 10.0, 5.0, running)
+    plain(count_events)(twin, order, 10.0, 5.0, running)
     assert np.array_equal(own, twin)
     assert np.all(own[0] >= 1.0)
 
@@ -55,7 +55,7 @@ class Counted:
         keep = [i for i, name in enumerate(self.names) if name not in ended]
         self.names = [self.names[i] for i in keep] + list(arrived)
         self.own = np.hstack([self.own[:, keep], np.zeros((4, len(arrived)))])
-        count_events(self.own, np.arange(len(self.names)), now, 10.0)
+        count_events(self.own, np.arange(len(self.names)), now, 10.0, True)
         mean = self.own[1] / self.own[0]
         return dict(zip(self.names, mean.tolist(), strict=True))
 

@@ -25,7 +25,7 @@ from volvelle.core.kernels import (
     sort_again,
 )
 from volvelle.core.registry import Part, Registry
-from volvelle.core.state import FloatColumn, IntColumn, JobView
+from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
 from volvelle.model.job import JobSpec
 from volvelle.model.units import Seconds
 
@@ -37,7 +37,8 @@ class View(NamedTuple):
 
     ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
     believed rates by (curve, GPU type, GPUs), for whole GPUs on one node; ``jobs.curve`` says
-    which curve is whose.
+    which curve is whose. ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to
+    be read, not changed).
     """
 
     now: float
@@ -46,6 +47,8 @@ class View(NamedTuple):
     capacity: FloatColumn
     quota: FloatColumn
     rates: Callable[[], NDArray[np.float64]]
+    spec: Callable[[int], JobSpec]
+    resources: Resources
 
     @property
     def gpus(self) -> float:

@@ -42,7 +42,7 @@ from volvelle.core.placing import Changes, Placer
 from volvelle.core.policy import Allocation, View, rank
 from volvelle.core.state import FloatColumn, JobColumns, JobView, Resources
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import Truth
+from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear
 
@@ -105,7 +105,16 @@ class Scheduler:
     def view(self) -> View:
         """What a policy sees now."""
         jobs = JobView(self.jobs, self.now)
-        return View(self.now, jobs, self.resources.types, self._capacity, self._quota, self._rates)
+        return View(
+            self.now,
+            jobs,
+            self.resources.types,
+            self._capacity,
+            self._quota,
+            self._rates,
+            self._spec,
+            self.resources,
+        )
 
     def fork(self) -> "Scheduler":
         """A scheduler in the same state that can run ahead; its parent never notices."""
@@ -280,6 +289,10 @@ class Scheduler:
             self.resources.types,
             self._capacity,
         )
+
+    def _spec(self, number: int) -> JobSpec:
+        """What `View.spec` promises."""
+        return self.known[number].spec
 
     def _first_type(self, types: int) -> str:
         """The first GPU type of a set of bits."""

@@ -44,7 +44,9 @@ _SLACK = 1e-9
 """The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
 
 _TURNS, _SINCE = 0, 1
-"""AFS-P's own columns: turns had; when the present one began, NaN for who has none."""
+"""AFS-P's own columns: turns had; when the present one began, NaN for who has none.
+
+Infinity after a turn in which nobody could be placed: there is no use in asking again when time passes."""
 
 
 @policies.register
@@ -96,12 +98,14 @@ class AfsP(Policy):
         jobs = view.jobs
         turns, since = jobs.own[_TURNS], jobs.own[_SINCE]
         kept = np.zeros(len(jobs), dtype=np.bool_)
+        ended = since + self.turn <= view.now
+        nobody_placed = bool(np.any(ended & (since > 0))) and not np.any(jobs.running)
         if self._crowded(view):
-            over = jobs.running & (since + self.turn <= view.now)
+            over = jobs.running & (ended | np.isinf(since))
             turns[over] += 1
             kept = jobs.running & ~over
         allocation = all_served(view, elastic=True) or self._take_turns(view, kept)
-        since[(allocation.gpus > 0) & ~kept] = view.now
+        since[(allocation.gpus > 0) & ~kept] = np.inf if nobody_placed else view.now
         since[allocation.gpus == 0] = np.nan
         return allocation
 
@@ -130,7 +134,7 @@ class AfsP(Policy):
         if not self._crowded(view):
             return None
         ends = view.jobs.own[_SINCE] + self.turn
-        ends = ends[ends > view.now]
+        ends = ends[(ends > view.now) & (ends < np.inf)]
         return float(ends.min()) if len(ends) else None
 
 

@@ -46,9 +46,9 @@ def least_then_more(
     left = view.quota.copy()
     if len(left):
         left -= np.bincount(jobs.pool + 1, weights=gpus, minlength=len(left) + 1)[1:]
-    for gpu_type, capacity in enumerate(view.capacity):
+    for gpu_type, capacity in enumerate(view.capacity.tolist()):
         mine = order[types[order] == gpu_type]
-        free = float(capacity - gpus[mine].sum())
+        free = capacity - float(gpus[mine].sum())
         if free >= 1.0:
             grow(mine, gpus, free, left, gpu_type)
     return Allocation(gpus, types, given[TARGET_REASON], order)

@@ -4,14 +4,32 @@ Whole GPUs go round in turns, running jobs first, then by submission, each job u
 use (the water-filling of the AFS simulator's MaxMin). A job gets its minimum or nothing, so a gang counts
 as one step; nobody who runs is pushed below the minimum. For gangs alone that is fifo with skipping:
 sharing over time is what las with a round does.
+
+With ``weighted`` it is GPUs over the job's weight that are made equal: the next GPU goes to the job with
+the smallest share, and where there are too many jobs the heaviest have theirs first.
 """
 
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
 
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, water_fill
+from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
+from volvelle.core.kernels import water_fill
 from volvelle.core.policy import Allocation, Policy, View, policies, rank
+from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.policies.growth import least_then_more, may_grow
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_POOL = Column.POOL
+_WEIGHT = Column.WEIGHT
+
+_FEATHER = 1e-12
+"""What a weight of nothing weighs."""
 
 
 @policies.register
@@ -22,17 +40,43 @@ class MaxMin(Policy):
     source: ClassVar[str] = "AFS (NSDI'21) section 5; water-filling"
     optimises: ClassVar[str] = "instantaneous fairness"
 
+    weighted: bool = Field(False, description="shares in proportion to the jobs' weights")
+
     def allocate(self, view: View) -> Allocation:
         """Minimum shares in order, then water-filling within each GPU type."""
-        jobs = view.jobs
-        least, most = np.array(jobs.min_gpus), np.array(jobs.max_gpus)
-        order = rank(np.where(jobs.running, 0.0, 1.0), jobs)
-        given = fill(jobs.matrix, order, least, least, view.capacity, view.quota, True, False)
-        gpus, types = given[TARGET], given[TARGET_TYPE]
-        left = view.quota.copy()
-        held_by_pool = np.bincount(jobs.pool + 1, weights=gpus, minlength=len(left) + 1)
-        left -= held_by_pool[1:]
-        for gpu_type, capacity in enumerate(view.capacity):
-            mine = order[types[order] == gpu_type]
-            water_fill(jobs.matrix, mine, gpus, most, capacity - gpus[mine].sum(), left)
-        return Allocation(gpus, types, given[TARGET_REASON], order)
+        jobs, matrix = view.jobs, view.jobs.matrix
+        waits = np.where(jobs.running, 0.0, 1.0)
+
+        def grow(
+            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
+        ) -> None:
+            if self.weighted:
+                grow_by_weight(matrix, rows, gpus, free, left)
+            else:
+                water_fill(matrix, rows, gpus, matrix[Column.MOST], free, left)
+
+        if self.weighted:
+            return least_then_more(view, np.lexsort((jobs.number, waits, -jobs.weight)), grow)
+        return least_then_more(view, rank(waits, jobs), grow)
+
+
+@compiled
+def grow_by_weight(matrix: Floats, rows: Ints, gpus: Floats, free: float, left: Floats) -> float:
+    """Hand out ``free`` GPUs one at a time to who has fewest for their weight, in place.
+
+    Of equals the first of ``rows`` has it. Returns what is left of ``free``.
+    """
+    while free >= 1.0:
+        best, least_share = -1, np.inf
+        for row in rows:
+            share = gpus[row] / max(matrix[_WEIGHT, row], _FEATHER)
+            if share < least_share and may_grow(matrix, row, gpus, left):
+                best, least_share = row, share
+        if best < 0:
+            break
+        gpus[best] += 1.0
+        free -= 1.0
+        pool = int(matrix[_POOL, best])
+        if pool >= 0:
+            left[pool] -= 1.0
+    return free

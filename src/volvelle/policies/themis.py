@@ -65,7 +65,7 @@ class Themis(Policy):
         """One auction of all GPUs."""
         jobs = view.jobs
         by_submission = np.argsort(jobs.number)
-        count_events(jobs.own, by_submission, view.now, self.lease)
+        count_events(jobs.own, by_submission, view.now, self.lease, bool(jobs.running.any()))
         alone = jobs.min_gpus * seconds_on_least(jobs.matrix, view.rates(), jobs.remaining_work)
         share = max(view.gpus, 1.0) * jobs.own[_EVENTS] / jobs.own[_ACTIVE_SUM]
         share = np.minimum(share, jobs.max_gpus)
@@ -81,17 +81,19 @@ class Themis(Policy):
         return view.jobs.min_gpus * seconds_on_least(view.jobs.matrix, view.rates(), work)
 
     def next_wake(self, view: View) -> float | None:
-        """When the lease is over."""
-        return view.now + self.lease if len(view.jobs) else None
+        """When the lease is over; never where one has passed and nobody could be placed."""
+        asked = view.jobs.own[_ASKED]
+        return view.now + self.lease if np.any(asked < np.inf) else None
 
 
 @compiled
-def count_events(own: Floats, by_submission: Ints, now: float, lease: float) -> None:
+def count_events(own: Floats, by_submission: Ints, now: float, lease: float, running: bool) -> None:
     """Count what happened since the last decision into the jobs' ``own`` columns, in place.
 
     Of several events at one moment ends come first, then the end of the lease, then arrivals. The
     last one counts only from the next decision on, as in PCS' simulator; there a job that has just
-    come has seen one event, itself.
+    come has seen one event, itself. ``running``: whether anybody ran until now; after a lease in which
+    nobody did the time is noted as infinite.
     """
     jobs, survivors, before, expired = len(by_submission), 0, 0.0, False
     for row in by_submission:
@@ -121,7 +123,7 @@ def count_events(own: Floats, by_submission: Ints, now: float, lease: float) -> 
             for active in range(seen, jobs):
                 own[_ACTIVE_SUM, row] += active
         own[_ACTIVE, row] = jobs
-        own[_ASKED, row] = now
+        own[_ASKED, row] = np.inf if leases and expired and not running else now
 
 
 @compiled
@@ -136,6 +138,8 @@ def worst_first(
     jobs = len(by_submission)
     order = by_submission.copy()
     for served in range(jobs):
+        if free <= 0.0:
+            break
         best, worst = -1, -np.inf
         for i in range(served, jobs):
             row = order[i]
@@ -143,11 +147,11 @@ def worst_first(
                 continue
             gpus = min(free, matrix[_MOST, row])
             rho = 0.0  # of a job that is believed to make no progress
-            if np.isfinite(fair[row]):
+            if 0.0 < fair[row] < np.inf:
                 rho = (now - matrix[_SUBMIT, row] + alone[row] / gpus) / fair[row]
             if best < 0 or rho > worst + _SLACK * abs(worst):
                 best, worst = i, rho
-        if best < 0 or free <= 0.0:
+        if best < 0:
             break
         row = order[best]
         order[served + 1 : best + 1] = order[served:best].copy()  # the others stay by submission
