@@ -165,7 +165,7 @@ def test_the_same_seed_gives_the_same_workload() -> None:
 @pytest.mark.parametrize(
     ("wishes", "said"),
     [
-        ({"load": 0.5}, "Give gpus or cluster_gpus"),
+        ({"load": 0.5}, "Name the cluster"),
         ({"gpus": 128}, "the size of the trace's own is not known"),
         ({"load": 0.5, "gpus": 8, "jobs": 5, "length_seconds": 9.0}, "contradict each other"),
         ({"jobs": 0}, "jobs is 0"),
