@@ -107,8 +107,8 @@ class TestSwitches:
         assert run.outcomes.first_start.tolist() == [0.0, 10.0, 30.0]
 
     def test_switches_that_contradict_are_refused(self) -> None:
-        with pytest.raises(Problem, match="neither promote nor simulator"):
-            policies.make("tiresias:forgive=true,promote=1")
+        with pytest.raises(Problem, match="forgive does not go with simulator"):
+            policies.make("tiresias:forgive=true,simulator=true")
 
     @pytest.mark.parametrize("limits", ["20/10", "10/10", "0", "-1", "x"])
     def test_limits_that_do_not_ascend_are_refused(self, limits: str) -> None:

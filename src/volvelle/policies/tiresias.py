@@ -17,7 +17,10 @@ that does not fit is skipped. A job that has waited long enough when it would fa
 Two switches reproduce simulators instead of the paper:
 
 - ``forgive``, the AFS simulator's ``tiresias_las`` (NSDI'21): service counts from the job's last start
-  on, and a job that fell is back in the first queue once it is started again.
+  on, and a job that fell is back in the first queue once it is started again. With ``promote`` a job
+  that was stopped goes before all queues, first stopped first, once it has waited that many times as
+  long as it had run; where a restart costs more than that, two jobs may take turns for ever (there,
+  restarts cost nothing). Moments are named by whole seconds, as its timers are.
 - ``simulator``, the authors' own simulator: a job falls at the first event after it reached the limit,
   one queue an event, and the moments named in advance are now + floor((limit - seconds) / GPUs) with the
   seconds not multiplied by the GPUs, which for wide jobs is late; a job enters a queue at its end, and
@@ -110,14 +113,16 @@ class Tiresias(OrderPolicy):
     _promoted: dict[int, Promotion] = PrivateAttr(default_factory=dict)
     _queues: dict[int, int] = PrivateAttr(default_factory=dict)
     """Only for the switches: queues by job number, in the order in which they stand in them."""
+    _last_run: dict[int, float] = PrivateAttr(default_factory=dict)
+    """Only to forgive and promote: how long a job ran before it was stopped, seconds."""
     _wake: float | None = PrivateAttr(None)
     _limits: tuple[float, ...] = PrivateAttr(())
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._limits = _read_limits(self.limits)
-        if self.forgive and (self.promote is not None or self.simulator):
-            raise ValueError("forgive goes with neither promote nor simulator")
+        if self.forgive and self.simulator:
+            raise ValueError("forgive does not go with simulator: they are two simulators")
         return self
 
     def allocate(self, view: View) -> Allocation:
@@ -173,8 +178,7 @@ class Tiresias(OrderPolicy):
 
     def _since_start(self, jobs: JobView) -> FloatColumn:
         """Service of the present run; none for those that wait."""
-        run = np.where(jobs.running, jobs.now - jobs.column(Column.STARTED), 0.0)
-        service: FloatColumn = run * self._pace(jobs.held)
+        service: FloatColumn = self._present_run(jobs) * self._pace(jobs.held)
         return service
 
     def _pace(self, gpus: FloatColumn) -> FloatColumn:
@@ -194,6 +198,7 @@ class Tiresias(OrderPolicy):
         if self.forgive:
             for row in np.flatnonzero(~jobs.running):
                 queue[row] = self._queues.get(int(jobs.number[row]), 0)
+            queue[self._promotions(jobs) <= jobs.now + _MOMENT] = -1
         elif self.promote is not None:
             due = attained.waited + _MOMENT >= self.promote * attained.seconds
             for row in np.flatnonzero(due & (queue > 0)):
@@ -201,6 +206,8 @@ class Tiresias(OrderPolicy):
                 queue[row] = 0
         start = jobs.first_start if self.forgive else attained.start
         first_in = np.where(np.isnan(start), np.inf, start)
+        stopped = queue < 0
+        first_in[stopped] = jobs.column(Column.STARTED)[stopped]
         return queue, (first_in, *self.merit(jobs, attained, queue))
 
     def _promote(self, jobs: JobView, attained: Attained, row: int) -> None:
@@ -217,7 +224,12 @@ class Tiresias(OrderPolicy):
     ) -> None:
         """Keep the queues that cannot be told from the columns."""
         if self.forgive:
-            fallen = np.flatnonzero(queue)
+            stopped = jobs.running & (gpus == 0)
+            runs = self._present_run(jobs)[stopped].tolist()
+            here = jobs.columns.row_of
+            self._last_run = {n: run for n, run in self._last_run.items() if n in here}
+            self._last_run.update(zip(_whole(jobs.number[stopped]), runs, strict=True))
+            fallen = np.flatnonzero(queue > 0)
             self._queues = dict(
                 zip(_whole(jobs.number[fallen]), _whole(queue[fallen]), strict=True)
             )
@@ -235,7 +247,10 @@ class Tiresias(OrderPolicy):
         if running.all():
             return None
         if self.forgive:
-            return _earliest(self._timers(view, attained, gpus), view.now)
+            moments = [self._timers(view, attained, gpus), self._promotions(view.jobs)[~running]]
+            if self.promote is not None:
+                moments.append(view.now + self.promote * self._present_run(view.jobs)[~running])
+            return _earliest(np.concatenate(moments), view.now)
         limited = running & (queue < len(self._limits))
         service = attained.service[limited]
         pace = self._pace(gpus[limited])
@@ -258,6 +273,21 @@ class Tiresias(OrderPolicy):
         over = np.floor((elapsed + _MOMENT) / period)
         moments: FloatColumn = view.now - elapsed + (over + 1) * period
         return moments
+
+    def _promotions(self, jobs: JobView) -> FloatColumn:
+        """When jobs that wait are promoted in the AFS simulator."""
+        moments = np.full(len(jobs), np.inf)
+        if self.promote is not None:
+            for row in np.flatnonzero(~jobs.running):
+                last = self._last_run.get(int(jobs.number[row]))
+                if last is not None:
+                    moments[row] = jobs.column(Column.STARTED)[row] + self.promote * last
+        return moments
+
+    def _present_run(self, jobs: JobView) -> FloatColumn:
+        """Seconds of the present run of those that run."""
+        run: FloatColumn = np.where(jobs.running, jobs.now - jobs.column(Column.STARTED), 0.0)
+        return run
 
     def _stand_in_line(
         self, jobs: JobView, attained: Attained
