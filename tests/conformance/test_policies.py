@@ -218,10 +218,13 @@ print(journal_digests())
 
 
 def journal_digests() -> str:
-    """Digests of one fixed scenario's journals, under every policy."""
+    """Digests of one fixed scenario's journals, under every policy of ours (tests may plug in more)."""
+    ours = [
+        name for name, part in policies.all().items() if part.__module__.startswith("volvelle.")
+    ]
     digests = {
         policy: hashlib.sha256(_mixed(policy).journal_bytes).hexdigest()
-        for policy in [*policies.all(), *VARIANTS]
+        for policy in [*ours, *VARIANTS]
     }
     return repr(digests)
 
