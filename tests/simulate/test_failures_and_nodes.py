@@ -1,5 +1,7 @@
 """Crashes, lost nodes, draining and joining, on examples worked out by hand."""
 
+import itertools
+
 import msgspec
 import pytest
 from strategies import Run, Scenario, happen, linear_job
@@ -17,6 +19,7 @@ from volvelle.model.cluster import (
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.forecast import forecast
+from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.world import World
 
 UP, DRAINING, DOWN = NodeState.UP, NodeState.DRAINING, NodeState.DOWN
@@ -150,8 +153,37 @@ def test_a_run_in_which_nothing_more_can_happen_ends_though_nodes_go_on_failing(
     assert waiting.outcomes.status.tolist() == [JobStatus.WAITING] * 2
 
 
+def test_a_run_ends_though_its_policy_asks_again_and_again_to_no_effect() -> None:
+    scenario = Scenario.of(parse_cluster("1x1"), [linear_job(0, 0.0, 1.0, 10.0)])
+    restless = Restless(scenario.cluster, scenario.setting.composition.build())
+    assert happen(scenario, scheduler=restless).outcomes.status.tolist() == [JobStatus.WAITING]
+
+
+class Restless(Scheduler):
+    """A scheduler that wants to be woken every second and never starts anything."""
+
+    def _due(self) -> bool:
+        return False
+
+    def wake_at(self) -> float | None:
+        return self.now + 1.0
+
+
 class NeverStarts(Scheduler):
     """A scheduler that lets everybody wait for ever."""
 
     def _due(self) -> bool:
         return False
+
+
+def test_a_repair_does_not_bring_back_a_node_that_the_plan_has_down() -> None:
+    cluster = msgspec.structs.replace(
+        changing("3x1", (500.0, "node-1", DOWN), (900.0, "node-1", UP)),
+        failures=FailureProcess(mtbf_seconds=40.0, mttr_seconds=20.0),
+    )
+    states = {node.name: UP for node in cluster.nodes}
+    for change in itertools.takewhile(lambda change: change.time < 2000, node_changes(cluster, 3)):
+        assert change.state is not states[change.name], "a change changes something"
+        states[change.name] = change.state
+        if 500.0 <= change.time < 900.0:
+            assert states["node-1"] is DOWN

@@ -1,6 +1,7 @@
 """Where a simulation ends, what is measured, and when ends are noticed."""
 
 import dataclasses
+import signal
 
 import pytest
 from strategies import Scenario, linear_job
@@ -8,7 +9,7 @@ from strategies import Scenario, linear_job
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import NodeChange, NodeState, parse_cluster
 from volvelle.model.problems import Problem
-from volvelle.simulate.run import Progress, Simulation, simulate
+from volvelle.simulate.run import Progress, Simulation, asked_to_stop, simulate
 from volvelle.workload.workload import Workload
 
 QUEUE = Scenario.of(parse_cluster("1x1"), [linear_job(n, 0.0, 1.0, 10.0) for n in range(6)])
@@ -82,3 +83,13 @@ def test_an_interrupted_run_keeps_what_is_done() -> None:
     simulation = simulate(scenario.workload, scenario.setting, progress=interrupt)
     assert simulation.interrupted
     assert 0 < (simulation.outcomes.status == JobStatus.FINISHED).sum() < 400
+
+
+def test_an_interruption_waits_for_the_end_of_the_moment() -> None:
+    with asked_to_stop() as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGINT)
+        assert stopped()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,6 +1,6 @@
 """What the scheduler answers: one decision, carrying arrays of what changes."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -68,4 +68,5 @@ def encode_array(value: Any) -> Any:
 
 def decode_array(kind: Any, value: Any) -> Any:
     """The array of type ``kind`` (`IntArray` or `FloatArray`) that msgspec read as a list."""
-    return np.array(value, dtype=np.int64 if kind == IntArray else np.float64)
+    _, dtype = get_args(kind)
+    return np.array(value, dtype=get_args(dtype)[0])

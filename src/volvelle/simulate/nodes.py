@@ -6,20 +6,40 @@ from collections.abc import Iterator
 import numpy as np
 
 from volvelle.core.events import NodeChanged
+from volvelle.core.state import first_changes_to_up
 from volvelle.model.cluster import Cluster, FailureProcess, NodeState
 
 
 def node_changes(cluster: Cluster, seed: int) -> Iterator[NodeChanged]:
-    """All node changes in order of time; endless where nodes fail at random."""
+    """All node changes in order of time; endless where nodes fail at random.
+
+    A failure takes away what the plan has up or draining, and its repair gives back what the plan
+    has by then.
+    """
     nodes = {node.name: node for node in cluster.nodes}
-    planned = (
+    planned = [
         NodeChanged(change.time, change.node, change.state, nodes[change.node])
         for change in cluster.changes
-    )
+    ]
     if cluster.failures is None:
-        return planned
-    names = [node.name for node in cluster.nodes]
-    return heapq.merge(planned, _failures(cluster.failures, names, seed), key=lambda c: c.time)
+        yield from planned
+        return
+    plan = dict.fromkeys(nodes, NodeState.UP)
+    plan.update(dict.fromkeys(first_changes_to_up(cluster), NodeState.DOWN))
+    failed: set[str] = set()
+    random = _failures(cluster.failures, list(nodes), seed)
+    for change in heapq.merge(planned, random, key=lambda change: change.time):
+        name = change.name
+        before = NodeState.DOWN if name in failed else plan[name]
+        if change.node is not None:  # planned changes describe their node, failures do not
+            plan[name] = change.state
+        elif change.state is NodeState.DOWN:
+            failed.add(name)
+        else:
+            failed.discard(name)
+        after = NodeState.DOWN if name in failed else plan[name]
+        if after is not before:
+            yield NodeChanged(change.time, name, after, change.node)
 
 
 def _failures(process: FailureProcess, names: list[str], seed: int) -> Iterator[NodeChanged]:

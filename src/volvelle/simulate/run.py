@@ -1,9 +1,13 @@
 """Simulate a workload under a composition: the scheduler and the simulated world, put together."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 
@@ -123,10 +127,11 @@ def _run(
     )
     interrupted = False
     began = time.process_time()
-    try:
-        world.run(None if progress is None else _Reporting(progress, len(workload)))
-    except KeyboardInterrupt:
-        interrupted = True
+    with asked_to_stop() as stopped:
+        try:
+            world.run(_EachMoment(stopped, progress, len(workload)))
+        except KeyboardInterrupt:
+            interrupted = True
     cpu_seconds = time.process_time() - began
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
     return Simulation(
@@ -134,16 +139,51 @@ def _run(
     )
 
 
-class _Reporting:
-    """Passes every 256th moment on."""
+class _EachMoment:
+    """Ends the run between two moments where that was asked for; passes every 256th moment on."""
 
-    def __init__(self, report: Callable[[Progress], None], jobs: int) -> None:
+    def __init__(
+        self,
+        stopped: Callable[[], bool],
+        report: Callable[[Progress], None] | None,
+        jobs: int,
+    ) -> None:
+        self._stopped = stopped
         self._report = report
         self._jobs = jobs
 
     def __call__(self, world: World) -> None:
-        if world.moments % 256 == 0:
+        if self._stopped():
+            raise KeyboardInterrupt
+        if self._report is not None and world.moments % 256 == 0:
             self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: noted at first, so that no moment is left half done.
+
+    Pressed again it interrupts at once. Where somebody else handles SIGINT, or outside the main
+    thread, nothing is changed and the answer is always no.
+    """
+    asked = False
+
+    def note(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: asked
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _tracked(workload: Workload, setting: Setting) -> BoolColumn:

@@ -31,6 +31,8 @@ from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.releases import Releases
 
 _MILESTONE, _STOPPED, _STARTED = 0, 1, 2
+_PATIENCE = 1000
+"""Wake-ups to no effect, while nothing runs, after which nothing is expected of them any more."""
 
 
 class Watcher(Protocol):
@@ -78,6 +80,7 @@ class World:
         self._away = first_changes_to_up(cluster)  # nodes that take no jobs just now
         self._next_job = 0
         self._wake: float | None = None
+        self._idle_wakes = 0  # wake-ups in a row after which nothing changed
         self.now = 0.0
         self.moments = 0
         self.events = 0
@@ -98,6 +101,8 @@ class World:
             self._carry_out(now, decision)
             self.moments += 1
             self.events += len(events)
+            woken = len(events) == 1 and type(events[0]) is WakeUp and not len(decision.job)
+            self._idle_wakes = self._idle_wakes + 1 if woken else 0
             if on_moment is not None:
                 on_moment(self)
             if self._through() or self._stuck():
@@ -196,11 +201,16 @@ class World:
         return not self._in_system and self._next_job >= len(self._jobs)
 
     def _stuck(self) -> bool:
-        """Whether nothing but random failures of nodes, which never end, is still to come."""
-        if self._away or self.scheduler.cluster.failures is None:
+        """Whether nothing is still to come but what goes on for ever and changes nothing.
+
+        That is random failures of nodes, and a policy that is woken again and again to no effect.
+        """
+        patient = self._wake is None or self._idle_wakes > _PATIENCE
+        endless = self.scheduler.cluster.failures is not None
+        if not patient or self._next_job < len(self._jobs) or (self._wake is None and not endless):
             return False
-        nothing_comes = self._wake is None and self._next_job >= len(self._jobs)
-        return nothing_comes and not any(job.gpus for job in self._in_system.values())
+        nodes_help = self._next_node is not None and (self._away or not endless)
+        return not nodes_help and not any(job.gpus for job in self._in_system.values())
 
     def _end_early(self) -> None:
         """Tell the watchers that time went on to the very end."""
