@@ -81,6 +81,8 @@ def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
         drops += 1
         if drops > 16 + jobs // 4:
             return order, False
+    if drops == 0:
+        return kept, True
     late = dropped[:drops][np.argsort(keys[dropped[:drops]])]
     settle_ties(late, keys, numbers)
     i = j = 0
@@ -219,13 +221,13 @@ def fill(
 @compiled
 def serve_all(matrix: Floats, jobs: int, most: Floats, capacity: float) -> Floats:
     """What `fill` returns where all of the first ``jobs`` jobs can have ``most``; else nothing."""
-    result = np.zeros((3, jobs))
     total = 0.0
     for row in range(jobs):
-        result[0, row] = most[row]
         total += most[row]
         if total > capacity or matrix[_PINNED, row] == 1.0:
             return np.zeros((3, 0))
+    result = np.zeros((3, jobs))
+    result[0, :] = most[:jobs]
     return result
 
 

@@ -72,6 +72,7 @@ class JobView:
     def __init__(self, columns: JobColumns, now: float) -> None:
         self.columns = columns
         self._matrix = columns.matrix[:, : columns.count]
+        self._matrix.flags.writeable = False
         self.now = now
 
     def __len__(self) -> int:
@@ -85,7 +86,7 @@ class JobView:
     @property
     def own(self) -> FloatColumn:
         """The policy's own columns (`Policy.columns` of them), for it to write; 0 for a new job."""
-        return self._matrix[Column.COUNT :]
+        return self.columns.matrix[Column.COUNT :, : len(self)]
 
     @property
     def curve(self) -> IntColumn:
@@ -95,7 +96,6 @@ class JobView:
     def column(self, which: int) -> FloatColumn:
         """A stored column as it is."""
         view: FloatColumn = self._matrix[which]
-        view.flags.writeable = False
         return view
 
     @property
