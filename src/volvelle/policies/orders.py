@@ -95,7 +95,10 @@ class ShortestRemainingService(OrderPolicy):
     optimises: ClassVar[str] = "mean JCT"
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
-        """GPU-seconds left on the most GPUs the job can use; among equals the narrower job first."""
+        """GPU-seconds left on the most GPUs the job can use; among equals the narrower job first.
+
+        No paper says so: of the tie rules tried, this one agrees with all reference runs.
+        """
         return (jobs.remaining_seconds + _TIE_SECONDS) * jobs.max_gpus
 
 
