@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.options import Form
+from volvelle.cli.options import COLUMNS, Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,18 +22,6 @@ DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
 DEMO_CLUSTER = "8x8"
 DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
-
-COLUMNS = (
-    "jct:mean",
-    "jct:p99",
-    "responsiveness:p50",
-    "rho:max",
-    "unfair",
-    "eta_error:p90",
-    "deadline_miss",
-    "utilisation",
-)
-"""What the terminal shows unless told; columns without a number are left out."""
 
 
 def compare(

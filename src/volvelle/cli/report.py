@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.options import Form
+from volvelle.cli.options import COLUMNS, Form
 
 if TYPE_CHECKING:
     from volvelle.metrics.outcomes import Outcomes
@@ -58,8 +58,6 @@ def report(
             else run_figures(summarise(outcomes), output)
         )
     else:
-        from volvelle.cli.compare import COLUMNS
-
         single = len(runs) == 1
         page = write_report_of_runs(
             read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or ()

@@ -30,7 +30,7 @@ class Noisy(Estimator):
     """The truth, with what remains of each job off by a factor drawn once."""
 
     name: ClassVar[str] = "noisy"
-    source: ClassVar[str] = "PCS (OSDI'24) section 5.5"
+    source: ClassVar[str] = "PCS (OSDI'24) section 5.4"
     needs_truth: ClassVar[bool] = True
 
     error: Annotated[float, Field(ge=0)] = Field(0.2, description="relative size of the error")

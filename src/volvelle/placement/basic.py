@@ -33,7 +33,7 @@ class Consolidated(Placement):
     """The fewest nodes, best fit: whole nodes first, then the node that leaves least over."""
 
     name: ClassVar[str] = "consolidated"
-    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.3; Blox (EuroSys'24) section 4.3"
+    source: ClassVar[str] = "Tiresias (NSDI'19); Blox (EuroSys'24) section 4.3"
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """Take the emptiest nodes whole until one node can hold the rest, which goes where it fits best."""

@@ -1,6 +1,6 @@
 """Consolidate the jobs that gain by it, and let the others fill the holes.
 
-The shape of Tiresias' placement (NSDI'19, section 3.3) and of Tiresias+ (Blox, section 4.3), which differ
+The shape of Tiresias' placement (NSDI'19) and of Tiresias+ (Blox, section 4.3), which differ
 only in how they tell which jobs gain. A job that does not is placed to minimise fragmentation: on the
 nodes with the fewest free GPUs first, which leaves what is free on as few nodes as can be.
 """

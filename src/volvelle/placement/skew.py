@@ -1,4 +1,4 @@
-"""Tiresias' placement: consolidate the jobs whose model is skewed (NSDI'19, section 3.3).
+"""Tiresias' placement: consolidate the jobs whose model is skewed (NSDI'19).
 
 Parameters are sent tensor by tensor, and a model with one huge tensor suffers most from a network between
 its GPUs. Tiresias profiles how unevenly a model's size is spread over its tensors (its skew) and
@@ -22,7 +22,7 @@ class Skew(Selective):
     """The fewest nodes for jobs whose model is skewed; the others fill the holes."""
 
     name: ClassVar[str] = "skew"
-    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.3"
+    source: ClassVar[str] = "Tiresias (NSDI'19)"
 
     limit: Annotated[float, Field(ge=0, le=1)] = Field(
         0.3, description="PACKLIMIT: share of the model in its largest tensor"

@@ -1,7 +1,7 @@
 """AFS: apathetic future share (Hwang et al., NSDI'21, "Elastic Resource Sharing for DNN training").
 
-Everybody who can be served gets one GPU; each further GPU goes to the winner of one pass over the jobs
-(section 4). Of two jobs the shorter, l, beats the longer, h, where
+Everybody who can be served gets one GPU; each further GPU goes to the winner of one pass over the jobs.
+Of two jobs the shorter, l, beats the longer, h, where
 
     r_l(n) / r_l(n + 1)  +  r_h(m + 1) / r_h(m)  >  2
 
@@ -54,7 +54,7 @@ class AfsL(Policy):
     """Apathetic future share with known lengths: one GPU each, more to whoever makes most of them."""
 
     name: ClassVar[str] = "afs-l"
-    source: ClassVar[str] = "AFS (NSDI'21) section 4"
+    source: ClassVar[str] = "AFS (NSDI'21)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs"
 
     ties: Literal["earlier", "later"] = Field(
@@ -84,7 +84,7 @@ class AfsP(Policy):
     """Apathetic future share with unknown lengths: turns where there are too many jobs."""
 
     name: ClassVar[str] = "afs-p"
-    source: ClassVar[str] = "AFS (NSDI'21) section 4"
+    source: ClassVar[str] = "AFS (NSDI'21)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs without knowing durations"
     time_varying: ClassVar[bool] = True
     columns: ClassVar[int] = 2

@@ -1,4 +1,4 @@
-"""Tiresias with the Gittins index: discretised 2D-Gittins (NSDI'19, section 3.2).
+"""Tiresias with the Gittins index: discretised 2D-Gittins (NSDI'19).
 
 The queues are those of ``tiresias``; within each, the job that is most likely to be through soon goes
 first. With S the service of a whole job, a the service attained and D the quantum of the job's queue,

@@ -37,7 +37,7 @@ class MaxMin(Policy):
     """Max-min fair share: every job its minimum, then one GPU at a time to all in turn."""
 
     name: ClassVar[str] = "max-min"
-    source: ClassVar[str] = "AFS (NSDI'21) section 5; water-filling"
+    source: ClassVar[str] = "AFS (NSDI'21); water-filling"
     optimises: ClassVar[str] = "instantaneous fairness"
 
     weighted: bool = Field(False, description="shares in proportion to the jobs' weights")

@@ -1,12 +1,12 @@
 """Optimus (Peng et al., EuroSys'18): GPUs where they shorten what is left the most.
 
-Section 4.1: every job gets one GPU (its worker; the paper's parameter servers are not modelled, since
+Every job gets one GPU (its worker; the paper's parameter servers are not modelled, since
 collective communication has replaced them), then one GPU at a time goes to the job whose remaining time
 it shortens the most, until there are none left or none helps. Where there are more jobs than GPUs the
 earlier submissions have theirs: from nothing to one GPU the gain is infinite for all.
 
 Remaining work and rates by number of GPUs are the estimator's; fitting them from the loss curve and
-from samples of the speed, as in the paper's section 3, belongs to an estimator and is not done here.
+from samples of the speed, as the paper does, belongs to an estimator and is not done here.
 Jobs that need several GPUs get their minimum or nothing, as their first step.
 """
 
@@ -33,7 +33,7 @@ class Optimus(Policy):
     """One GPU each, then greedily by the largest drop in remaining time."""
 
     name: ClassVar[str] = "optimus"
-    source: ClassVar[str] = "Optimus (EuroSys'18) section 4.1"
+    source: ClassVar[str] = "Optimus (EuroSys'18)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs"
 
     def allocate(self, view: View) -> Allocation:

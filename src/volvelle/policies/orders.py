@@ -78,7 +78,7 @@ class ShortestRemainingTime(OrderPolicy):
     """Shortest remaining time first."""
 
     name: ClassVar[str] = "srtf"
-    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.1"
+    source: ClassVar[str] = "Tiresias (NSDI'19)"
     optimises: ClassVar[str] = "mean JCT"
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
@@ -91,7 +91,7 @@ class ShortestRemainingService(OrderPolicy):
     """Shortest remaining service first: remaining time x GPUs."""
 
     name: ClassVar[str] = "srsf"
-    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.1; PCS (OSDI'24) section 5.1"
+    source: ClassVar[str] = "Tiresias (NSDI'19); PCS (OSDI'24) section 5.1"
     optimises: ClassVar[str] = "mean JCT"
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
@@ -107,7 +107,7 @@ class LeastAttainedService(OrderPolicy):
     """Least attained service first, in GPU-seconds or in seconds, re-decided every round."""
 
     name: ClassVar[str] = "las"
-    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.1; Blox (EuroSys'24) section 4.2"
+    source: ClassVar[str] = "Tiresias (NSDI'19); Blox (EuroSys'24) section 4.2"
     optimises: ClassVar[str] = "mean JCT without knowing durations"
     time_varying: ClassVar[bool] = True
 

@@ -1,9 +1,9 @@
 """Themis (Mahajan et al., NSDI'20): finish-time fairness by auctions of leased GPUs.
 
-A job's finish-time fairness is rho = T_shared / T_fair (section 3): the time from its submission to its
+A job's finish-time fairness is rho = T_shared / T_fair: the time from its submission to its
 end with what it is offered, over the time it would have taken on a fair share of the cluster while it
 was there. GPUs go to the jobs that are worst off; all are auctioned anew when a job comes or ends and
-when a lease (``lease``, default 10 min, as the paper recommends) is over.
+when a lease (``lease``, default 10 min) is over.
 
 The auction is the one of PCS' simulator (OSDI'24, section 5.1; job by job the same there): while
 GPUs are left, the job with the largest rho gets m, all it can use of them, with

@@ -1,4 +1,4 @@
-"""Tiresias: discretised two-dimensional attained service (NSDI'19, section 3.2; Blox, table 7).
+"""Tiresias: discretised two-dimensional attained service (NSDI'19; Blox, table 7).
 
 Jobs stand in K queues by the service they attained, GPUs x seconds, and lower queues are served only
 with what higher ones leave. A job enters the first queue and falls to the next at exactly the moment
@@ -94,7 +94,7 @@ class Tiresias(OrderPolicy):
     """Discretised 2D-LAS: queues by attained GPU-seconds, first in first out within each."""
 
     name: ClassVar[str] = "tiresias"
-    source: ClassVar[str] = "Tiresias (NSDI'19) section 3.2"
+    source: ClassVar[str] = "Tiresias (NSDI'19)"
     optimises: ClassVar[str] = "mean JCT without knowing durations, with few preemptions"
     time_varying: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Gavel's continuous trace (Narayanan et al., OSDI'20, section 7.1) as its artifact draws it.
+"""Gavel's continuous trace (Narayanan et al., OSDI'20) as its artifact draws it.
 
 Poisson arrivals; 80 % of jobs last 10^U(1.5, 3) minutes, 20 % last 10^U(3, 4) minutes; 70, 10, 15
 and 5 % run on 1, 2, 4 and 8 GPUs. Model types are left out: durations are on the requested GPUs.
@@ -20,7 +20,7 @@ class Gavel(StationaryGenerator):
     """Durations and widths of Gavel's continuous trace."""
 
     name: ClassVar[str] = "gavel"
-    source: ClassVar[str] = "Gavel, OSDI'20, section 7.1 and its artifact's trace generator"
+    source: ClassVar[str] = "Gavel, OSDI'20, and its artifact's trace generator"
 
     multi_gpu: Annotated[
         bool, Field(description="widths 70/10/15/5 % on 1/2/4/8 GPUs (continuous-multiple); else 1")

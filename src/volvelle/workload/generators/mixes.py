@@ -1,6 +1,6 @@
 """How long and how wide jobs are: the published mixes, as vectorised draws.
 
-- Gavel (OSDI'20, section 7.1): 80 % 10^U(1.5, 3) min, 20 % 10^U(3, 4) min; 70/10/15/5 % on
+- Gavel (OSDI'20): 80 % 10^U(1.5, 3) min, 20 % 10^U(3, 4) min; 70/10/15/5 % on
   1/2/4/8 GPUs.
 - Anticipatory scheduling (appendices A.1 and C): uniform on ranges of minutes.
 - PCS (OSDI'24, simulator): points of a distribution function, uniform between.
