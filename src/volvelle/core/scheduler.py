@@ -42,7 +42,7 @@ from volvelle.core.placing import Changes, Placer
 from volvelle.core.policy import Allocation, View, rank
 from volvelle.core.state import FloatColumn, JobColumns, JobView, Resources
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import JobSpec, Truth
+from volvelle.model.job import JobSpec, Truth, rate_of
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear
 
@@ -68,7 +68,7 @@ class Scheduler:
         self.seed = seed
         self.now = 0.0
         self.jobs = JobColumns(composition.policy.columns)
-        self.resources = Resources(cluster)
+        self.resources = Resources(cluster, named=composition.placement.names_gpus)
         self.known: dict[int, KnownJob] = {}
         self.slots: dict[int, IntArray] = {}
         self._failures: Counter[int] = Counter()
@@ -203,7 +203,7 @@ class Scheduler:
             matrix[column, row] = mean_rate(known.believed, gpus, full_type, event.work_done)
         if held := float(matrix[Column.HELD, row]):
             gpu_type = int(matrix[Column.TYPE, row])
-            matrix[Column.RATE, row] = self._rate(event.number, known.believed, row, held, gpu_type)
+            matrix[Column.RATE, row] = self._rate(event.number, known, row, held, gpu_type)
         self._dirty = True
 
     def _node_changed(self, event: NodeChanged) -> None:
@@ -403,8 +403,8 @@ class Scheduler:
             self.slots.update(zip(numbers.tolist(), slots, strict=True))
         if asked:
             for i in np.isnan(rates).nonzero()[0].tolist():
-                believed = self.known[int(numbers[i])].believed
-                rates[i] = self._rate(int(numbers[i]), believed, rows[i], gpus[i], int(types[i]))
+                known = self.known[int(numbers[i])]
+                rates[i] = self._rate(int(numbers[i]), known, rows[i], gpus[i], int(types[i]))
         attempts = apply(self.jobs.matrix, rows, gpus, types, rates, self.now)
         offsets = flat = NO_INTS
         if slots is not None:
@@ -421,10 +421,11 @@ class Scheduler:
             self.wake_at(),
         )
 
-    def _rate(self, number: int, believed: Truth, row: int, gpus: float, gpu_type: int) -> float:
+    def _rate(self, number: int, known: KnownJob, row: int, gpus: float, gpu_type: int) -> float:
         """Units of work per second believed of the job in ``row`` on these GPUs."""
         if gpus <= 0:
             return 0.0
+        spec, believed = known
         done = 0.0
         if believed.regimes:
             m = self.jobs.matrix
@@ -432,9 +433,9 @@ class Scheduler:
             done = float(m[Column.DONE, row] + worked * m[Column.RATE, row])
         slots = self.slots.get(number)
         if slots is None:
-            return believed.rate(gpus, self.resources.types[gpu_type], 1, done)
+            return rate_of(spec, believed, gpus, self.resources.types[gpu_type], 1, done)
         nodes = len(self.resources.nodes_of(slots))
-        rate = believed.rate(gpus, self.resources.types[gpu_type], nodes, done)
+        rate = rate_of(spec, believed, gpus, self.resources.types[gpu_type], nodes, done)
         return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
 
 

@@ -214,11 +214,13 @@ class JobView:
 class Resources:
     """Nodes and their GPUs. GPUs have cluster-wide numbers (slots), node after node.
 
-    ``owner[slot]`` is the number of the job that holds it, -1 if free. A placement that only counts
-    leaves every slot free; `free` is then unused and the scheduler counts GPUs by type.
+    ``owner[slot]`` is the number of the job that holds it, -1 if free. ``named`` is False under a
+    placement that only counts: every slot is left free, `free` is unused and the scheduler counts GPUs
+    by type.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, named: bool = True) -> None:
+        self.named = named
         self.types: tuple[str, ...] = cluster.gpu_types
         self.names: list[str] = []
         self.index: dict[str, int] = {}
@@ -297,7 +299,7 @@ class Resources:
         """The share of its rate left to a job on more ``nodes`` than ``gpus`` GPUs need."""
         if slowdown == 0.0:
             return 1.0
-        fewest = -(-gpus // max(node.gpus for node in self.nodes))
+        fewest = max(-(-gpus // max(node.gpus for node in self.nodes)), 1)
         return 1.0 / (1.0 + slowdown * max(nodes - fewest, 0))
 
     def gpus_by_type(self, *, up_only: bool) -> FloatColumn:

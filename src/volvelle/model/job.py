@@ -127,6 +127,21 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return current
 
 
+def rate_of(
+    spec: JobSpec,
+    truth: Truth,
+    gpus: float,
+    gpu_type: str = "",
+    nodes: int = 1,
+    work_done: float = 0.0,
+) -> float:
+    """`Truth.rate`; below the fewest GPUs the job runs on it has these for that share of the time."""
+    least = spec.least_gpus
+    if gpus < least:
+        return truth.rate(least, gpu_type, nodes, work_done) * gpus / least
+    return truth.rate(gpus, gpu_type, nodes, work_done)
+
+
 class Job(msgspec.Struct, frozen=True, gc=False):
     """One row of a workload: what is declared and what is true."""
 

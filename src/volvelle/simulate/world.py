@@ -24,7 +24,7 @@ from volvelle.core.events import (
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Resources, first_changes_to_up
 from volvelle.model.cluster import Cluster, NodeState
-from volvelle.model.job import Job
+from volvelle.model.job import Job, rate_of
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.execution import Execution
 from volvelle.simulate.nodes import node_changes
@@ -298,7 +298,8 @@ class World:
         truth, resources = execution.job.truth, self._resources
         nodes = len(resources.nodes_of(execution.slots)) if len(execution.slots) else 1
         gpu_type = resources.types[execution.gpu_type]
-        rate = truth.rate(execution.gpus, gpu_type, nodes, execution.done)
+        spec = execution.job.spec
+        rate = rate_of(spec, truth, execution.gpus, gpu_type, nodes, execution.done)
         return rate * resources.spread_factor(truth.spread_slowdown, int(execution.gpus), nodes)
 
     # ------------------------------------------------------------------ carrying out decisions
