@@ -72,6 +72,7 @@ class Audit:
         self.jobs = scenario.jobs
         self.cluster = scenario.cluster
         self.overheads = scenario.setting.overheads
+        self.divisible = scenario.setting.composition.build().policy.divisible
         self.node_of = [n for n, node in enumerate(self.cluster.nodes) for _ in range(node.gpus)]
         self.index = {node.name: n for n, node in enumerate(self.cluster.nodes)}
         first: dict[str, NodeState] = {}
@@ -173,9 +174,11 @@ class Audit:
         kinds = list(dict.fromkeys(node.gpu_type for node in self.cluster.nodes))
         kind = kinds[int(decision.gpu_type[row])]
         assert not spec.gpu_types or kind in spec.gpu_types, "only types that were wished"
-        assert spec.least_gpus <= gpus <= spec.most_gpus, "a gang is all or nothing"
-        assert gpus == int(gpus), "whole GPUs for jobs that ask for whole ones"
         slots = tuple(decision.slots_of(row).tolist())
+        assert gpus <= spec.most_gpus, "nobody gets more than they can use"
+        if slots or not self.divisible:
+            assert spec.least_gpus <= gpus, "a gang is all or nothing"
+            assert gpus == int(gpus), "whole GPUs for jobs that ask for whole ones"
         resized = held is not None
         sequence = self.decided = self.decided + 1
         holding = Holding(number, books.attempts, gpus, kind, slots, time, resized, sequence)
@@ -204,9 +207,9 @@ class Audit:
             if self.state[node.name] is not NodeState.DOWN:
                 there[node.gpu_type] += node.gpus
         for kind, gpus in held.items():
-            assert gpus <= there[kind], f"more GPUs of type {kind!r} than there are"
+            assert gpus <= there[kind] + TOLERANCE, f"more GPUs of type {kind!r} than there are"
         for pool in self.cluster.pools:
-            assert by_pool[pool.name] <= pool.quota, f"pool {pool.name} over its quota"
+            assert by_pool[pool.name] <= pool.quota + TOLERANCE, f"pool {pool.name} over its quota"
 
     def _check_slots(self, before: dict[int, Holding]) -> None:
         owner: dict[int, int] = {}
@@ -289,7 +292,7 @@ class Audit:
                 for h in others
                 if h.start <= time and (h.ended > now or (h.free_at > time and not h.never))
             )
-            return busy + holding.gpus <= there
+            return busy + holding.gpus <= there + TOLERANCE
 
         changes = sorted({now, *(t for h in others for t in (h.start, h.free_at) if t > now)})
         room = [time for time in changes if all(fits(later) for later in changes if later >= time)]
@@ -307,7 +310,9 @@ class Audit:
             held = 0.0
             for _, change in sorted(moments):
                 held += change
-                assert held <= there, f"more GPUs of type {kind!r} in use than there are"
+                assert held <= there + TOLERANCE, (
+                    f"more GPUs of type {kind!r} in use than there are"
+                )
         last: dict[int, float] = {}
         for holding in sorted(holdings, key=lambda holding: holding.start):
             for slot in holding.slots:
@@ -347,7 +352,9 @@ class Audit:
         now = begin
         while now < end:
             reached = work * (1 + 1e-12)  # a boundary that rounding left a hair ahead
-            rate = share * truth.rate(holding.gpus, holding.kind, nodes, reached)
+            least = self.jobs[holding.number].spec.least_gpus
+            rate = share * truth.rate(max(holding.gpus, least), holding.kind, nodes, reached)
+            rate *= min(holding.gpus / least, 1.0)  # with less it has them for part of the time
             ahead = [r.start_work for r in truth.regimes if r.start_work > reached]
             until = min([end, *(now + (bound - work) / rate for bound in ahead[:1])])
             work += rate * (until - now)

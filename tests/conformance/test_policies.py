@@ -54,6 +54,11 @@ VARIANTS = [
     "themis:lease=20",
     "themis:round=30",
     "drf:by=job,round=30",
+    "pcs:thresholds=20/100,disparity=1,efficiency=0.8",
+    "pcs:thresholds=20/100,disparity=1,efficiency=0.8,whole=true,turn=20",
+    "pcs:thresholds=60,delta=0.1,efficiency=0.9",
+    "pcs:own_queues=true,disparity=0.5,turn=30",
+    "pcs:thresholds=60,weights=3/1,round=30",
 ]
 """Parameters other than the defaults, in which policies differ most."""
 

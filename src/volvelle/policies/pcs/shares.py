@@ -1,0 +1,224 @@
+"""The compiled arithmetic of PCS: caps, shares of queues, GPUs of jobs. ``py_func`` of each is its twin."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_LEAST = Column.LEAST
+_MOST = Column.MOST
+_CURVE = Column.CURVE
+_POOL = Column.POOL
+_HELD = Column.HELD
+_TYPE = Column.TYPE
+_TYPES = Column.TYPES
+_PINNED = Column.PINNED
+_PREEMPTIBLE = Column.PREEMPTIBLE
+_UNIT_RATE = Column.UNIT_RATE
+
+_DUST = 1e-11
+"""GPUs: less than this is rounding."""
+
+
+@compiled
+def fair_shares(weights: Floats, demand: Floats, capacity: float) -> Floats:
+    """GPUs of each queue: weighted max-min of ``capacity``, nobody more than its ``demand``."""
+    shares = np.zeros(len(demand))
+    waiting = demand > 0.0
+    left = capacity
+    while left > _DUST:
+        weight = 0.0
+        for queue in range(len(demand)):
+            if waiting[queue]:
+                weight += weights[queue]
+        if weight <= 0.0:
+            break
+        level = left / weight
+        satisfied = False
+        for queue in range(len(demand)):
+            if waiting[queue] and demand[queue] <= weights[queue] * level:
+                shares[queue] = demand[queue]
+                left -= demand[queue]
+                waiting[queue] = False
+                satisfied = True
+        if not satisfied:
+            for queue in range(len(demand)):
+                if waiting[queue]:
+                    shares[queue] = weights[queue] * level
+            break
+    return shares
+
+
+@compiled
+def cap(matrix: Floats, row: int, table: NDArray[np.float64], gpu_type: int, floor: float) -> float:
+    """The most GPUs up to which the job is efficient: zeta(n) >= ``floor``; all it can use, if linear.
+
+    One less than the first number of GPUs with a lower zeta, as PCS' simulator has it.
+    """
+    most, least = float(matrix[_MOST, row]), float(matrix[_LEAST, row])
+    curve = int(matrix[_CURVE, row])
+    if floor <= 0.0 or not np.isnan(matrix[_UNIT_RATE, row]) or least == most:
+        return most
+    base = max(int(np.ceil(least)), 1)
+    gpus = base + 1
+    if gpus >= table.shape[2]:
+        return most
+    single = table[curve, gpu_type, base] / base
+    while gpus <= most and gpus < table.shape[2]:
+        if table[curve, gpu_type, gpus] < floor * single * gpus:
+            return float(gpus - 1)
+        gpus += 1
+    return most
+
+
+@compiled
+def divide(
+    matrix: Floats,
+    table: NDArray[np.float64],
+    rows: Ints,
+    queue: Ints,
+    weights: Floats,
+    capacity: float,
+    quota: Floats,
+    gpu_type: int,
+    floor: float,
+    delta: float,
+    gpus: Floats,
+) -> Floats:
+    """Write to ``gpus`` what ``rows``, jobs of one type by submission, are to have of ``capacity``.
+
+    queue: of each row of ``matrix``. quota: GPUs left by pool, changed in place. delta: the step of
+    PCS' simulator, 0 for the paper's reading. Returns the shares of the queues.
+    """
+    demand = np.zeros(len(weights))
+    for row in rows:
+        gpus[row] = kept(matrix, row)
+        capacity -= gpus[row]
+        demand[queue[row]] += _room(matrix, row, gpus[row])
+        pool = int(matrix[_POOL, row])
+        if pool >= 0:
+            quota[pool] -= gpus[row]
+    shares = fair_shares(weights, demand, capacity)
+    left = shares.copy()
+    if delta > 0.0:
+        for each in range(len(weights)):
+            _share_out_in_steps(
+                matrix, table, rows, queue, each, left, quota, gpu_type, floor, delta, gpus
+            )
+    else:
+        _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, floor, gpus)
+        _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, 0.0, gpus)
+    for row in rows:  # rounding is no reason to change what a job holds
+        held = matrix[_HELD, row]
+        if gpus[row] != held and abs(gpus[row] - held) <= _DUST * max(held, 1.0):
+            gpus[row] = held
+        elif gpus[row] < _DUST:
+            gpus[row] = 0.0
+    return shares
+
+
+@compiled
+def _share_out(
+    matrix: Floats,
+    table: NDArray[np.float64],
+    rows: Ints,
+    queue: Ints,
+    only: int,
+    left: Floats,
+    quota: Floats,
+    gpu_type: int,
+    floor: float,
+    gpus: Floats,
+) -> None:
+    """Raise ``gpus`` first in, first out, up to the caps, by what is ``left`` to each queue (or one)."""
+    unspent = left[only] if only >= 0 else left.sum()
+    for row in rows:
+        if unspent <= _DUST:
+            return
+        mine = queue[row]
+        if (only >= 0 and mine != only) or left[mine] <= _DUST:
+            continue
+        more = min(cap(matrix, row, table, gpu_type, floor) - gpus[row], left[mine])
+        pool = int(matrix[_POOL, row])
+        if pool >= 0:
+            more = min(more, quota[pool])
+        if more <= 0.0 or matrix[_PINNED, row] == 1.0:
+            continue
+        gpus[row] += more
+        left[mine] -= more
+        unspent -= more
+        if pool >= 0:
+            quota[pool] -= more
+
+
+@compiled
+def _share_out_in_steps(
+    matrix: Floats,
+    table: NDArray[np.float64],
+    rows: Ints,
+    queue: Ints,
+    only: int,
+    left: Floats,
+    quota: Floats,
+    gpu_type: int,
+    floor: float,
+    delta: float,
+    gpus: Floats,
+) -> None:
+    """As `_share_out` for one queue, again and again at lower floors until its share is used up."""
+    share, budget = left[only], quota.copy()
+    while True:
+        _share_out(matrix, table, rows, queue, only, left, quota, gpu_type, floor, gpus)
+        if left[only] <= _DUST or floor <= 0.0:
+            return
+        floor -= delta
+        left[only] = share
+        quota[:] = budget
+        for row in rows:
+            if queue[row] == only:
+                gpus[row] = kept(matrix, row)
+
+
+@compiled
+def kept(matrix: Floats, row: int) -> float:
+    """GPUs that the job in ``row`` keeps whatever the shares: it is pinned or may not be preempted."""
+    held = float(matrix[_HELD, row])
+    if matrix[_PINNED, row] == 1.0:
+        return held
+    return min(held, float(matrix[_LEAST, row])) if matrix[_PREEMPTIBLE, row] == 0.0 else 0.0
+
+
+@compiled
+def _room(matrix: Floats, row: int, keeps: float) -> float:
+    return 0.0 if matrix[_PINNED, row] == 1.0 else max(float(matrix[_MOST, row]) - keeps, 0.0)
+
+
+@compiled
+def choose_types(matrix: Floats, rows: Ints, capacity: Floats) -> Ints:
+    """The GPU type of every job: the one it holds, or of those that will do the one least in demand.
+
+    ``rows`` by submission; demand is the most its jobs can use over the type's GPUs.
+    """
+    types = np.full(len(rows), -1, np.int64)
+    demand = np.zeros(len(capacity))
+    for row in rows:
+        if matrix[_TYPE, row] >= 0.0:
+            types[row] = int(matrix[_TYPE, row])
+            demand[types[row]] += matrix[_MOST, row]
+    for row in rows:
+        if types[row] >= 0:
+            continue
+        wished = int(matrix[_TYPES, row])
+        for gpu_type in range(len(capacity)):
+            if not (wished >> gpu_type) & 1 or capacity[gpu_type] < matrix[_LEAST, row]:
+                continue
+            best = types[row]
+            if best < 0 or demand[gpu_type] * capacity[best] < demand[best] * capacity[gpu_type]:
+                types[row] = gpu_type
+        if types[row] >= 0:
+            demand[types[row]] += matrix[_MOST, row]
+    return types
