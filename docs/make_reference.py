@@ -62,7 +62,8 @@ names, map them: `--map gpus=num_gpu,duration=runtime:min`."""
 
 EXPERIMENT = """What `--config FILE` reads, in TOML, for `simulate` and `compare`. Options on the
 command line come before it; paths are relative to the file. Every list multiplies: two policies
-under two placements with three seeds are twelve runs. `policies`, `placements`, `admissions`,
+under two placements with three seeds are twelve runs, and nine times as many at the rates that
+`jobs_per_hour = "1:9"` stands for. `policies`, `placements`, `admissions`,
 `estimators`, `seeds` and `metrics` may also be written in the singular."""
 
 COMMANDS = """Results go to standard output, progress and remarks to standard error. Exit status:
@@ -103,6 +104,8 @@ def _parts(kind: str) -> Iterator[str]:
         yield from (f"## {part['name']}", "", part["summary"], "")
         facts = part["facts"]
         said = [part["source"]] if part["source"] else []
+        if kind := facts.get("kind"):
+            said.append(f"an {kind}" if kind[0] in "aeiou" else f"a {kind}")
         if facts.get("optimises"):
             said.append(f"for {facts['optimises']}")
         if facts.get("starvation_free"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.options import COLUMNS, Form
+from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from volvelle.metrics.outcomes import Outcomes
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.compare import ComparedRun
-    from volvelle.simulate.experiment import Experiment
+    from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
 
 DEFAULT_OUT = Path("volvelle-compare")
@@ -43,6 +43,14 @@ def compare(
         list[int] | None,
         typer.Option("--seed", min=0, help="Seed of all that is random; repeatable."),
     ] = None,
+    jobs_per_hour: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RATE|FIRST:LAST[:STEP]",
+            help="Rates of submission to try, as in 1:9; repeatable.",
+            rich_help_panel=options.JOBS,
+        ),
+    ] = None,
     config: options.Config = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
@@ -63,6 +71,8 @@ def compare(
     volvelle compare --demo
 
     volvelle compare october.csv --cluster 120x8 --policy fifo --policy srsf --policy las:round=10m
+
+    volvelle compare --generate gavel:jobs=2000 --cluster 32x4 -p fifo -p las --jobs-per-hour 1:5
     """
     experiment = options.experiment(
         config,
@@ -77,6 +87,7 @@ def compare(
         admissions=admissions,
         estimators=estimators,
         overheads=overheads,
+        jobs_per_hour=jobs_per_hour,
         track=track,
         tick=tick,
         until=until,
@@ -103,6 +114,7 @@ def _compare(
     experiment: "Experiment", output: Form, *, workers: int | None, resume: bool, demo: bool
 ) -> None:
     from volvelle.cli.output import progress
+    from volvelle.cli.reading import read_workloads
     from volvelle.metrics.catalogue import read_objective
     from volvelle.simulate.compare import compare
 
@@ -110,7 +122,7 @@ def _compare(
         read_objective(column)
     cluster = experiment.read_cluster()
     runs = experiment.runs(cluster)
-    sources = _sources(experiment, cluster)
+    sources = read_workloads(experiment, cluster)
     directory = experiment.out or DEFAULT_OUT
     began = time.monotonic()
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
@@ -127,20 +139,8 @@ def _compare(
     _tell_unfinished(results, directory)
 
 
-def _sources(experiment: "Experiment", cluster: "Cluster") -> "dict[int, Source]":
-    """The workload of each seed; a trace is the same under all."""
-    from volvelle.cli.reading import read_workload
-
-    first, *others = dict.fromkeys(experiment.seeds)
-    sources = {first: read_workload(experiment, cluster, first)}
-    for seed in others:
-        is_same = experiment.trace is not None
-        sources[seed] = sources[first] if is_same else read_workload(experiment, cluster, seed)
-    return sources
-
-
-def _headline(cluster: "Cluster", sources: "dict[int, Source]", demo: bool) -> str:
-    from volvelle.cli.facts import cluster_line, workload_line
+def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:
+    from volvelle.cli.facts import cluster_line, several, workload_line
 
     source = next(iter(sources.values()))
     origin = source.origin | {"jobs": len(source.workload)}
@@ -150,15 +150,24 @@ def _headline(cluster: "Cluster", sources: "dict[int, Source]", demo: bool) -> s
             f"Demo workload: {origin['jobs']:,} jobs, {cluster.gpus} GPUs ({cluster}), "
             f"load {load:g}, seed {seed} \u2014 "
         )
+    if len(sources) > 1:
+        origin |= {"seed": several(key.seed for key in sources)}
+        if any(key.rate is not None for key in sources):
+            rates = several(key.rate for key in sources if key.rate is not None)
+            origin |= {"jobs_per_hour": rates}
     return f"{workload_line(origin)}; {cluster_line(cluster)} \u2014 "
 
 
 def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> str:
     reused = sum(result.reused for result in finished)
-    varied = [
-        (experiment.placements, experiment.admissions, experiment.estimators, experiment.seeds)
-    ]
-    only_policies = all(len(choices) == 1 for parts in varied for choices in parts)
+    varied = (
+        experiment.placements,
+        experiment.admissions,
+        experiment.estimators,
+        experiment.seeds,
+        experiment.jobs_per_hour or (None,),
+    )
+    only_policies = all(len(choices) == 1 for choices in varied)
     noun = "policy" if only_policies else "run"
     kept = f", {reused} of them earlier," if reused else ""
     return f"simulated {_plural(len(finished), noun)}{kept}"
@@ -176,16 +185,15 @@ def _tell(
     headline: str,
     metrics: "Sequence[str]",
 ) -> None:
-    from volvelle.cli.output import remark_on_rejections, show
-    from volvelle.cli.report import read_runs, write_report_of_runs
-    from volvelle.report.table import comparison
+    from volvelle.cli.output import remark_on_rejections, show_all
+    from volvelle.cli.report import read_runs, shown_tables, write_report_of_runs
 
     runs = read_runs([result.directory for result in finished])
-    table = comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()
     page = write_report_of_runs(runs, directory, columns=metrics)
+    tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:
         print(f"{headline}\n")
-    show(table, output)
+    show_all(tables, output)
     rejections = {_rejections(outcomes) for outcomes in runs.outcomes.values()}
     if len(rejections) == 1:
         remark_on_rejections("", next(iter(runs.outcomes.values())))
@@ -193,7 +201,7 @@ def _tell(
         for name, outcomes in runs.outcomes.items():
             remark_on_rejections(name, outcomes)
     if output is Form.TABLE:
-        starred = "Best in each column is starred. " if table.best() else ""
+        starred = "Best in each column is starred. " if any(t.best() for t in tables) else ""
         print(f"\n{starred}Pictures: {page}")
 
 

@@ -12,10 +12,26 @@ def workload_line(workload: dict[str, Any]) -> str:
     """Where the jobs come from and how many there are."""
     jobs = f"{workload.get('jobs', 0):,} jobs"
     if "generator" in workload:
-        parameters = workload.get("parameters", {})
-        load = f", load {parameters['load']:g}" if parameters.get("load") is not None else ""
+        load = _load(workload)
         return f"generator {workload['generator']}, {jobs}{load}, seed {workload.get('seed')}"
-    return f"{workload.get('trace')} ({workload.get('format')}), {workload.get('rows') or jobs}"
+    rate = _load(workload) + f", seed {workload['seed']}" if "jobs_per_hour" in workload else ""
+    return (
+        f"{workload.get('trace')} ({workload.get('format')}), {workload.get('rows') or jobs}{rate}"
+    )
+
+
+def _load(workload: dict[str, Any]) -> str:
+    """How much is submitted: the rate that was asked for, or the generator's load."""
+    if "jobs_per_hour" in workload:
+        return f", {workload['jobs_per_hour']} jobs/h"
+    load = workload.get("parameters", {}).get("load")
+    return f", load {load:g}" if load is not None else ""
+
+
+def several(values: Iterable[float]) -> str:
+    """Different values in a few words: ``1, 2, 3``, or of many the first and the last."""
+    listed = [f"{value:g}" for value in dict.fromkeys(values)]
+    return ", ".join(listed) if len(listed) <= 4 else f"{listed[0]} to {listed[-1]}"
 
 
 def cluster_line(cluster: "Cluster") -> str:

@@ -108,6 +108,7 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
         facts: dict[str, Any] = {}
         if issubclass(part, Policy):
             facts = {
+                "kind": part.kind,
                 "optimises": part.optimises,
                 "starvation_free": part.starvation_free,
                 "work_conserving": part.work_conserving,
@@ -218,6 +219,8 @@ def _print_all(kind: Kind, found: "list[Listed]") -> None:
 
 def _about(one: Listed) -> str:
     said = [one.source] if one.source else []
+    if kind := one.facts.get("kind"):
+        said.append(f"an {kind}" if kind[0] in "aeiou" else f"a {kind}")
     if optimises := one.facts.get("optimises"):
         said.append(f"for {optimises}")
     if unit := one.facts.get("unit"):

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from volvelle.simulate.experiment import Experiment
 
-_JOBS, _SCHEDULER, _WORLD, _OUTPUT = "The jobs", "The scheduler", "The cluster", "Output"
+JOBS, _SCHEDULER, _WORLD, _OUTPUT = "The jobs", "The scheduler", "The cluster", "Output"
 
 
 class Form(StrEnum):
@@ -33,7 +33,7 @@ Generate = Annotated[
         "--generate",
         metavar="NAME[:KEY=VALUE,...]",
         help="Generate the jobs instead; see: volvelle list generators.",
-        rich_help_panel=_JOBS,
+        rich_help_panel=JOBS,
     ),
 ]
 Format = Annotated[
@@ -43,7 +43,7 @@ Format = Annotated[
         "-f",
         metavar="NAME[:KEY=VALUE,...]",
         help="The trace's format, guessed if not said; see: volvelle list formats.",
-        rich_help_panel=_JOBS,
+        rich_help_panel=JOBS,
     ),
 ]
 Map = Annotated[
@@ -52,7 +52,7 @@ Map = Annotated[
         "--map",
         metavar="OURS=THEIRS[,...]",
         help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min.",
-        rich_help_panel=_JOBS,
+        rich_help_panel=JOBS,
     ),
 ]
 Strict = Annotated[
@@ -60,7 +60,7 @@ Strict = Annotated[
     typer.Option(
         "--strict",
         help="Stop at the first row that cannot be read, instead of counting it.",
-        rich_help_panel=_JOBS,
+        rich_help_panel=JOBS,
     ),
 ]
 Track = Annotated[
@@ -69,7 +69,7 @@ Track = Annotated[
         "--track",
         metavar="FIRST:LAST",
         help="Measure only these jobs, by number from 0; those before warm the cluster up.",
-        rich_help_panel=_JOBS,
+        rich_help_panel=JOBS,
     ),
 ]
 Cluster = Annotated[

@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,14 @@ def show(table: "Table", form: Form) -> None:
         console().print(to_rich(table))
         if table.note:
             print(table.note)
+
+
+def show_all(tables: "Sequence[Table]", form: Form) -> None:
+    """Print tables one under the other."""
+    for index, table in enumerate(tables):
+        if index and form is Form.TABLE:
+            print()
+        show(table, form)
 
 
 def remark(text: str) -> None:

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from volvelle.model.cluster import Cluster
-    from volvelle.simulate.experiment import Experiment
+    from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
     from volvelle.workload.workload import Workload
 
 
-def read_workload(experiment: "Experiment", cluster: "Cluster", seed: int) -> "Source":
-    """The experiment's workload; rows that were dropped or repaired are told."""
+def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[WorkloadKey, Source]":
+    """The experiment's workloads; rows that were dropped or repaired are told."""
     from volvelle.cli.output import progress
 
     with progress("reading", "rows") as update:
-        source = experiment.workload(cluster, seed, lambda rows: update(rows, None))
-    tell_import(source.workload)
-    return source
+        sources = experiment.sources(cluster, lambda rows: update(rows, None))
+    tell_import(next(iter(sources.values())).workload)
+    return sources
 
 
 def read_file(trace: Path, format: str | None, columns: list[str] | None, strict: bool) -> "Source":

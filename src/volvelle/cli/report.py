@@ -13,6 +13,8 @@ from volvelle.cli.options import COLUMNS, Form
 
 if TYPE_CHECKING:
     from volvelle.metrics.outcomes import Outcomes
+    from volvelle.report.grid import Grid
+    from volvelle.report.table import Table
     from volvelle.simulate.run_directory import RunRecord
 
 DEFAULT_OUT = Path("volvelle-report")
@@ -24,6 +26,22 @@ class ReadRuns:
 
     records: "dict[str, RunRecord]"
     outcomes: "dict[str, Outcomes]"
+
+    @property
+    def grid(self) -> "Grid":
+        """The same with what sets each apart: parts, rate of submission, seed."""
+        from volvelle.report.grid import Grid, GridRun
+
+        return Grid.of(
+            GridRun(
+                name,
+                record.composition_parts,
+                record.workload.get("jobs_per_hour"),
+                record.seed,
+                self.outcomes[name],
+            )
+            for name, record in self.records.items()
+        )
 
 
 def report(
@@ -40,7 +58,7 @@ def report(
     One run gets its own report; several are compared.
     """
     from volvelle.cli.figures import run_figures
-    from volvelle.cli.output import show
+    from volvelle.cli.output import show_all
     from volvelle.metrics.catalogue import read_objective
     from volvelle.metrics.summary import summarise
     from volvelle.report.table import comparison
@@ -52,28 +70,42 @@ def report(
     if len(directories) == 1:
         [(name, outcomes)] = read.outcomes.items()
         page = write_report_of_run(out or directories[0], read.records[name], outcomes)
-        table = (
+        tables = [
             comparison(read.outcomes, metrics)
             if metrics
             else run_figures(summarise(outcomes), output)
-        )
+        ]
     else:
         single = len(runs) == 1
         page = write_report_of_runs(
             read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or ()
         )
-        table = comparison(read.outcomes, metrics or COLUMNS).without_empty_columns()
+        tables = shown_tables(read, output, metrics or ())
         _remark_on_workloads(read)
-    show(table, output)
+    show_all(tables, output)
     if output is Form.TABLE:
         print(f"\nReport: {page}")
+
+
+def shown_tables(runs: ReadRuns, output: Form, metrics: Sequence[str]) -> "list[Table]":
+    """The tables of several runs: for programs a row for each run, for people seeds drawn together.
+
+    Several rates of submission make a table for each metric, with a column for each rate.
+    """
+    from volvelle.report.table import comparison
+
+    if output is not Form.TABLE:
+        return [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
+    return runs.grid.tables(metrics, COLUMNS)
 
 
 def _remark_on_workloads(runs: ReadRuns) -> None:
     from volvelle.cli.output import remark
 
-    keys = ("trace", "sha256", "generator", "parameters", "jobs")
+    keys = ["trace", "sha256", "generator", "jobs"]
     origins = [record.workload for record in runs.records.values()]
+    if not any("jobs_per_hour" in origin for origin in origins):
+        keys.append("parameters")
     if any([o.get(key) for key in keys] != [origins[0].get(key) for key in keys] for o in origins):
         remark("note: these runs are not of the same jobs")
 
@@ -125,7 +157,7 @@ def write_report_of_run(directory: Path, record: "RunRecord", outcomes: "Outcome
 def write_report_of_runs(runs: ReadRuns, directory: Path, *, columns: Sequence[str] = ()) -> Path:
     """Write the report of several runs. Raises `Problem` where it cannot."""
     from volvelle.cli.facts import facts_of
-    from volvelle.report.compare_report import DEFAULT_COLUMNS, write_compare_report
+    from volvelle.report.compare_report import write_compare_report
 
     workloads = {str(record.workload.get("name")) for record in runs.records.values()}
     with whole_report(directory):
@@ -134,7 +166,8 @@ def write_report_of_runs(runs: ReadRuns, directory: Path, *, columns: Sequence[s
             directory,
             title=f"{len(runs.outcomes)} runs on {', '.join(sorted(workloads))}",
             facts=facts_of(runs.records.values()),
-            columns=columns or DEFAULT_COLUMNS,
+            columns=columns,
+            grid=runs.grid,
         )
 
 

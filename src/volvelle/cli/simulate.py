@@ -72,7 +72,7 @@ def simulate(
 
 def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> None:
     from volvelle.cli.output import remark_on_rejections
-    from volvelle.cli.reading import read_workload
+    from volvelle.cli.reading import read_workloads
     from volvelle.model.problems import Problem
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import check
@@ -87,7 +87,7 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> 
             usage=True,
         )
     name, setting = runs[0].name, runs[0].setting
-    source = read_workload(experiment, cluster, setting.seed)
+    source = read_workloads(experiment, cluster)[runs[0].workload]
     check(source.workload, setting)
     directory = experiment.out or DEFAULT_OUT
     run_directory.prepare(directory)

@@ -7,9 +7,11 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.report import pictures
+from volvelle.report.charts import Drawing
+from volvelle.report.grid import Grid
 from volvelle.report.page import Section, figure, note, write_page
 from volvelle.report.run_report import write_pngs
-from volvelle.report.table import Cell, Column, Table, comparison, to_html
+from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
 
 DEFAULT_COLUMNS = (
     "jct:mean",
@@ -34,6 +36,9 @@ _GROUP_MEASURES = (
     ("deadline_miss", "mean", "Deadline misses"),
 )
 _MOST_GROUPS = 12
+_MOST_RUNS = 12
+"""Runs that are drawn one by one; of more there are only tables and what is drawn over the rates."""
+TIDY = "runs.csv"
 _MOST_IN_A_PAIR = 5  # columns of tables that stand side by side
 
 
@@ -43,36 +48,73 @@ def write_compare_report(
     *,
     title: str,
     facts: Mapping[str, str],
-    columns: Sequence[str] = DEFAULT_COLUMNS,
+    columns: Sequence[str] = (),
+    grid: Grid | None = None,
 ) -> Path:
-    """Write ``report.html`` and the PNGs into ``directory``; return the page's path.
+    """Write ``report.html``, the PNGs and ``runs.csv`` into ``directory``; return the page's path.
 
-    ``columns`` are measures as in ``jct:p99``. Raises `Problem` for one that does not exist.
+    ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the runs apart; with it seeds
+    are drawn together, rates of submission become an axis, and every run is a row of ``runs.csv``.
+    Raises `Problem` for a measure that does not exist.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    table = comparison(runs, columns, "All jobs").without_empty_columns()
-    drawings = {
+    by = tuple(_GROUPINGS)
+    summaries = {name: summarise(outcomes, by=by) for name, outcomes in runs.items()}
+    sections = [
+        Section("comparison", "Side by side", _side_by_side(runs, columns, grid, summaries))
+    ]
+    drawings: dict[str, Drawing] = {}
+    if grid is not None:
+        (directory / TIDY).write_text(to_csv(grid.tidy()), encoding="utf-8")
+        if len(grid.rates) > 1:
+            drawings["rates"] = grid.panels(columns)
+            swept = figure(drawings["rates"], "rates")
+            sections.append(Section("rates", "Over the rate of submission", swept))
+    if len(runs) <= _MOST_RUNS:
+        drawings |= _each_run(runs)
+        figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
+        sections += [
+            Section(
+                "times", "Completion times and waits", figures["jct_cdf"] + figures["wait_cdf"]
+            ),
+            Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
+            *(
+                Section(f"by-{grouping}", f"By {words}", _groups_html(summaries, grouping))
+                for grouping, words in _GROUPINGS.items()
+            ),
+        ]
+    write_pngs(drawings, directory)
+    return write_page(
+        directory / "report.html", title=title, facts=facts, lead="", sections=sections
+    )
+
+
+def _each_run(runs: Mapping[str, Outcomes]) -> dict[str, Drawing]:
+    return {
         "jct_cdf": pictures.completion_cdf(runs),
         "wait_cdf": pictures.wait_cdf(runs),
         "utilisation": pictures.utilisations(runs),
         "queue": pictures.queues(runs),
     }
-    write_pngs(drawings, directory)
-    figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
-    summaries = {name: summarise(outcomes, by=tuple(_GROUPINGS)) for name, outcomes in runs.items()}
+
+
+def _side_by_side(
+    runs: Mapping[str, Outcomes],
+    columns: Sequence[str],
+    grid: Grid | None,
+    summaries: Mapping[str, Summary],
+) -> str:
     star = note("★ marks the best of each column. Click on a heading to sort by it.")
-    sections = [
-        Section("comparison", "Side by side", to_html(table) + star + _standing(summaries)),
-        Section("times", "Completion times and waits", figures["jct_cdf"] + figures["wait_cdf"]),
-        Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
-        *(
-            Section(f"by-{grouping}", f"By {words}", _groups_html(summaries, grouping))
-            for grouping, words in _GROUPINGS.items()
-        ),
-    ]
-    return write_page(
-        directory / "report.html", title=title, facts=facts, lead="", sections=sections
-    )
+    if grid is None or grid.is_plain:
+        table = comparison(runs, columns or DEFAULT_COLUMNS, "All jobs").without_empty_columns()
+        return to_html(table) + star + _standing(summaries)
+    tables = grid.tables(columns, DEFAULT_COLUMNS)
+    each = f"Every run is a row of {TIDY}."
+    if len(runs) > _MOST_RUNS:
+        each += (
+            " They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
+        )
+    return "".join(map(to_html, tables)) + star + note(each) + _standing(summaries)
 
 
 def _standing(summaries: Mapping[str, Summary]) -> str:

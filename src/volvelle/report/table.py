@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from volvelle.metrics.catalogue import read_objective
+from volvelle.metrics.catalogue import Objective, read_objective
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.per_job import has_status
 from volvelle.model.units import HOUR, format_duration
@@ -34,7 +34,14 @@ class Amount(NamedTuple):
     unit: str
 
 
-Cell = str | float | int | Amount | None
+class Spread(NamedTuple):
+    """The mean of several numbers and how far they lie apart, in the unit of the column."""
+
+    mean: float
+    deviation: float
+
+
+Cell = str | float | int | Amount | Spread | None
 
 _HEADER_UNITS = {"s": "", "%": "", "1": "", "GPU s": "GPU h"}
 
@@ -111,28 +118,27 @@ def comparison(runs: Mapping[str, Outcomes], columns: Sequence[str], title: str 
     Raises `Problem` for a measure that does not exist.
     """
     objectives = [read_objective(text) for text in columns]
-    heads = [
-        Column(
-            str(objective),
-            _measured(objective.metric.title, objective.metric.unit, objective.measure),
-            objective.metric.unit,
-            objective.metric.better,
-            objective.metric.description,
-        )
-        for objective in objectives
-    ]
+    heads = [measure_column(objective) for objective in objectives]
     rows: list[tuple[Cell, ...]] = [
-        (name, _finished(outcomes), *(objective.of(outcomes) for objective in objectives))
+        (name, finished_jobs(outcomes), *(objective.of(outcomes) for objective in objectives))
         for name, outcomes in runs.items()
     ]
-    if all(_finished(outcomes) == outcomes.tracked.sum() for outcomes in runs.values()):
+    if all(finished_jobs(outcomes) == outcomes.tracked.sum() for outcomes in runs.values()):
         rows = [(name, *figures) for name, _, *figures in rows]
     else:
         heads.insert(0, Column("finished", "jobs finished"))
     return Table(title, (Column("run", "policy"), *heads), tuple(rows))
 
 
-def _finished(outcomes: Outcomes) -> int:
+def measure_column(objective: Objective) -> Column:
+    """The column of a measure, without its values."""
+    metric = objective.metric
+    title = _measured(metric.title, metric.unit, objective.measure)
+    return Column(str(objective), title, metric.unit, metric.better, metric.description)
+
+
+def finished_jobs(outcomes: Outcomes) -> int:
+    """How many of the tracked jobs finished."""
     return int(has_status(outcomes, JobStatus.FINISHED)[outcomes.tracked].sum())
 
 
@@ -145,15 +151,20 @@ def format_cell(cell: Cell, unit: str = "") -> str:
     """A cell for people."""
     if isinstance(cell, Amount):
         return _with_unit(cell.value, cell.unit)
+    if isinstance(cell, Spread):
+        return f"{format_cell(cell.mean, unit)} \u00b1 {format_cell(cell.deviation, unit)}"
     if cell is None:
         return "-"
-    if isinstance(cell, str):
-        return cell
+    return cell if isinstance(cell, str) else _plain(cell, unit)
+
+
+def _plain(number: float, unit: str) -> str:
+    """A number in the unit of its column."""
     if unit == "s":
-        return format_duration(float(cell))
+        return format_duration(float(number))
     if unit == "%":
-        return _with_unit(cell, unit)
-    return format_number(cell / HOUR if unit == "GPU s" else cell)
+        return _with_unit(number, unit)
+    return format_number(number / HOUR if unit == "GPU s" else number)
 
 
 def _with_unit(value: float, unit: str) -> str:
@@ -273,11 +284,13 @@ def _is_right(table: Table, column: int) -> bool:
 def _number(cell: Cell) -> float:
     if isinstance(cell, Amount):
         return cell.value
+    if isinstance(cell, Spread):
+        return cell.mean
     return float("nan") if cell is None or isinstance(cell, str) else float(cell)
 
 
 def _raw(cell: Cell) -> str | float | None:
     if isinstance(cell, str) or cell is None:
         return cell
-    number = cell.value if isinstance(cell, Amount) else cell
+    number = _number(cell) if isinstance(cell, (Amount, Spread)) else cell
     return number if math.isfinite(number) else None

@@ -20,7 +20,7 @@ from typing import Any
 
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
-from volvelle.simulate.experiment import PlannedRun
+from volvelle.simulate.experiment import PlannedRun, WorkloadKey
 from volvelle.simulate.run import Progress, check, simulate
 from volvelle.simulate.run_directory import RunRecord, RunStatus
 from volvelle.simulate.sources import Source
@@ -43,10 +43,10 @@ class ComparedRun:
 
 @dataclass
 class Stage:
-    """What parent and workers share: the workloads by seed, jobs done in each run, and a stop sign."""
+    """What parent and workers share: the workloads, jobs done in each run, and a stop sign."""
 
     runs: Sequence[PlannedRun]
-    sources: Mapping[int, Source]
+    sources: Mapping[WorkloadKey, Source]
     directories: Sequence[Path]
     done: Any
     stop: Any
@@ -54,21 +54,21 @@ class Stage:
     def record(self, index: int) -> RunRecord:
         """The record with which run ``index`` begins."""
         run = self.runs[index]
-        source = self.sources[run.setting.seed]
+        source = self.sources[run.workload]
         origin = source.origin | {"jobs": len(source.workload), "name": source.workload.name}
         return RunRecord.of(run.name, origin, run.setting)
 
 
 def compare(
     runs: Sequence[PlannedRun],
-    sources: Mapping[int, Source],
+    sources: Mapping[WorkloadKey, Source],
     directory: Path,
     *,
     workers: int | None = None,
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[ComparedRun]:
-    """Make ``runs`` on the workloads of their seeds, each in a folder of ``directory``/runs.
+    """Make ``runs`` on their workloads, each in a folder of ``directory``/runs.
 
     workers: processes (default: one for each CPU we may use).
     resume: keep finished runs of the same configuration that are there already.
@@ -77,18 +77,19 @@ def compare(
     before anything runs where the parts do not go together.
     """
     for run in runs:
-        check(sources[run.setting.seed].workload, run.setting)
+        check(sources[run.workload].workload, run.setting)
     run_directory.prepare(directory, COMPARISON)
     directories = _directories(runs, directory)
     context = multiprocessing.get_context(START_METHOD)
     stage = Stage(
         runs, sources, directories, context.RawArray("d", len(runs)), context.RawValue("i", 0)
     )
-    (directory / "report.html").unlink(missing_ok=True)  # it is of an earlier comparison
+    for name in ("report.html", "runs.csv"):  # they are of an earlier comparison
+        (directory / name).unlink(missing_ok=True)
     _write_comparison(runs, directories, directory)
     kept = [index for index in range(len(runs)) if resume and _is_made(stage, index)]
     for index in kept:
-        stage.done[index] = len(sources[runs[index].setting.seed].workload)
+        stage.done[index] = len(sources[runs[index].workload].workload)
     waiting = [index for index in range(len(runs)) if index not in kept]
     results = {
         index: ComparedRun(runs[index].name, directories[index], RunStatus.FINISHED, reused=True)
@@ -126,7 +127,7 @@ def _make(
         return {}
     for index in waiting:
         run_directory.clear(stage.directories[index])
-    jobs = sum(len(stage.sources[run.setting.seed].workload) for run in stage.runs)
+    jobs = sum(len(stage.sources[run.workload].workload) for run in stage.runs)
     with ProcessPoolExecutor(
         min(workers, len(waiting)), context, initializer=_enter, initargs=(stage,)
     ) as pool:
@@ -187,7 +188,7 @@ def _run(index: int) -> RunStatus:
     record = stage.record(index)
     directory.mkdir(parents=True, exist_ok=True)
     run_directory.begin(directory, record)
-    workload = stage.sources[run.setting.seed].workload
+    workload = stage.sources[run.workload].workload
     simulation = simulate(workload, run.setting, progress=note)
     run_directory.finish(directory, record, simulation)
     stage.done[index] = len(workload)

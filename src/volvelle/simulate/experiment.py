@@ -1,7 +1,8 @@
 """An experiment: one workload, one cluster, and the compositions to be tried on them.
 
 This is what ``volvelle compare`` reads from ``--config exp.toml`` and from its options. Every list
-multiplies: two policies under two placements with three seeds are twelve runs.
+multiplies: two policies under two placements with three seeds are twelve runs, and nine times as
+many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 """
 
 import tomllib
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -19,7 +20,14 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, describe_validation
 from volvelle.model.units import Seconds
 from volvelle.simulate.run import Setting
-from volvelle.simulate.sources import Read, Source, generated, read_source, split_pairs
+from volvelle.simulate.sources import (
+    Read,
+    Source,
+    generated,
+    read_source,
+    resubmitted,
+    split_pairs,
+)
 
 _SINGULAR = {
     "policy": "policies",
@@ -61,6 +69,32 @@ def _span(value: object) -> object:
     return int(first), int(last)
 
 
+_MOST_RATES = 1000
+
+
+def _read_rates(value: object) -> object:
+    """``"1:9"`` as 1, 2, ... 9, ``"1:2:0.5"`` as 1, 1.5, 2; several of these, and plain numbers."""
+    found: list[object] = []
+    for one in value if isinstance(value, (list, tuple)) else (value,):
+        found += _rate_span(one) if isinstance(one, str) else [one]
+    return tuple(dict.fromkeys(found))
+
+
+def _rate_span(text: str) -> list[float]:
+    mend = "write a number, FIRST:LAST or FIRST:LAST:STEP, as in 1:9"
+    try:
+        first, *rest = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ValueError(mend) from None
+    if not rest:
+        return [first]
+    last, step = (*rest, 1.0)[:2]
+    if len(rest) > 2 or not (first <= last and 0 < step <= last) or last / step > _MOST_RATES:
+        raise ValueError(mend)
+    return [first + index * step for index in range(int((last - first) / step + 1e-9) + 1)]
+
+
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Written = Annotated[str, BeforeValidator(_written)]
 Names = Annotated[tuple[Written, ...], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -87,6 +121,9 @@ class Experiment(BaseModel):
     )
     seeds: Annotated[tuple[int, ...], BeforeValidator(_listed), Field(min_length=1)] = Field(
         (0,), description="of generators, and of all that is random in a run"
+    )
+    jobs_per_hour: Annotated[tuple[Rate, ...], BeforeValidator(_read_rates)] = Field(
+        (), description="rates of submission to try, as in 1:9; a trace's jobs come as Poisson then"
     )
     track: Annotated[tuple[int, int] | None, BeforeValidator(_span)] = Field(
         None, description="first and last job to measure, as in 3000:4000"
@@ -134,10 +171,11 @@ class Experiment(BaseModel):
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
 
-    def workload(self, cluster: Cluster, seed: int, read: Read | None = None) -> Source:
-        """The workload under ``seed``, and where it comes from. Raises `Problem`.
+    def sources(self, cluster: Cluster, read: Read | None = None) -> "dict[WorkloadKey, Source]":
+        """The workload of every seed and rate, and where it comes from. Raises `Problem`.
 
-        ``read`` is told now and then how many rows were read.
+        A trace is read once: under all seeds it is the same, unless its jobs are submitted anew at a
+        rate. ``read`` is told now and then how many rows were read.
         """
         if (self.trace is None) == (self.generate is None):
             raise Problem(
@@ -145,16 +183,25 @@ class Experiment(BaseModel):
                 mend="name a trace's file, or a generator with --generate",
                 usage=True,
             )
-        if self.trace is not None:
-            return read_source(self.trace, self.format, self.map, strict=self.strict, read=read)
-        return generated(str(self.generate), seed, cluster.gpus)
+        keys = [WorkloadKey(s, r) for s in dict.fromkeys(self.seeds) for r in self._rates()]
+        if self.trace is None:
+            written = str(self.generate)
+            return {key: generated(written, key.seed, cluster.gpus, key.rate) for key in keys}
+        trace = read_source(self.trace, self.format, self.map, strict=self.strict, read=read)
+        return {
+            key: trace if key.rate is None else resubmitted(trace, key.rate, key.seed)
+            for key in keys
+        }
+
+    def _rates(self) -> tuple[float | None, ...]:
+        return self.jobs_per_hour or (None,)
 
     def runs(self, cluster: Cluster) -> "list[PlannedRun]":
         """Every run of the experiment, named by what sets it apart."""
         parts = [tuple(dict.fromkeys(getattr(self, kind))) for kind in _PARTS]
         seeds = tuple(dict.fromkeys(self.seeds))
         runs = []
-        for *chosen, seed in product(*parts, seeds):
+        for rate, *chosen, seed in product(self._rates(), *parts, seeds):
             composition = WrittenComposition(*chosen)
             labels = composition.build().written
             told = [
@@ -162,7 +209,9 @@ class Experiment(BaseModel):
                 for kind, label, choices in zip(_PARTS, _fields(labels), parts, strict=True)
                 if len(choices) > 1 or kind == "policies"
             ]
-            name = " + ".join(told) + (f", seed {seed}" if len(seeds) > 1 else "")
+            name = " + ".join(told)
+            name += f", {rate:g} jobs/h" if rate is not None else ""
+            name += f", seed {seed}" if len(seeds) > 1 else ""
             setting = Setting(
                 cluster=cluster,
                 composition=composition,
@@ -172,8 +221,15 @@ class Experiment(BaseModel):
                 until=self.until,
                 tracked=self.track,
             )
-            runs.append(PlannedRun(name, setting))
+            runs.append(PlannedRun(name, setting, rate))
         return list({run.name: run for run in runs}.values())
+
+
+class WorkloadKey(NamedTuple):
+    """What the workload of a run depends on: the seed, and jobs an hour where a rate was asked for."""
+
+    seed: int
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +238,12 @@ class PlannedRun:
 
     name: str
     setting: Setting
+    rate: float | None = None
+
+    @property
+    def workload(self) -> WorkloadKey:
+        """Which workload it runs."""
+        return WorkloadKey(self.setting.seed, self.rate)
 
 
 def _fields(composition: WrittenComposition) -> Sequence[str]:

@@ -98,6 +98,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             },
         )
 
+    @property
+    def composition_parts(self) -> dict[str, str]:
+        """The parts of the composition by kind, as they are written."""
+        return msgspec.structs.asdict(self.composition)
+
     def ended(self, simulation: Simulation) -> "RunRecord":
         """The record of the run that gave ``simulation``."""
         return msgspec.structs.replace(

@@ -2,13 +2,16 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from volvelle.model.job import Job
 from volvelle.model.problems import Problem
+from volvelle.model.units import HOUR
 from volvelle.workload.workload import Workload
 
 Read = Callable[[int], None]
@@ -58,10 +61,13 @@ def read_source(
     return Source(workload, origin)
 
 
-def generated(written: str, seed: int, gpus: int | None = None) -> Source:
+def generated(
+    written: str, seed: int, gpus: int | None = None, jobs_per_hour: float | None = None
+) -> Source:
     """The workload of a generator. Raises `Problem`.
 
     ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
+    ``jobs_per_hour`` sets the rate of submission in place of the generator's own.
     """
     from volvelle.workload.generators import GENERATORS, make_generator  # noqa: PLC0415
 
@@ -72,11 +78,44 @@ def generated(written: str, seed: int, gpus: int | None = None) -> Source:
     family = GENERATORS.get(name)
     if gpus is not None and family is not None and "gpus" in family.model_fields:
         parameters.setdefault("gpus", str(gpus))
+    if jobs_per_hour is not None:
+        if family is not None and "jobs_per_hour" not in family.model_fields:
+            raise Problem(
+                f"generator {name!r} has no rate of submission that could be {jobs_per_hour:g} an hour",
+                mend="leave out --jobs-per-hour, or choose a generator with a jobs_per_hour",
+                usage=True,
+            )
+        parameters["jobs_per_hour"] = repr(jobs_per_hour)
     generator = make_generator(name, parameters)
     workload = generator.generate(np.random.default_rng(seed))
-    return Source(
-        workload,
-        {"generator": name, "parameters": generator.model_dump(mode="json"), "seed": seed},
+    origin: dict[str, Any] = {
+        "generator": name,
+        "parameters": generator.model_dump(mode="json"),
+        "seed": seed,
+    }
+    if jobs_per_hour is not None:
+        origin["jobs_per_hour"] = jobs_per_hour
+    return Source(workload, origin)
+
+
+def resubmitted(source: Source, jobs_per_hour: float, seed: int) -> Source:
+    """The same jobs in the same order, submitted anew as a Poisson process of this rate.
+
+    This is how Blox varies the load of its Philly trace (EuroSys'24, section 4).
+    """
+    from volvelle.workload.generators.arrivals import Poisson  # noqa: PLC0415 - as above
+
+    jobs = source.workload.jobs
+    times = Poisson().times(np.random.default_rng(seed), len(jobs), HOUR / jobs_per_hour)
+    moved = [
+        Job(msgspec.structs.replace(job.spec, submit_time=time), job.truth)
+        for job, time in zip(jobs, times.tolist(), strict=True)
+    ]
+    workload = Workload(moved, source.workload.name, source.workload.report)
+    return replace(
+        source,
+        workload=workload,
+        origin=source.origin | {"jobs_per_hour": jobs_per_hour, "seed": seed},
     )
 
 
