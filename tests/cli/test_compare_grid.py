@@ -50,7 +50,7 @@ def test_a_table_for_each_metric_has_a_column_for_each_rate(volvelle: Volvelle) 
     assert ran.status == 0, ran.err
     lines = [line.split() for line in ran.out.splitlines()]
     assert lines.count(["policy", "0.5", "1", "1.5"]) == 2
-    assert "mean JCT, by jobs submitted an hour" in ran.out
+    assert "mean JCT by jobs/h" in ran.out
     assert Path("grid/rates.png").is_file()
     assert "0.5, 1, 1.5 jobs/h" in ran.out.splitlines()[0]
 
@@ -80,7 +80,7 @@ def test_the_same_jobs_come_at_every_rate(volvelle: Volvelle) -> None:
 
 def test_a_trace_is_submitted_anew_at_each_rate(trace: Path) -> None:
     experiment = Experiment.of(
-        None, {"trace": str(trace), "cluster": "1x8", "jobs_per_hour": 6, "seeds": range(200)}
+        None, {"trace": str(trace), "cluster": "1x8", "jobs_per_hour": 6, "seeds": list(range(200))}
     )
     sources = experiment.sources(experiment.read_cluster())
     gaps = [source.workload.submit_times[-1] / 5 for source in sources.values()]

@@ -128,7 +128,7 @@ class Grid:
             (name, *(self._cell(name, rate, objective) for rate in self.rates))
             for name in self.labels
         ]
-        title = f"{head.title}, by jobs submitted an hour"
+        title = f"{head.title} by jobs/h"
         return Table(title, (Column("run", "policy"), *heads), tuple(rows))
 
     def _finished_table(self) -> Table:
@@ -143,7 +143,7 @@ class Grid:
             )
             for name in self.labels
         ]
-        title = "jobs finished (times are of these only), by jobs submitted an hour"
+        title = "jobs finished by jobs/h (times are of these)"
         return Table(title, (Column("run", "policy"), *heads), tuple(rows))
 
     def _cell(self, label: str, rate: float | None, objective: Objective) -> Cell:
