@@ -7,7 +7,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,7 +26,9 @@ from volvelle.core.kernels import (
 )
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
+from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
+from volvelle.model.throughput import AnyThroughput
 from volvelle.model.units import Seconds
 
 Period = Annotated[Seconds, Field(gt=0)]
@@ -97,8 +99,19 @@ class Policy(Part):
         raise NotImplementedError
 
     def next_wake(self, view: View) -> float | None:
-        """A time at which to be asked again though nothing happens; None for none."""
+        """A time at which to be asked again though nothing happens; None for none.
+
+        With a `round`, at the first multiple of the period from then on.
+        """
         return None
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, AnyThroughput]]) -> None:
+        """Raise `Problem` where these jobs, with their believed rates, cannot be served so."""
+
+    @property
+    def solver_gaps(self) -> Sequence[float]:
+        """For each program solved so far, how much better, relative to it, an answer could be."""
+        return ()
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """A job finished after ``gpu_seconds`` of service."""

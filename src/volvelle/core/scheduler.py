@@ -342,12 +342,12 @@ class Scheduler:
     def _due(self) -> bool:
         """Whether the policy is to be asked now."""
         policy = self.composition.policy
+        named = self._named_wake is not None and self.now >= self._named_wake
         if policy.round is None:
-            named = self._named_wake is not None and self.now >= self._named_wake
             return self._dirty or named
         if self.now != _boundary_from(self.now, policy.round):
             return False
-        return self._dirty or (policy.time_varying and self._contended())
+        return self._dirty or named or (policy.time_varying and self._contended())
 
     def _contended(self) -> bool:
         """Whether some job runs and some has less than it can use: else time alone changes nothing."""
@@ -361,6 +361,8 @@ class Scheduler:
         if policy.round is not None:
             if self._dirty or (policy.time_varying and self._contended()):
                 return _boundary_after(self.now, policy.round)
+            if self._named_wake is not None:
+                return _boundary_from(self._named_wake, policy.round)
             return None
         return self._named_wake
 

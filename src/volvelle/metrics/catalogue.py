@@ -63,6 +63,11 @@ def _utilisation(outcomes: Outcomes) -> float:
     return 100.0 * series.utilisation(outcomes)
 
 
+def _solver_gap(outcomes: Outcomes) -> float:
+    """The worst gap of the policy's programs: how much better an answer could at most have been."""
+    return 100.0 * max(outcomes.solver_gaps, default=float("nan"))
+
+
 _ALL = (
     Metric("jct", "JCT", "s", "lower", "job", per_job.jct),
     Metric("queueing_delay", "queueing delay", "s", "lower", "job", per_job.queueing_delay),
@@ -85,6 +90,7 @@ _ALL = (
     Metric("earned_value", "earned value", "1", "higher", "job", deadlines.earned_value),
     Metric("makespan", "makespan", "s", "lower", "run", series.makespan),
     Metric("utilisation", "utilisation", "%", "higher", "run", _utilisation),
+    Metric("solver_gap", "solver gap", "%", "lower", "run", _solver_gap),
     Metric("busy_gpus", "busy GPUs", "GPUs", "higher", "time", series.busy_gpus),
     Metric("fragmentation", "fragmentation", "GPUs", "lower", "time", series.fragmented_gpus),
     Metric("queue_length", "queue", "jobs", "lower", "time", series.queue_length),

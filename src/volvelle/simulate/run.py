@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
@@ -20,6 +20,7 @@ from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
+from volvelle.model.throughput import LINEAR
 from volvelle.simulate.world import World
 from volvelle.workload.workload import Workload
 
@@ -134,6 +135,8 @@ def _run(
             interrupted = True
     cpu_seconds = time.process_time() - began
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
+    if gaps := scheduler.composition.policy.solver_gaps:
+        outcomes = replace(outcomes, solver_gaps=tuple(gaps))
     return Simulation(
         outcomes, scheduler, journal, cpu_seconds, world.events, world.moments, interrupted
     )
@@ -209,6 +212,14 @@ def check(workload: Workload, setting: Setting) -> None:
             mend="choose one that does, as in --placement consolidated",
             usage=True,
         )
+    told = composition.estimator.needs_truth
+    composition.policy.refuse(
+        setting.cluster,
+        (
+            (job.spec, job.truth.throughput if told else job.spec.throughput or LINEAR)
+            for job in workload.jobs
+        ),
+    )
     if setting.tracked is not None:
         first, last = setting.tracked
         if not 0 <= first <= last < len(workload):

@@ -1,0 +1,144 @@
+"""What Gavel's policies have in common: when fractions are worked out anew, and rounds in between.
+
+Fractions are worked out when the jobs, their rates or the GPUs have changed, and hold for the rounds
+until then. Gavel's simulator waits at least 1920 s between two allocations, and jobs that come in between
+wait for the next: that is ``reallocate=1920``. As there, an allocation at time 0 does not count.
+
+Without ``aware`` every GPU type is taken to be as fast as the first that will do for a job, and the types
+are filled in an order drawn anew every round (with ``seed``): whoever does not know which type is the
+fastest cannot give it away first.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.policy import Allocation, Period, Policy, View
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec
+from volvelle.model.problems import Problem
+from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
+from volvelle.model.units import Seconds
+from volvelle.policies.gavel.demand import Demand, demand_of
+from volvelle.policies.rounds import Shares
+
+Floats = NDArray[np.float64]
+
+SOURCE = "Gavel (OSDI'20)"
+
+
+class Gavel(Policy):
+    """Base of Gavel's policies: subclasses give `fractions`."""
+
+    source: ClassVar[str] = SOURCE
+    work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
+    exact_targets: ClassVar[bool] = False
+    """Whether jobs without a target get nothing even where GPUs are left."""
+
+    round: Period | None = Field(360.0, description="length of a round")
+    aware: bool = Field(True, description="know how fast each job is on each GPU type")
+    reallocate: Annotated[Seconds, Field(ge=0)] = Field(
+        0.0, description="least time between two allocations; who comes in between waits"
+    )
+    time_limit: Annotated[Seconds, Field(gt=0)] = Field(
+        10.0, description="seconds of real time for each program solved"
+    )
+    seed: int = Field(0, description="of the order of GPU types, where not aware")
+
+    _shares: Shares = PrivateAttr(default_factory=Shares)
+    _solved: Demand | None = PrivateAttr(default=None)
+    _solved_for: tuple[float, ...] = PrivateAttr(default=())
+    _solved_at: float = PrivateAttr(default=-np.inf)
+    _wake: float | None = PrivateAttr(default=None)
+    _gaps: list[float] = PrivateAttr(default_factory=list)
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    @property
+    def solver_gaps(self) -> Sequence[float]:
+        """The gap of each allocation that needed a solver."""
+        return self._gaps
+
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """The share of its time that each job is to spend on each GPU type."""
+        raise NotImplementedError
+
+    def allocate(self, view: View) -> Allocation:
+        """One round: new fractions where something changed, then the jobs by priority."""
+        self._shares.credit(view.jobs)
+        demand = demand_of(view, aware=self.aware)
+        outdated = self._outdated(view, demand)
+        if outdated and self._may_reallocate(view):
+            target = np.zeros(demand.rates.shape)
+            if demand.able.any():
+                target = self.fractions(view, demand)
+            self._shares.set(view, target, (self.round or 0.0) / 2)
+            self._solved, self._solved_for = demand, tuple(view.jobs.number.tolist())
+            self._solved_at = view.now if view.now > 0 else -np.inf
+            outdated = False
+        allocation = self._shares.give(
+            view, strict=self.exact_targets, types=self._order_of_types(view)
+        )
+        self._wake = self._next_change(view, allocation, outdated)
+        return allocation
+
+    def next_wake(self, view: View) -> float | None:
+        """The next round, if it may differ from this one; the next allocation, if that must wait."""
+        return self._wake
+
+    def _outdated(self, view: View, demand: Demand) -> bool:
+        """Whether there are other jobs, rates or GPUs than at the last allocation."""
+        if self._solved is None or self._solved_for != tuple(view.jobs.number.tolist()):
+            return True
+        return not all(map(np.array_equal, self._solved, demand))
+
+    def _may_reallocate(self, view: View) -> bool:
+        return view.now - self._solved_at >= self.reallocate or not self._shares.covers(view.jobs)
+
+    def _order_of_types(self, view: View) -> Sequence[int]:
+        types = range(len(view.capacity))
+        if self.aware or len(types) == 1:
+            return types
+        number = int(view.now // self.round) if self.round else int(view.now)
+        shuffled: list[int] = np.random.default_rng((self.seed, number)).permutation(types).tolist()
+        return shuffled
+
+    def _next_change(self, view: View, allocation: Allocation, outdated: bool) -> float | None:
+        served = allocation.gpus > 0
+        moves = np.count_nonzero(view.capacity) > 1 or not served.all()
+        if moves and served.any() and not self.exact_targets:
+            return float(np.nextafter(view.now, np.inf))
+        return self._solved_at + self.reallocate if outdated else None
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, AnyThroughput]]) -> None:
+        """Raise `Problem` where types differ and it is not known how."""
+        if not self.aware or len(cluster.gpu_types) == 1:
+            return
+        blind = [
+            spec.id
+            for spec, throughput in jobs
+            if not knows_types(throughput)
+            and len(set(spec.gpu_types or cluster.gpu_types) & set(cluster.gpu_types)) > 1
+        ]
+        if blind:
+            raise Problem(
+                f"policy {self.name!r} goes by how fast each job is on each GPU type, and that is not "
+                f"known of {len(blind):,} jobs (the first is {blind[0]!r}), which may run on several of "
+                f"the types {', '.join(cluster.gpu_types)}",
+                mend="use a trace with rates by GPU type and an estimator that knows them, "
+                f"or take all types as alike with --policy {self.name}:aware=false",
+                usage=True,
+            )
+
+
+def knows_types(throughput: AnyThroughput) -> bool:
+    """Whether a throughput model says what a job does on each GPU type."""
+    if isinstance(throughput, PerBatchSize):
+        return all(knows_types(model) for model in throughput.batch_sizes.values())
+    return isinstance(throughput, PerType)

@@ -1,0 +1,61 @@
+"""First in, first out over GPU types, as in Gavel's simulator (OSDI'20).
+
+In order of submission each job takes all its time on one type with enough free GPUs, until one does not
+fit. ``aware``: on the type on which it is fastest, and all jobs are planned anew at every allocation, so
+that a job moves to a faster type when one comes free. Otherwise on a type drawn at random (with ``seed``,
+and the job's number), where it stays.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PrivateAttr
+
+from volvelle.core.policy import View, policies
+from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.demand import Demand
+
+Floats = NDArray[np.float64]
+
+
+@policies.register
+class GavelFifo(Gavel):
+    """First in, first out, each job on the fastest GPU type that is free."""
+
+    name: ClassVar[str] = "gavel-fifo"
+    optimises: ClassVar[str] = "predictability, over GPU types"
+    exact_targets: ClassVar[bool] = True
+
+    _type_of: dict[int, int] = PrivateAttr(default_factory=dict)
+
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """1 for each job's type, until one does not fit."""
+        target = np.zeros(demand.rates.shape)
+        free, left = demand.capacity.copy(), demand.quota.copy()
+        numbers = view.jobs.number.astype(np.int64)
+        chosen: dict[int, int] = {}
+        order = np.argsort(numbers).tolist()
+        if not self.aware:  # those that have a type keep it
+            order.sort(key=lambda row: int(numbers[row]) not in self._type_of)
+        for row in order:
+            number, need, pool = int(numbers[row]), demand.gpus[row], int(demand.pool[row])
+            if not demand.rates[row].any() or (pool >= 0 and left[pool] < need):
+                continue
+            fits = np.flatnonzero((demand.rates[row] > 0) & (free >= need))
+            if number in self._type_of:
+                fits = fits[fits == self._type_of[number]]
+            if not len(fits):
+                break
+            gpu_type = int(fits[np.argmax(demand.rates[row, fits])])
+            if not self.aware:
+                if number not in self._type_of:
+                    draw = np.random.default_rng((self.seed, number))
+                    gpu_type = int(fits[draw.integers(len(fits))])
+                chosen[number] = gpu_type
+            target[row, gpu_type] = 1.0
+            free[gpu_type] -= need
+            if pool >= 0:
+                left[pool] -= need
+        self._type_of = chosen
+        return target

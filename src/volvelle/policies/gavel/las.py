@@ -1,0 +1,98 @@
+"""Max-min fairness of Gavel (OSDI'20), its version of least attained service.
+
+    maximise  min over jobs i of  gpus(i) / weight(i)  x  sum over t of T(i, t) X(i, t) / P(i)
+
+where P(i) is the rate of a job that spends its time on the GPU types in proportion to their numbers (and
+stays at 0 for types on which it cannot run). Only the smallest value is raised, as in Gavel's simulator; what
+is left of the GPUs lies wherever the solver leaves it, and rounds hand it out. `gavel-hierarchical` goes on.
+
+Where all types are alike to every job (a cluster of one type, or ``aware=false``) no program is solved:
+`water_level` gives one of its solutions, the one in which nobody can have more without another having less.
+Jobs that differ in nothing are one entry of the program.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.policy import View, policies
+from volvelle.core.state import FloatColumn
+from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.demand import Demand, raise_together
+
+Floats = NDArray[np.float64]
+
+_ALIKE = 1e-12
+
+
+@policies.register
+class GavelLas(Gavel):
+    """Max-min fairness: the job with the least normalised throughput for its weight is raised."""
+
+    name: ClassVar[str] = "gavel-las"
+    optimises: ClassVar[str] = "instantaneous fairness, over GPU types"
+
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """The program, or its closed form."""
+        if types_alike(demand):
+            return split_over_types(demand, water_level(demand))
+        groups, group = demand.grouped()
+        worth = normalised(groups) / _weights(groups)[:, None]
+        need = groups.able.astype(np.float64)
+        nothing = np.zeros(len(need))
+        shared = raise_together(groups, worth, need, nothing, groups.equal_split(), self.time_limit)
+        self._gaps.append(shared.gap)
+        return shared.fractions[group]
+
+
+def normalised(demand: Demand) -> Floats:
+    """GPUs x rate over the rate under a proportional share, by job and type."""
+    proportional = demand.proportional
+    scale = np.divide(
+        demand.gpus, proportional, out=np.zeros_like(proportional), where=proportional > 0
+    )
+    worth: Floats = demand.rates * scale[:, None]
+    return worth
+
+
+def types_alike(demand: Demand) -> bool:
+    """Whether it is the same to every job on which type it runs, and no quota binds."""
+    if len(demand.quota):
+        return False
+    present = demand.rates[:, demand.capacity > 0]
+    spread = present.max(axis=1, initial=0.0) - present.min(axis=1, initial=np.inf)
+    return bool(np.all(spread <= _ALIKE * present.max(axis=1, initial=1.0)))
+
+
+def water_level(demand: Demand) -> FloatColumn:
+    """The fraction of its time each job runs where GPUs over weight are made equal.
+
+    x(i) = min(1, level x weight(i) / gpus(i)) with the level at which all GPUs are given; 1 where there
+    are enough.
+    """
+    gpus, weight, capacity = demand.gpus, _weights(demand), float(demand.capacity.sum())
+    if gpus.sum() <= capacity:
+        return np.ones(len(gpus))
+    order = np.argsort(gpus / weight, kind="stable")
+    given = np.concatenate([[0.0], np.cumsum(gpus[order])[:-1]])
+    sharing = np.cumsum(weight[order][::-1])[::-1]
+    levels = (capacity - given) / sharing
+    full = levels * weight[order] >= gpus[order]
+    level = levels[int(np.argmin(full))]
+    fraction: FloatColumn = np.minimum(1.0, level * weight / gpus)
+    return fraction
+
+
+def split_over_types(demand: Demand, fraction: FloatColumn) -> Floats:
+    """``fraction`` of each job's time, spent on the types in proportion to their GPUs."""
+    split: Floats = fraction[:, None] * (demand.capacity / demand.capacity.sum())
+    return split
+
+
+def _weights(demand: Demand) -> FloatColumn:
+    return np.maximum(demand.weight, _FEATHER)
+
+
+_FEATHER = 1e-12
+"""What a weight of nothing weighs."""

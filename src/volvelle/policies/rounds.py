@@ -1,0 +1,188 @@
+"""Rounds by received shares: how a fractional allocation becomes whole jobs on whole GPUs.
+
+Gavel (Narayanan et al., OSDI'20) lets a policy say which fraction of the time each job is to spend on each
+GPU type, its **target**, and approaches these fractions round by round: the jobs with the largest
+priority run, where
+
+    priority(job, type) = target(job, type) / (share of the time given on the type that the job received)
+
+Time is counted since the targets were last set, and begins with half a round for everybody on every
+type, so that the first round is decided by the targets themselves. Of equal priorities the larger
+**deficit** goes first, the time a job should have had under earlier targets and did not, then the larger
+target, then the earlier submission (deficit and half a round are as in Gavel's simulator).
+
+Types are filled one after another, in the cluster's order. A job whose priority is zero still takes GPUs
+that nobody else wants, unless the policy is strict about its targets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.compiled import compiled
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.policy import Allocation, View
+from volvelle.core.state import FloatColumn, IntColumn, JobView
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_GPUS = Column.GPUS
+_TYPES = Column.TYPES
+_TYPE = Column.TYPE
+_POOL = Column.POOL
+_HELD = Column.HELD
+_PREEMPTIBLE = Column.PREEMPTIBLE
+_PINNED = Column.PINNED
+_GPUS_SHORT = int(Reason.GPUS)
+_QUOTA = int(Reason.QUOTA)
+
+
+def _table() -> Floats:
+    return np.zeros((0, 0))
+
+
+@dataclass
+class Shares:
+    """What each job is to have and what it has had, by job (ascending number) and GPU type.
+
+    target: fractions of the time. received: seconds since the targets were set, and half a round.
+    deficit: seconds owed from before. held: the GPU type each job was last given, -1 none.
+    """
+
+    numbers: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    target: Floats = field(default_factory=_table)
+    received: Floats = field(default_factory=_table)
+    deficit: Floats = field(default_factory=_table)
+    attained: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    held: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    set_at: float = 0.0
+
+    def places(self, jobs: JobView) -> tuple[IntColumn, IntColumn]:
+        """Rows of ``jobs`` that have targets, and where these stand here."""
+        if not len(self.numbers):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        at = np.searchsorted(self.numbers, jobs.number)
+        at[at == len(self.numbers)] = 0
+        rows = np.flatnonzero(self.numbers[at] == jobs.number)
+        return rows, at[rows]
+
+    def credit(self, jobs: JobView) -> None:
+        """Count what jobs received since they were last given GPUs, and forget those that left."""
+        rows, at = self.places(jobs)
+        if len(at) < len(self.numbers):
+            stay = np.sort(at)
+            for name in ("numbers", "target", "received", "deficit", "attained", "held"):
+                setattr(self, name, getattr(self, name)[stay])
+            rows, at = self.places(jobs)
+        attained = jobs.attained_seconds[rows]
+        ran = self.held[at] >= 0
+        self.received[at[ran], self.held[at[ran]]] += attained[ran] - self.attained[at[ran]]
+        self.attained[at] = attained
+
+    def set(self, view: View, target: Floats, half_round: float) -> None:
+        """Let ``target`` (jobs of the view x GPU types) count from now on.
+
+        What a job has had less than its former target, or more, becomes its deficit.
+        """
+        order = np.argsort(view.jobs.number)
+        deficit = np.zeros_like(target)
+        held = np.full(len(target), -1, dtype=np.int64)
+        rows, at = self.places(view.jobs)
+        if len(rows):
+            known = self.target.shape[1]
+            owed = self.target * (view.now - self.set_at) - (self.received - half_round)
+            deficit[rows, :known] = (self.deficit + owed)[at]
+            held[rows] = self.held[at]
+        self.numbers, self.target = view.jobs.number[order], target[order]
+        self.deficit, self.held = deficit[order], held[order]
+        self.attained = view.jobs.attained_seconds[order]
+        self.received = np.full(target.shape, half_round)
+        self.set_at = view.now
+
+    def covers(self, jobs: JobView) -> bool:
+        """Whether any of ``jobs`` has a target."""
+        return len(self.places(jobs)[0]) > 0
+
+    def turns(self, jobs: JobView, *, strict: bool, types: Sequence[int]) -> tuple[Ints, Ints]:
+        """Rows and GPU types in the order in which they are to be served, type after type.
+
+        ``strict``: without those whose target is zero. Jobs without targets are never served.
+        """
+        rows, at = self.places(jobs)
+        served, of_type = [_NO_INTS], [_NO_INTS]
+        if not len(rows):
+            return _NO_INTS, _NO_INTS
+        given = self.received[at].sum(axis=0)
+        for gpu_type in types:
+            target = self.target[at, gpu_type]
+            priority = target * (given[gpu_type] / self.received[at, gpu_type])
+            keys = (self.numbers[at], -target, -self.deficit[at, gpu_type], -priority)
+            order = np.lexsort(keys)
+            if strict:
+                order = order[target[order] > 0]
+            served.append(rows[order])
+            of_type.append(np.full(len(order), gpu_type))
+        return np.concatenate(served), np.concatenate(of_type)
+
+    def give(self, view: View, *, strict: bool, types: Sequence[int]) -> Allocation:
+        """Serve the jobs by priority, filling ``types`` in this order, and note who is served.
+
+        ``strict``: a job whose target is zero gets nothing, even where GPUs are left.
+        """
+        jobs = view.jobs
+        rows, of_type = self.turns(jobs, strict=strict, types=types)
+        given = serve_in_turn(jobs.matrix, len(jobs), rows, of_type, view.capacity, view.quota)
+        here, at = self.places(jobs)
+        self.held[at] = given[TARGET_TYPE, here]
+        return Allocation(
+            given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], np.argsort(jobs.number)
+        )
+
+
+_NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+
+
+@compiled
+def serve_in_turn(
+    matrix: Floats, jobs: int, rows: Ints, types: Ints, capacity: Floats, quota: Floats
+) -> Floats:
+    """Give the job in ``rows[i]`` the GPUs it requests of ``types[i]``, for each i, where they are left.
+
+    Jobs that may not be preempted keep what they hold. A job is served once, on a type that will do,
+    within its pool's quota. Returns (3, jobs) as `volvelle.core.kernels.fill` does.
+    """
+    result = np.zeros((3, jobs))
+    result[1, :] = -1.0
+    free = capacity.copy()
+    left = quota.copy()
+    for row in range(jobs):
+        held = matrix[_HELD, row]
+        if held > 0.0 and (matrix[_PINNED, row] == 1.0 or matrix[_PREEMPTIBLE, row] == 0.0):
+            gpu_type = int(matrix[_TYPE, row])
+            result[0, row] = held
+            result[1, row] = gpu_type
+            free[gpu_type] -= held
+            if matrix[_POOL, row] >= 0:
+                left[int(matrix[_POOL, row])] -= held
+    for i in range(len(rows)):
+        row, gpu_type = rows[i], types[i]
+        need, pool = matrix[_GPUS, row], int(matrix[_POOL, row])
+        if result[0, row] > 0.0 or need > free[gpu_type]:
+            continue
+        if not (int(matrix[_TYPES, row]) >> gpu_type) & 1 or (pool >= 0 and need > left[pool]):
+            continue
+        result[0, row] = need
+        result[1, row] = gpu_type
+        free[gpu_type] -= need
+        if pool >= 0:
+            left[pool] -= need
+    for row in range(jobs):
+        if result[0, row] == 0.0:
+            pool = int(matrix[_POOL, row])
+            short = pool >= 0 and matrix[_GPUS, row] > left[pool]
+            result[2, row] = _QUOTA if short else _GPUS_SHORT
+    return result

@@ -1,0 +1,77 @@
+"""Rounds by received shares: priorities, deficits, and the loop against its twin."""
+
+import msgspec
+import numpy as np
+import pytest
+from growth_cases import plain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import linear_job
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.state import JobColumns
+from volvelle.model.cluster import parse_cluster
+from volvelle.policies.rounds import serve_in_turn
+from volvelle.simulate.run import Setting, simulate
+from volvelle.workload.workload import Workload
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32 - 1))
+def test_serving_in_turn_is_the_same_compiled_and_plain(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, types, pools = int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
+    m = np.zeros_like(JobColumns().matrix[:, :jobs])
+    m[Column.GPUS] = rng.integers(1, 4, jobs)
+    m[Column.TYPES] = rng.integers(1, 1 << types, jobs)
+    m[Column.POOL] = rng.integers(-1, pools, jobs)
+    m[Column.PREEMPTIBLE] = rng.random(jobs) < 0.7
+    m[Column.TYPE] = -1
+    capacity = np.zeros(types)
+    for row in np.flatnonzero(rng.random(jobs) < 0.4):
+        kind = int(rng.integers(types))
+        m[Column.HELD, row], m[Column.TYPE, row] = m[Column.GPUS, row], kind
+        capacity[kind] += m[Column.GPUS, row]
+    capacity += rng.integers(0, 4, types)
+    quota = m[Column.GPUS].sum() * rng.choice([0.3, 0.6, 1.0], pools)
+    turns = rng.permutation(jobs * types)
+    arguments = (m, jobs, turns % jobs, turns // jobs, capacity, quota)
+    given = serve_in_turn(*arguments)
+    np.testing.assert_array_equal(given, plain(serve_in_turn)(*arguments))
+    gpus, kinds, reasons = given
+    for kind in range(types):
+        assert gpus[kinds == kind].sum() <= capacity[kind]
+    kept = (m[Column.HELD] > 0) & (m[Column.PREEMPTIBLE] == 0)
+    np.testing.assert_array_equal(gpus[kept], m[Column.HELD, kept])
+    np.testing.assert_array_equal(kinds[kept], m[Column.TYPE, kept])
+    np.testing.assert_array_equal(reasons == Reason.NONE, gpus > 0)
+
+
+def service_after(seconds: float, policy: str, *gpus: float, weight: float = 1.0) -> list[float]:
+    """GPU-seconds of jobs that want ``gpus`` of four; the first has ``weight``."""
+    jobs = [linear_job(n, 0.0, each, 1e6) for n, each in enumerate(gpus)]
+    heavy = msgspec.structs.replace(jobs[0].spec, weight=weight)
+    jobs[0] = msgspec.structs.replace(jobs[0], spec=heavy)
+    setting = Setting(
+        cluster=parse_cluster("1x4"), composition=WrittenComposition(policy), until=seconds
+    )
+    service: list[float] = simulate(Workload(jobs), setting).outcomes.gpu_seconds.tolist()
+    return service
+
+
+def test_received_time_follows_the_targets() -> None:
+    """Eight jobs on four GPUs: each has half of the time after an even number of rounds."""
+    assert service_after(3600, "gavel-las", *[1.0] * 8) == [1800.0] * 8
+
+
+def test_weights_shift_the_targets() -> None:
+    """Weight 3 of 3 + 7 gives three tenths of four GPUs, capped at the one it wants."""
+    service = service_after(36_000, "gavel-las", *[1.0] * 8, weight=3.0)
+    assert service[0] == pytest.approx(36_000, rel=0.02)
+    assert service[1:] == pytest.approx([3 / 7 * 36_000] * 7, rel=0.05)
+
+
+def test_wide_jobs_get_as_many_gpu_seconds_as_narrow_ones() -> None:
+    service = service_after(72_000, "gavel-las", 4.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    assert service == pytest.approx([36_000] * 8, rel=0.05)
