@@ -65,7 +65,8 @@ def _utilisation(outcomes: Outcomes) -> float:
 
 def _solver_gap(outcomes: Outcomes) -> float:
     """The worst gap of the policy's programs: how much better an answer could at most have been."""
-    return 100.0 * max(outcomes.solver_gaps, default=float("nan"))
+    gaps = outcomes.solver_gaps
+    return float("nan") if gaps is None else 100.0 * float(gaps.max())
 
 
 _ALL = (

@@ -4,7 +4,6 @@ Outcomes are folded from the journal's events and decisions (`volvelle.metrics.r
 simulated run, a live run and a replayed journal are measured by the same code.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -71,7 +70,7 @@ class Outcomes:
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
     solver_gaps: for each program the policy solved, how much better, relative to it, an answer could
-    at most be; empty where it solved none or where that is not known (a journal does not say).
+    at most be; None if it solved none or where that is not known (a journal does not say).
     """
 
     specs: list[JobSpec]
@@ -94,7 +93,7 @@ class Outcomes:
     end_time: float
     single_gpu_seconds: FloatColumn | None = None
     predicted_finish: FloatColumn | None = None
-    solver_gaps: Sequence[float] = ()
+    solver_gaps: FloatColumn | None = None
 
     def __len__(self) -> int:
         return len(self.specs)

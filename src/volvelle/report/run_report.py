@@ -1,5 +1,6 @@
 """The report of one run: report.html and its pictures as PNG."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -144,6 +145,7 @@ def _summary_html(summary: Summary) -> str:
     run = ", ".join(
         f"{METRICS[name].title} {format_cell(value, METRICS[name].unit)}"
         for name, value in summary.run.items()
+        if not math.isnan(value)
     )
     return note(f"{text} {_sentence(run)}.") + to_html(summary_table(summary))
 

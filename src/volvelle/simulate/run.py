@@ -136,7 +136,7 @@ def _run(
     cpu_seconds = time.process_time() - began
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
     if gaps := scheduler.composition.policy.solver_gaps:
-        outcomes = replace(outcomes, solver_gaps=tuple(gaps))
+        outcomes = replace(outcomes, solver_gaps=np.array(gaps))
     return Simulation(
         outcomes, scheduler, journal, cpu_seconds, world.events, world.moments, interrupted
     )
