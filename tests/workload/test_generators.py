@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.model.job import JobClass
+from volvelle.model.job import Job, JobClass
 from volvelle.model.problems import Problem
 from volvelle.workload.describe import describe
 from volvelle.workload.generators import (
@@ -18,6 +18,7 @@ from volvelle.workload.generators import (
 )
 from volvelle.workload.generators.declarations import rounded_up
 from volvelle.workload.generators.stationary import StationaryGenerator
+from volvelle.workload.generators.synergy import SHARE_CPUS, SHARE_MEMORY_GB
 
 SMALL: dict[str, dict[str, object]] = {
     name: {"length": "4d"} if name == "anticipatory" else {"jobs": 300} for name in GENERATORS
@@ -65,9 +66,15 @@ def test_tiny_workloads_work(name: str, jobs: int) -> None:
 def test_the_load_is_met_by_the_workload_in_hand(name: str, arrivals: str) -> None:
     parameters = {"jobs": 2000, "gpus": 48, "load": 0.7, "arrivals": arrivals}
     workload = make_generator(name, parameters).generate(np.random.default_rng(11))
-    work = sum(job.truth.work for job in workload)  # an adaptive job's, at its first batch size
+    work = sum(gpu_seconds(job) for job in workload)
     span = workload.submit_times[-1] - workload.submit_times[0]
     assert work / span / 48 == pytest.approx(0.7, rel=0.002)
+
+
+def gpu_seconds(job: Job) -> float:
+    """An adaptive job's, at its first batch size; a sensitive one's, with the proportional share."""
+    profile = job.truth.sensitivity
+    return job.truth.work / (profile.share(SHARE_CPUS, SHARE_MEMORY_GB) if profile else 1.0)
 
 
 def test_a_length_gives_the_jobs_of_that_time_at_the_load_on_average() -> None:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from volvelle.model.job import Job
+from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.units import HOUR, MINUTE
 from volvelle.workload.generators import make_generator
 from volvelle.workload.generators.anticipatory import DURATIONS, WIDTHS
 from volvelle.workload.generators.base import FloatColumn
 from volvelle.workload.generators.pcs import PcsThemis1
+from volvelle.workload.generators.synergy import MODELS, SHARE_CPUS, SHARE_MEMORY_GB
 from volvelle.workload.workload import Workload
 
 
@@ -192,3 +195,44 @@ def test_pcs_points_ascend() -> None:
         values, cumulated = zip(*points, strict=True)
         assert list(values) == sorted(values) and list(cumulated) == sorted(cumulated)
         assert cumulated[0] == 0 and cumulated[-1] == 1
+
+
+def test_synergy_models_classes_and_durations_at_the_proportional_share() -> None:
+    workload = drawn("synergy", jobs=20_000)
+    kinds = [job.spec.name.split()[0] for job in workload]
+    assert {kind: kinds.count(kind) / 20_000 for kind in ("image", "language", "speech")} == (
+        pytest.approx({"image": 0.2, "language": 0.7, "speech": 0.1}, abs=0.01)
+    )
+    shared = [profile_of(job).share(SHARE_CPUS, SHARE_MEMORY_GB) for job in workload]
+    exponents = np.log10(workload.durations / shared / MINUTE)
+    assert distance_from_uniform(exponents[exponents < 3], 1.5, 3.0) < 1
+    assert float(np.mean(exponents < 3)) == pytest.approx(0.8, abs=0.01)
+    assert shares(workload.gpus) == pytest.approx({1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}, abs=0.01)
+
+
+def profile_of(job: Job) -> Sensitivity:
+    assert job.truth.sensitivity is not None
+    return job.truth.sensitivity
+
+
+MEASURED: dict[tuple[str, str], list[tuple[float, float, float]]] = {
+    ("image", "alexnet"): [(1, 62.5, 0.3), (2, 62.5, 0.66), (3, 62.5, 1), (6, 62.5, 1.75),
+                           (12, 62.5, 2.0), (12, 125, 2.94), (9, 125, 2.0), (12, 20.83, 0.1)],
+    ("image", "resnet18"): [(1, 62.5, 0.37), (2, 62.5, 0.72), (5, 62.5, 1.53), (9, 62.5, 2.4)],
+    ("image", "resnet50"): [(2, 62.5, 0.74), (3, 62.5, 1), (4, 62.5, 1.15), (24, 250, 1.15)],
+    ("speech", "m5"): [(3, 187.5, 1), (5, 187.5, 1.4), (6, 62.5, 1.5), (6, 125, 2), (6, 250, 2.5)],
+    ("speech", "deepspeech"): [(1, 62.5, 0.3), (2, 62.5, 0.66), (3, 62.5, 1), (24, 62.5, 1)],
+    ("language", "lstm"): [(1, 62.5, 1), (24, 250, 1)],
+}  # fmt: skip
+"""Points of the authors' profiles: CPUs and GB per GPU, rate over that at 3 CPUs and 62.5 GB."""
+
+
+@pytest.mark.parametrize(("kind", "name"), MEASURED)
+def test_synergy_profiles_go_by_what_the_authors_measured(kind: str, name: str) -> None:
+    profile = MODELS[kind][name].profile
+    at_share = profile.share(SHARE_CPUS, SHARE_MEMORY_GB)
+    for cpus, memory, rate in MEASURED[kind, name]:
+        assert profile.share(cpus, memory) / at_share == pytest.approx(rate, abs=0.26), (
+            cpus,
+            memory,
+        )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from volvelle.model.job import Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import Amdahl, Linear, Log2, PerBatchSize, PerType, Table
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
@@ -50,6 +51,7 @@ FULL = Job(
         failures=(0.1, 0.2),
         loss_curve=(LossPoint(0.0, 2.5), LossPoint(0.3, 1.25)),
         spread_slowdown=0.05,
+        sensitivity=Sensitivity((1.0, 3.5), (20.83,), ((1 / 3,), (1.0,)), "zero"),
     ),
 )
 PLAIN = Job(JobSpec(id="plain", submit_time=0.1 + 0.2, gpus=0.3), Truth(work=7e9 / 3))

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
 
 
@@ -96,7 +97,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``work`` is in the unit of ``throughput``. ``failures`` are amounts of work done at which the job
     crashes, once each. ``spread_slowdown`` is the share by which every node beyond the fewest
-    possible lengthens an iteration.
+    possible lengthens an iteration. ``sensitivity`` is what a job loses with too few CPUs or too little
+    memory; None for one that needs no more than it gets.
     """
 
     work: float
@@ -105,11 +107,12 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failures: tuple[float, ...] = ()
     loss_curve: tuple[LossPoint, ...] = ()
     spread_slowdown: float = 0.0
+    sensitivity: Sensitivity | None = None
 
     def rate(
         self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0
     ) -> float:
-        """Units of work per second once ``work_done`` units are done."""
+        """Units of work per second once ``work_done`` units are done, with CPUs and memory enough."""
         if not self.regimes:
             return self.throughput.rate(gpus, gpu_type, nodes)
         regime = self.regime_at(work_done)

@@ -199,6 +199,7 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "failures": lambda job: ";".join(map(_text, job.truth.failures)),
     "skew": lambda job: _unless(job.spec.skew, 0.0),
     "spread_slowdown": lambda job: _unless(job.truth.spread_slowdown, 0.0),
+    "sensitivity": lambda job: _json(job.truth.sensitivity, None),
     "throughput": lambda job: _json(job.truth.throughput, LINEAR),
     "declared_throughput": lambda job: _json(job.spec.throughput, None),
     "regimes": lambda job: _json(job.truth.regimes, ()),

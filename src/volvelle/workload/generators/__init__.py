@@ -17,10 +17,11 @@ from volvelle.workload.generators.gavel import Gavel
 from volvelle.workload.generators.lognormal import DEMO_SEED, Demo, LogNormal, demo_workload
 from volvelle.workload.generators.pcs import PcsGavel, PcsThemis1
 from volvelle.workload.generators.shockwave import Shockwave
+from volvelle.workload.generators.synergy import Synergy
 
 GENERATORS: dict[str, type[Generator]] = {
     family.name: family
-    for family in (Gavel, Shockwave, PcsGavel, PcsThemis1, Anticipatory, LogNormal, Demo)
+    for family in (Gavel, Shockwave, PcsGavel, PcsThemis1, Anticipatory, Synergy, LogNormal, Demo)
 }
 """Every generator by its name."""
 

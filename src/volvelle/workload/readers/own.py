@@ -17,6 +17,7 @@ from pydantic import Field
 
 from volvelle.model.job import Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.problems import Problem, nearest
+from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
 from volvelle.model.units import parse_duration
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
@@ -59,6 +60,7 @@ COLUMNS: dict[str, str] = {
     "failures": "amounts of work after which it crashes, joined by ;",
     "skew": "share of its model that lies in the largest tensor",
     "spread_slowdown": "longer iterations for each node beyond the fewest, as a share",
+    "sensitivity": "its profile over CPUs and memory per GPU, JSON",
     "throughput": "its true throughput model, JSON",
     "declared_throughput": "the throughput model its user declares, JSON",
     "regimes": "batch-size regimes, JSON",
@@ -163,6 +165,7 @@ def _with_truth(job: Job, row: Row, work: float | None = None) -> Job:
         failures=_numbers(row, "failures"),
         loss_curve=_decoded(row, "loss_curve", tuple[LossPoint, ...], ()),
         spread_slowdown=row.number("spread_slowdown", 0.0),
+        sensitivity=_decoded(row, "sensitivity", Sensitivity, None),
     )
     if work is None and not row.absent("throughput"):
         raise Broken("throughput without work", "throughput", row.text("throughput"))
