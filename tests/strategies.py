@@ -218,8 +218,8 @@ GANGS = Features(
     impossible=False,
 )
 """Rigid jobs on equal GPUs that are only counted."""
-KNOWN = Features(failures=False, nodes=False, impossible=False, checkpoints=False)
-"""What beliefs can be true about: nothing crashes, GPUs that are given are free."""
+KNOWN = Features(failures=False, nodes=False, impossible=False)
+"""What beliefs can be true about: nothing crashes."""
 
 
 @st.composite

@@ -137,7 +137,7 @@ def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
     forecasts: list[dict[int, float]] = []
 
     def look_ahead(world: World) -> None:
-        if world.now >= scenario.last_arrival:
+        if world.now >= scenario.last_arrival and world.settled:
             forecasts.append(forecast(world.scheduler).finish)
 
     outcomes = happen(scenario, on_moment=look_ahead).outcomes

@@ -8,7 +8,7 @@ A cycle (`Scheduler.handle`) reads top to bottom::
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,15 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear
 
 
+class Stopping(NamedTuple):
+    """GPUs on which a stopped job is believed to write its checkpoint until ``free_at``."""
+
+    free_at: float
+    gpus: float
+    gpu_type: int
+    slots: IntArray
+
+
 class Scheduler:
     """Admission, policy, placement and estimator around one state.
 
@@ -71,6 +80,9 @@ class Scheduler:
         self.resources = Resources(cluster, named=composition.placement.names_gpus)
         self.known: dict[int, KnownJob] = {}
         self.slots: dict[int, IntArray] = {}
+        self.stopping: dict[tuple[int, int], Stopping] = {}
+        """By number and attempt, until the world says that it is over."""
+        self._checkpoints = False  # whether any job's stop takes time
         self._failures: Counter[int] = Counter()
         self._door: deque[JobSubmitted] = deque()
         self._pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
@@ -116,6 +128,11 @@ class Scheduler:
             self.resources,
         )
 
+    @property
+    def at_the_door(self) -> tuple[JobSubmitted, ...]:
+        """Jobs that wait to be admitted, in order."""
+        return tuple(self._door)
+
     def fork(self) -> "Scheduler":
         """A scheduler in the same state that can run ahead; its parent never notices."""
         copy = object.__new__(Scheduler)
@@ -125,6 +142,7 @@ class Scheduler:
         copy.resources = self.resources.fork()
         copy.known = self.known.copy()
         copy.slots = self.slots.copy()
+        copy.stopping = self.stopping.copy()
         copy._curves = self._curves.fork()
         copy._failures = self._failures.copy()
         copy._door = self._door.copy()
@@ -161,6 +179,7 @@ class Scheduler:
         self._remove(event.number)
 
     def _stopped(self, event: JobStopped) -> None:
+        self.stopping.pop((event.number, event.attempt), None)
         if event.number in self.jobs.row_of and not self.jobs.get(event.number, Column.HELD):
             self.jobs.matrix[Column.DONE, self.jobs.row_of[event.number]] = event.work_done
 
@@ -276,6 +295,7 @@ class Scheduler:
         values[Column.START_GAP] = self.overheads.start
         values[Column.RESTORE] = self.overheads.restore_seconds(spec)
         values[Column.RESIZE] = self.overheads.resize_seconds(spec)
+        self._checkpoints |= self.overheads.checkpoint_seconds(spec) > 0.0
         self.jobs.add(event.number, values)
         self.known[event.number] = KnownJob(spec, belief.truth)
         self._demand += spec.gpus
@@ -400,6 +420,8 @@ class Scheduler:
         rows, gpus, types, slots = changes
         if not len(rows):
             return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
+        if self._checkpoints:
+            self._note_stops(rows[gpus == 0.0])
         numbers, rates, asked = unit_rates(self.jobs.matrix, rows, gpus)
         if slots is not None:
             self.slots.update(zip(numbers.tolist(), slots, strict=True))
@@ -422,6 +444,20 @@ class Scheduler:
             tuple(self._rejected),
             self.wake_at(),
         )
+
+    def _note_stops(self, rows: IntArray) -> None:
+        """Keep what the jobs in ``rows``, about to be stopped, still hold for their checkpoints."""
+        matrix = self.jobs.matrix
+        for row in rows.tolist():
+            number = int(matrix[Column.NUMBER, row])
+            cost = self.overheads.checkpoint_seconds(self.known[number].spec)
+            if cost > 0.0 and self.now >= matrix[Column.PROGRESS_FROM, row]:
+                self.stopping[number, int(matrix[Column.ATTEMPT, row])] = Stopping(
+                    self.now + cost,
+                    float(matrix[Column.HELD, row]),
+                    int(matrix[Column.TYPE, row]),
+                    self.slots.get(number, NO_INTS),
+                )
 
     def _rate(self, number: int, known: KnownJob, row: int, gpus: float, gpu_type: int) -> float:
         """Units of work per second believed of the job in ``row`` on these GPUs."""

@@ -140,6 +140,39 @@ class World:
             self._releases.hold(gpus, gpu_type)
             self._set_rate(execution, since)
 
+    def place_waiting(self, number: int, job: Job) -> None:
+        """Put a job that has not been admitted yet into this world."""
+        self._in_system[number] = Execution(number, job)
+
+    def place_stopping(
+        self,
+        number: int,
+        attempt: int,
+        *,
+        free_at: float,
+        gpus: float,
+        gpu_type: int,
+        slots: IntArray,
+    ) -> None:
+        """Let a checkpoint be written until ``free_at`` on GPUs that a job has just given up."""
+        self._releases.free_later(free_at, gpus, gpu_type, slots)
+        execution = self._in_system.get(number)
+        done = 0.0
+        if execution is not None:
+            execution.written_at, done = free_at, execution.done
+        self._stopping[number, attempt] = done
+        heapq.heappush(self._clock, (free_at, _STOPPED, number, attempt))
+
+    def claim(self, number: int, now: float) -> None:
+        """Let a job placed as running wait for GPUs that come free later than ``now``."""
+        execution = self._in_system[number]
+        self._releases.wait_for(now, execution.gpu_type, execution.slots, number)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more happens at this moment."""
+        return self._next_time() > self.now
+
     def resume(self, wake_at: float | None) -> None:
         """Start in the middle: the scheduler has already asked to be woken."""
         self.now = self.scheduler.now
