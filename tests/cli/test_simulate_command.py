@@ -127,3 +127,26 @@ def test_a_policy_file_plugs_in(volvelle: Volvelle, trace: Path) -> None:
     ran = volvelle("simulate", trace, "-c", "1x8", "-p", "widest.py")
     assert ran.status == 0, ran.err
     assert "widest-first: 6 finished" in ran.out
+
+
+def test_predictions_are_measured_and_kept(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle(
+        "simulate", trace, "--cluster", "1x8", "--policy", "srsf", "--refresh", "--out", "run"
+    )
+    assert ran.status == 0, ran.err
+    run = trace.parent / "run"
+    assert json.loads((run / "run.json").read_text())["predict"] is True
+    jobs = read_jobs(run / "jobs.csv")
+    assert not np.isnan(jobs.predicted_finish_time).any()
+    assert json.loads((run / "metrics.json").read_text())["metrics"]["eta_error"]["count"] == 6
+    with (run / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["job_id"] for row in rows} == set(jobs.job_id)
+    assert all(float(row["finish_time"]) >= float(row["time"]) for row in rows)
+
+
+def test_without_refresh_there_is_no_file_of_predictions(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("simulate", trace, "--cluster", "1x8", "--predict", "--out", "run")
+    assert ran.status == 0, ran.err
+    assert not (trace.parent / "run" / "predictions.csv").exists()
+    assert not np.isnan(read_jobs(trace.parent / "run" / "jobs.csv").predicted_finish_time).any()

@@ -41,10 +41,13 @@ def run(
     *,
     tick: float | None = None,
     until: float | None = None,
+    predict: bool = False,
 ) -> Outcomes:
     """What becomes of the jobs: GPUs are only counted, durations known, starts and stops free."""
     composition = WrittenComposition(policy, placement="none", estimator="oracle")
-    setting = Setting(cluster=cluster, composition=composition, tick=tick, until=until)
+    setting = Setting(
+        cluster=cluster, composition=composition, tick=tick, until=until, predict=predict
+    )
     return simulate(workload, setting).outcomes
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from references import Reference, pcs_workload, rows, run
 
+from volvelle.metrics import per_job
 from volvelle.model.cluster import parse_cluster
 
 CASES = {
@@ -59,6 +60,32 @@ def test_every_job_fares_as_in_the_simulator(shared: Path, case: str, kind: str)
         assert f"job {STARTED_ON_ROUNDING[case, kind]}:" in only
     else:
         assert different_starts == []
+
+
+PREDICTED = [
+    (case, policy)
+    for case in CASES
+    for policy in ("FIFO", "SRSF", "AFS", "PCS_jct", "PCS_bal", "PCS_pred")
+    if (case, policy) not in {("t0e4a51_n600", "FIFO"), ("t0e4a51_n600", "AFS")}
+]
+"""Of these two the simulator's predictions are not there."""
+
+OTHERS = {"FIFO": "fifo:preemptive=true", "SRSF": "srsf", "AFS": "afs-l:ties=later"}
+
+
+@pytest.mark.parametrize(("case", "policy"), PREDICTED)
+def test_every_prediction_is_that_of_the_simulator(shared: Path, case: str, policy: str) -> None:
+    folder = shared / "golden" / "pcs"
+    ours = OTHERS.get(policy) or shipped(folder, case, policy.removeprefix("PCS_"), simulator=True)
+    cluster = parse_cluster(f"1x{CASES[case][1]}")
+    outcomes = run(pcs_workload(folder, case), ours, cluster, predict=True)
+    reference = Reference.read(folder / f"{case}__{policy}.csv", id="app_id")
+    assert outcomes.predicted_finish is not None
+    assert not np.isnan(reference.columns["pred_jct_s"]).any()
+    predicted = outcomes.predicted_finish - outcomes.submit_time
+    assert not reference.differences(outcomes, pred_jct_s=predicted, jct_s=outcomes.jct)
+    if policy == "FIFO":
+        np.testing.assert_allclose(per_job.prediction_error(outcomes), 0.0, atol=1e-9)
 
 
 @every_case

@@ -35,10 +35,17 @@ OUTCOMES = outcomes_of(
         (per_job.lost_gpu_seconds, [0, 0, NAN, 0, 0]),
         # predicted to take 30 s, took 45 s
         (per_job.prediction_error, [50, NAN, NAN, NAN, NAN]),
+        (per_job.signed_prediction_error, [50, NAN, NAN, NAN, NAN]),
     ],
 )
 def test_what_a_job_has_not_is_nan(column, expected):  # type: ignore[no-untyped-def]
     np.testing.assert_array_equal(column(OUTCOMES), expected)
+
+
+def test_the_signed_error_of_an_early_finish_is_below_nothing() -> None:
+    early = outcomes_of([Ran(10, [(20, 30, 2)], predicted_finish=50)])
+    assert per_job.signed_prediction_error(early).tolist() == [-50.0]
+    assert per_job.prediction_error(early).tolist() == [50.0]
 
 
 def test_an_early_finish_is_an_error_too() -> None:

@@ -16,16 +16,24 @@ from volvelle.model.problems import Problem
 def test_the_lines_of_jobs_csv(tmp_path: Path) -> None:
     outcomes = outcomes_of(
         [
-            Ran(0, [(0.1, 0.4, 8), (1, 2, 8)], gpus=8, id="a,b", pool="vc1", user="dana"),
+            Ran(
+                0,
+                [(0.1, 0.4, 8), (1, 2, 8)],
+                gpus=8,
+                id="a,b",
+                pool="vc1",
+                user="dana",
+                predicted_finish=2.5,
+            ),
             Ran(1.5, gpus=0.5, status=JobStatus.REJECTED, id="c"),
         ]
     )
     write_jobs(outcomes, tmp_path / "jobs.csv")
     assert (tmp_path / "jobs.csv").read_bytes().decode() == (
         "job_id,pool,user,gpus,submit_time,first_start_time,finish_time,jct,queueing_delay,"
-        "gpu_seconds,preemptions,restarts,status\n"
-        '"a,b",vc1,dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished\n'
-        "c,,,0.5,1.5,,,,,0.0,0,0,rejected\n"
+        "gpu_seconds,preemptions,restarts,status,predicted_finish_time\n"
+        '"a,b",vc1,dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5\n'
+        "c,,,0.5,1.5,,,,,0.0,0,0,rejected,\n"
     )
 
 
@@ -40,6 +48,7 @@ def test_jobs_come_back_as_they_went(
     assert table.status == outcomes.status.tolist()
     np.testing.assert_array_equal(table.first_start_time, outcomes.first_start)
     np.testing.assert_array_equal(table.finish_time, outcomes.finish)
+    np.testing.assert_array_equal(table.predicted_finish_time, outcomes.predicted_finish)
     np.testing.assert_array_equal(table.jct, per_job.jct(outcomes))
     np.testing.assert_array_equal(table.queueing_delay, per_job.queueing_delay(outcomes))
     np.testing.assert_array_equal(table.gpus, outcomes.gpus)
@@ -56,7 +65,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     write_jobs(outcomes_of([Ran(0, [(0, 1, 1)])]), path)
     whole = path.read_text()
     path.write_text(whole.replace(",finished", ""))
-    with pytest.raises(Problem, match="line 2 has 12 fields, not 13"):
+    with pytest.raises(Problem, match="line 2 has 13 fields, not 14"):
         read_jobs(path)
     path.write_text(whole.replace("0.0,0.0,1.0", "0.0,soon,1.0"))
     with pytest.raises(Problem, match="line 2, column first_start_time: cannot read 'soon'"):

@@ -39,6 +39,7 @@ def compare(
     overheads: options.Overheads = None,
     tick: options.Tick = None,
     until: options.Until = None,
+    predict: options.Predict = None,
     seeds: Annotated[
         list[int] | None,
         typer.Option("--seed", min=0, help="Seed of all that is random; repeatable."),
@@ -91,6 +92,7 @@ def compare(
         track=track,
         tick=tick,
         until=until,
+        predict=predict,
         seeds=seeds or (_demo_seed() if demo else None),
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),

@@ -66,6 +66,10 @@ def _facts(record: "RunRecord") -> dict[str, str]:
     }
     if record.tracked is not None:
         facts["Measured"] = f"jobs {record.tracked[0]:,} to {record.tracked[1]:,}"
+    if record.predict:
+        facts["Predictions"] = (
+            "at submission and every event" if record.refresh else "at submission"
+        )
     if record.tick is not None:
         facts["Tick"] = f"{record.tick:g} s"
     if record.until is not None:

@@ -109,6 +109,22 @@ Until = Annotated[
         rich_help_panel=_WORLD,
     ),
 ]
+Predict = Annotated[
+    bool | None,
+    typer.Option(
+        "--predict",
+        help="Forecast every job's finish at its submission, and measure the error.",
+        rich_help_panel=_WORLD,
+    ),
+]
+Refresh = Annotated[
+    bool | None,
+    typer.Option(
+        "--refresh",
+        help="Predict for all jobs at every event too, into predictions.csv.",
+        rich_help_panel=_WORLD,
+    ),
+]
 _PART = "NAME[:KEY=VALUE,...]"
 _FILE = "or a .py file"
 Policy = Annotated[

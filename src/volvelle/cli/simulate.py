@@ -33,6 +33,8 @@ def simulate(
     overheads: options.Overheads = None,
     tick: options.Tick = None,
     until: options.Until = None,
+    predict: options.Predict = None,
+    refresh: options.Refresh = None,
     seed: options.Seed = None,
     config: options.Config = None,
     out: options.Out = None,
@@ -64,6 +66,8 @@ def simulate(
         track=track,
         tick=tick,
         until=until,
+        predict=predict,
+        refresh=refresh,
         seeds=seed,
         out=out,
     )

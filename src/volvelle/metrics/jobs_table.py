@@ -30,6 +30,7 @@ COLUMNS = (
     "preemptions",
     "restarts",
     "status",
+    "predicted_finish_time",
 )
 """The header of jobs.csv. Times are seconds on the workload's clock, durations seconds."""
 
@@ -53,6 +54,7 @@ class JobsTable:
     preemptions: IntColumn
     restarts: IntColumn
     status: list[str]
+    predicted_finish_time: FloatColumn
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -96,6 +98,9 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
         per_job.queueing_delay(outcomes),
         outcomes.gpu_seconds,
     ]
+    predicted = outcomes.predicted_finish
+    if predicted is None:
+        predicted = np.full(len(outcomes), np.nan)
     for first in range(0, len(outcomes), _BLOCK):
         part = slice(first, first + _BLOCK)
         specs = outcomes.specs[part]
@@ -108,6 +113,7 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
             map(str, outcomes.preemptions[part].tolist()),
             map(str, outcomes.restarts[part].tolist()),
             outcomes.status[part].tolist(),
+            _texts(predicted[part]),
             strict=True,
         )
 
@@ -143,6 +149,7 @@ def _parse(path: Path, fields: list[list[str]]) -> JobsTable:
         preemptions=counts("preemptions"),
         restarts=counts("restarts"),
         status=named["status"],
+        predicted_finish_time=floats("predicted_finish_time"),
     )
 
 

@@ -85,6 +85,14 @@ def prediction_error(outcomes: Outcomes) -> FloatColumn:
     return relative_error(jct(outcomes), outcomes.predicted_finish - outcomes.submit_time)
 
 
+def signed_prediction_error(outcomes: Outcomes) -> FloatColumn:
+    """As `prediction_error`, with its sign: above 0 where the job took longer than predicted."""
+    if outcomes.predicted_finish is None:
+        return np.full(len(outcomes), np.nan)
+    predicted = outcomes.predicted_finish - outcomes.submit_time
+    return 100.0 * ratio(jct(outcomes) - predicted, predicted)
+
+
 def relative_error(actual: FloatColumn, predicted: FloatColumn) -> FloatColumn:
     """``100 |actual - predicted| / predicted``, percent; NaN unless ``predicted`` is positive."""
     return 100.0 * ratio(np.abs(actual - predicted), predicted)

@@ -132,6 +132,8 @@ class Experiment(BaseModel):
         None, description="ends of jobs are noticed at multiples of this"
     )
     until: Annotated[Seconds, Field(gt=0)] | None = Field(None, description="end of the simulation")
+    predict: bool = Field(False, description="forecast every job's finish at its submission")
+    refresh: bool = Field(False, description="and the finish of all jobs at every event")
     metrics: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         (), description="columns of the comparison, as in jct:p99"
     )
@@ -220,6 +222,8 @@ class Experiment(BaseModel):
                 tick=self.tick,
                 until=self.until,
                 tracked=self.track,
+                predict=self.predict or self.refresh,
+                refresh=self.refresh,
             )
             runs.append(PlannedRun(name, setting, rate))
         return list({run.name: run for run in runs}.values())

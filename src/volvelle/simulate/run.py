@@ -21,6 +21,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
+from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.world import World
 from volvelle.workload.workload import Workload
 
@@ -32,6 +33,7 @@ class Setting:
     tick: ends of jobs are noticed at multiples of this many seconds (None: at once).
     until: end of the simulation, seconds (None: when all jobs are through).
     tracked: (first, last) numbers of the jobs that are measured; the simulation ends with them.
+    predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
     """
 
     cluster: Cluster
@@ -41,6 +43,8 @@ class Setting:
     tick: float | None = None
     until: float | None = None
     tracked: tuple[int, int] | None = None
+    predict: bool = False
+    refresh: bool = False
 
     @property
     def header(self) -> Header:
@@ -59,6 +63,7 @@ class Simulation:
     """What a simulation gave. ``interrupted``: it was stopped before its end.
 
     cpu_seconds: of the simulation proper; events and moments (distinct times) it went through.
+    refreshed: the predictions of every event, where these were asked for.
     """
 
     outcomes: Outcomes
@@ -68,6 +73,7 @@ class Simulation:
     events: int
     moments: int
     interrupted: bool = False
+    refreshed: tuple[Refreshed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,31 +132,45 @@ def _run(
         until=float("inf") if setting.until is None else setting.until,
         tracked=None if setting.tracked is None else np.flatnonzero(tracked).tolist(),
     )
+    predictor = Predictor(refresh=setting.refresh) if setting.predict or setting.refresh else None
     interrupted = False
     began = time.process_time()
     with asked_to_stop() as stopped:
         try:
-            world.run(_EachMoment(stopped, progress, len(workload)))
+            world.run(_EachMoment(stopped, progress, len(workload), predictor))
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
     if gaps := scheduler.composition.policy.solver_gaps:
         outcomes = replace(outcomes, solver_gaps=np.array(gaps))
+    refreshed: tuple[Refreshed, ...] = ()
+    if predictor is not None:
+        outcomes = replace(outcomes, predicted_finish=predictor.finish(len(outcomes)))
+        refreshed = tuple(predictor.refreshed)
     return Simulation(
-        outcomes, scheduler, journal, cpu_seconds, world.events, world.moments, interrupted
+        outcomes,
+        scheduler,
+        journal,
+        cpu_seconds,
+        world.events,
+        world.moments,
+        interrupted,
+        refreshed,
     )
 
 
 class _EachMoment:
-    """Ends the run between two moments where that was asked for; passes every 256th moment on."""
+    """Ends the run between two moments where that was asked for; predicts; passes every 256th on."""
 
     def __init__(
         self,
         stopped: Callable[[], bool],
         report: Callable[[Progress], None] | None,
         jobs: int,
+        predict: Callable[[World], None] | None,
     ) -> None:
+        self._predict = predict
         self._stopped = stopped
         self._report = report
         self._jobs = jobs
@@ -158,6 +178,8 @@ class _EachMoment:
     def __call__(self, world: World) -> None:
         if self._stopped():
             raise KeyboardInterrupt
+        if self._predict is not None:
+            self._predict(world)
         if self._report is not None and world.moments % 256 == 0:
             self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
 

@@ -5,6 +5,7 @@
     metrics.json   the aggregates, whole and by class, width, pool and user
     outcomes.npz   the columns of `Outcomes`, from which reports are made again
     journal.jsonl  every event and decision (not in comparisons)
+    predictions.csv  what was predicted at every event (with ``refresh`` only)
 
 A file that is being written has ``.partial`` at the end of its name. A ``run.json`` whose status is
 still "running" is of a run that is going on, or was killed.
@@ -34,16 +35,18 @@ from volvelle.metrics.summary import GROUPINGS, Summary, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
+from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import Setting, Simulation
 
 FORMAT = 1
 
-RECORD, JOBS, METRICS, OUTCOMES, JOURNAL = (
+RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS = (
     "run.json",
     "jobs.csv",
     "metrics.json",
     "outcomes.npz",
     "journal.jsonl",
+    "predictions.csv",
 )
 
 
@@ -70,6 +73,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     tick: float | None = None
     until: float | None = None
     tracked: tuple[int, int] | None = None
+    predict: bool = False
+    refresh: bool = False
     started: str = ""
     versions: dict[str, str] = {}
     cpu_seconds: float | None = None
@@ -90,6 +95,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             tick=setting.tick,
             until=setting.until,
             tracked=setting.tracked,
+            predict=setting.predict,
+            refresh=setting.refresh,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             versions={
                 "volvelle": volvelle.__version__,
@@ -172,7 +179,7 @@ def begin(directory: Path, record: RunRecord) -> None:
 
 def clear(directory: Path) -> None:
     """Remove what a run left in ``directory``, so that it is not taken for the next one's."""
-    for name in (RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, "report.html"):
+    for name in (RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS, "report.html"):
         (directory / name).unlink(missing_ok=True)
 
 
@@ -199,6 +206,9 @@ def finish(directory: Path, record: RunRecord, simulation: Simulation) -> Summar
         path.write_text(text + "\n", encoding="utf-8")
     with written(directory / OUTCOMES) as path:
         write_outcomes(outcomes, path)
+    if record.refresh:
+        with written(directory / PREDICTIONS) as path:
+            write_predictions(simulation.refreshed, [spec.id for spec in outcomes.specs], path)
     write_record(directory, record.ended(simulation))
     return summary
 
