@@ -1,6 +1,8 @@
 """Public traces and reference results, where they are beside the repository."""
 
 import csv
+import itertools
+import json
 import statistics
 import time
 from pathlib import Path
@@ -51,20 +53,54 @@ def test_chronus_classes(shared: Path) -> None:
     )
 
 
-def test_gavel_durations_are_those_of_the_reference(shared: Path) -> None:
-    trace = shared / "data/shockwave/120_jobs_32_gpus.trace"
-    options = {"throughputs": shared / "data/shockwave/tacc_throughputs.json", "gpu_type": "v100"}
-    jobs = {job.spec.id: job for job in read_trace(trace, options=options)}
-    with (shared / "golden/shockwave/jobs_120_32.csv").open() as stream:
+def shockwave_rates(shared: Path, trace: str, folder: Path) -> Path:
+    """The throughput file of a trace, from the rates that lie beside the reference results."""
+    name = {"120_32": "tacc_throughputs.json", "220_64": "wisr_throughputs.json"}[trace]
+    with (shared / "golden/shockwave/throughputs_v100.csv").open() as stream:
+        rates = {
+            f"('{row['job_type']}', {row['scale_factor']})": {"null": float(row["steps_per_s"])}
+            for row in csv.DictReader(stream)
+            if row["file"] == name
+        }
+    path = folder / name
+    path.write_text(json.dumps({"v100": rates}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("trace", "file"), [("120_32", "120_jobs_32_gpus"), ("220_64", "220_jobs_64_gpus")]
+)
+def test_shockwave_jobs_run_at_the_batch_sizes_of_the_reference(
+    shared: Path, trace: str, file: str, tmp_path: Path
+) -> None:
+    options = {"throughputs": shockwave_rates(shared, trace, tmp_path), "gpu_type": "v100"}
+    workload = read_trace(shared / f"data/shockwave/{file}.trace", options=options, strict=True)
+    jobs = {job.spec.id: job for job in workload}
+    assert workload.report is not None
+    assert not workload.report.repaired
+    with (shared / f"golden/shockwave/jobs_{trace}.csv").open() as stream:
         reference = list(csv.DictReader(stream))
     assert len(reference) == len(jobs)
     for row in reference:
-        job = jobs[row["job_id"]]
-        assert job.spec.submit_time == float(row["arrival_s"])
-        assert job.truth.work == float(row["total_steps"])
-        assert job.truth.rate(job.spec.gpus) == pytest.approx(
-            float(row["throughput_steps_per_s"]), rel=1e-8
+        spec, truth = jobs[row["job_id"]].spec, jobs[row["job_id"]].truth
+        assert spec.submit_time == float(row["arrival_s"])
+        assert truth.work == float(row["total_steps"])
+        steps, epochs = float(row["steps_per_epoch"]), float(row["epochs"])
+        first = float(row["throughput_steps_per_s"])
+        assert truth.rate(spec.gpus) == pytest.approx(first, rel=1e-8)
+        if row["mode"] == "static":
+            continue
+        assert spec.estimate_seconds == pytest.approx(float(row["profile_runtime_s"]), rel=1e-9)
+        starts = [*(regime.start_work / steps for regime in truth.regimes), epochs]
+        regimes = ";".join(
+            f"{regime.batch_size}x{end - start:g}"
+            for regime, (start, end) in zip(truth.regimes, itertools.pairwise(starts), strict=True)
         )
+        assert regimes == row["simulator_bs_regimes(bs x epochs)"]
+        for rate in row["regime_throughputs(bs:steps_per_s)"].split(";"):
+            size, steps_per_second = rate.split(":")
+            measured = truth.throughput.rate(spec.gpus, batch_size=int(size))
+            assert measured == pytest.approx(float(steps_per_second), rel=1e-8)
 
 
 def test_pcs_speedups_are_those_of_the_reference(shared: Path) -> None:

@@ -1,16 +1,18 @@
 """Gavel's and Shockwave's ``.trace`` (OSDI'20, NSDI'23): tab separated, one job a line.
 
 Gavel has 10 columns; Shockwave adds the mode (``static``, ``accordion``, ``gns``: how the batch
-size changes) and the duration. Work is in steps, at the rates of the throughput file the option
-``throughputs`` names (Gavel's JSON, steps/s by GPU type); ``gpu_type`` takes the rates of one
-type for every GPU. Without a throughput file Shockwave's duration column is believed.
+size changes) and the duration. Work is in steps of the first batch size, at the rates of the throughput
+file the option ``throughputs`` names (Gavel's JSON, steps/s by GPU type); ``gpu_type`` takes the rates
+of one type for every GPU. Without a throughput file Shockwave's duration column is believed.
 
-The batch-size regimes of ``accordion`` and ``gns`` jobs are not in the file: such jobs keep their
-first batch size, and are counted. The mode is the last word of the job's name; `trace_lines`
-gives all columns to whoever knows the regimes.
+With a throughput file ``accordion`` and ``gns`` jobs change their batch size as Shockwave's simulator
+executes it (`volvelle.workload.batch_sizes`), as far as the file has rates for the new sizes, and their
+estimate is the run time of Shockwave's profile. Where that is not known (no throughput file, another
+model) they keep their first size, and are counted. The mode is the last word of the job's name.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +20,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
+from volvelle.model.job import Job, JobClass, JobSpec, Regime, Reward, Truth
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import PerType, gavel_throughputs
+from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType, gavel_throughputs
+from volvelle.workload.batch_sizes import DATASET_SAMPLES, Mode, Phase, executed, profiled
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
@@ -39,7 +42,6 @@ GAVEL = (
     "arrival_time",
 )
 SHOCKWAVE = (*GAVEL[:7], "mode", "priority_weight", "slo", "duration", "arrival_time")
-STATIC = "static"
 
 _JOB_TYPE = re.compile(r"(?P<model>.+?)(?: \(batch size (?P<batch>\d+)\))?")
 
@@ -60,7 +62,7 @@ class TraceLine(NamedTuple):
     batch_size: int | None
     total_steps: float
     gpus: float
-    mode: str
+    mode: Mode
     weight: float
     slo: float | None
     duration_seconds: float | None
@@ -91,11 +93,6 @@ class Gavel(TraceFormat):
         )
 
 
-def trace_lines(path: Path, ledger: Ledger) -> Iterator[TraceLine]:
-    """Every line of a trace with all its columns. Raises `Broken` where one cannot be read."""
-    return map(read_line, _rows(path, ledger))
-
-
 def read_throughputs(path: Path) -> dict[str, PerType]:
     """The rates of Gavel's JSON by job type, without its unconsolidated twins. Raises `Problem`."""
     try:
@@ -121,7 +118,7 @@ def read_line(row: Row) -> TraceLine:
         batch_size=int(match["batch"]) if match["batch"] else None,
         total_steps=row.number("total_steps"),
         gpus=row.gpus("scale_factor"),
-        mode=row.text("mode", STATIC),
+        mode=_mode(row),
         weight=row.number("priority_weight"),
         slo=None if row.text("slo").startswith("-") else row.number("slo", 0.0) or None,
         duration_seconds=row.seconds("duration") if "duration" in row.header else None,
@@ -141,13 +138,20 @@ def _rows(path: Path, ledger: Ledger) -> Iterator[Row]:
     return csv_rows(path, ledger, names=names, delimiter="\t", quoted=False)
 
 
+def _mode(row: Row) -> Mode:
+    written = row.text("mode", Mode.STATIC)
+    if written not in list(Mode):
+        raise Broken("unknown mode", "mode", written)
+    return Mode(written)
+
+
 def _job(
     line: TraceLine,
     rates: dict[str, PerType] | None,
     ledger: Ledger,
     options: GavelOptions,
 ) -> Job:
-    static = line.mode == STATIC
+    static = line.mode is Mode.STATIC
     spec = JobSpec(
         id=str(line.line - 1),
         submit_time=line.arrival_seconds,
@@ -164,7 +168,7 @@ def _job(
             f"{ledger.file}: a Gavel trace gives steps, not durations",
             mend="name the throughput file with the option throughputs=simulation_throughputs.json",
         )
-    if not static:
+    if not static and job.spec.estimate_seconds is None:
         ledger.assumed(
             "batch-size changes unknown: first batch size kept", line.line, "mode", line.mode
         )
@@ -186,11 +190,60 @@ def _job_in_steps(
     }
     if not running:
         raise Broken("no throughput for the job type", "job_type", line.job_type)
-    if gpu_type is not None:
-        return Job(spec, Truth(work=line.total_steps, throughput=by_type.types[gpu_type]))
     fastest_first = tuple(sorted(running, key=lambda kind: -running[kind]))
-    typed = msgspec.structs.replace(spec, gpu_types=fastest_first)
-    return Job(typed, Truth(work=line.total_steps, throughput=by_type))
+    if gpu_type is None:
+        spec = msgspec.structs.replace(spec, gpu_types=fastest_first)
+    if line.mode is not Mode.STATIC and line.batch_size and line.model in DATASET_SAMPLES:
+        return _adapting_job(spec, line, rates, fastest_first, one_type=gpu_type is not None)
+    throughput = by_type if gpu_type is None else by_type.types[gpu_type]
+    return Job(spec, Truth(work=line.total_steps, throughput=throughput))
+
+
+def _adapting_job(
+    spec: JobSpec,
+    line: TraceLine,
+    rates: dict[str, PerType],
+    gpu_types: tuple[str, ...],
+    *,
+    one_type: bool,
+) -> Job:
+    """A job with the regimes that Shockwave's simulator executes; its estimate is the profile's.
+
+    A change to a size without a rate is refused, as in the artifact, and with it all that follow.
+    """
+    first, gpus, samples = line.batch_size or 0, int(line.gpus), DATASET_SAMPLES[line.model]
+    epochs = math.ceil(line.total_steps / math.ceil(samples / first))
+    models: dict[int, PerType] = {}
+
+    def possible(phases: list[Phase]) -> list[Phase]:
+        for index, (_, size) in enumerate(phases):
+            model = rates.get(f"{line.model} (batch size {size})")
+            if model is None or min(model.rate(gpus, kind) for kind in gpu_types) <= 0:
+                return phases[:index]
+            models[size] = model
+        return phases
+
+    phases = possible(executed(line.model, first, line.mode, gpus, epochs))
+    profile = possible(profiled(line.model, first, line.mode, gpus, epochs))
+    ends = [*(phase.epoch for phase in profile[1:]), epochs]
+    estimate = sum(
+        (end - phase.epoch)
+        * (samples / phase.batch_size)
+        / models[phase.batch_size].rate(gpus, gpu_types[0])
+        for phase, end in zip(profile, ends, strict=True)
+    )
+    sizes: dict[int, AnyThroughput] = {}
+    for phase in phases:
+        model = models[phase.batch_size]
+        sizes[phase.batch_size] = model.types[gpu_types[0]] if one_type else model
+    steps = math.ceil(samples / first)
+    regimes = tuple(
+        Regime(epoch * steps, size, steps / math.ceil(samples / size)) for epoch, size in phases
+    )
+    return Job(
+        msgspec.structs.replace(spec, estimate_seconds=estimate),
+        Truth(work=line.total_steps, throughput=PerBatchSize(sizes, first), regimes=regimes),
+    )
 
 
 def _with_deadline(job: Job, line: TraceLine) -> Job:
