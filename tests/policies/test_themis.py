@@ -1,6 +1,11 @@
-"""Themis: who is worst off, contention as it is counted, leases, and the loops against their twins."""
+"""Themis: who is worst off, contention as it is counted, leases, partial allocation, and the loops
+against their twins."""
+
+import itertools
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 from growth_cases import Growing, growings, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,20 +14,184 @@ from strategies import Scenario, happen, linear_job
 
 from volvelle.core.columns import Column
 from volvelle.model.cluster import parse_cluster
-from volvelle.policies.themis import count_events, worst_first
+from volvelle.policies.auction import (
+    OWN_COLUMNS,
+    after_payments,
+    by_rho,
+    contention,
+    count_events,
+    count_seconds,
+    hand_out_by_share,
+    hand_out_in_order,
+    least_share_first,
+    most_in_lease,
+    rho_terms,
+    share_out,
+    worst_first,
+)
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NOW = 60.0
 
 
-@settings(max_examples=200)
-@given(growings(), st.integers(0, 12))
-def test_the_auction_is_the_same_compiled_and_plain(case: Growing, free: int) -> None:
-    by_submission = np.argsort(case.matrix[Column.NUMBER])
-    fair = np.where(case.work > 500.0, np.inf, case.work)
-    arguments = (case.matrix, by_submission, case.work, fair, 60.0, float(free))
-    order = worst_first(*arguments)
-    assert order.tolist() == plain(worst_first)(*arguments).tolist()
+def turn_of(case: Growing) -> Ints:
+    return np.argsort(case.matrix[Column.NUMBER]).astype(np.int64)
+
+
+def terms_of(case: Growing) -> Floats:
+    """Jobs of a case with what is left to them, on a fair share that makes some rho equal."""
+    fair = np.where(case.work > 500.0, 20.0, case.work)
+    return np.stack([NOW - case.matrix[Column.SUBMIT], case.work, fair])
+
+
+def auctioned_slowly(case: Growing, terms: Floats, free: float) -> list[int]:
+    """The auction as the module's docstring says it: who wins, one after another."""
+    waiting, winners = turn_of(case).tolist(), []
+    while free > 0:
+        fitting = [row for row in waiting if case.matrix[Column.LEAST, row] <= free]
+        if not fitting:
+            break
+        gpus = {row: min(free, case.matrix[Column.MOST, row]) for row in fitting}
+        rho = {row: (terms[0, row] + terms[1, row] / gpus[row]) / terms[2, row] for row in fitting}
+        worst = max(rho.values())
+        winner = next(row for row in fitting if rho[row] >= worst * (1 - 1e-9))
+        winners.append(winner)
+        waiting.remove(winner)
+        free -= gpus[winner]
+    return winners
+
+
+@settings(max_examples=300)
+@given(growings(), st.integers(0, 20))
+def test_the_worst_off_wins_and_is_the_same_compiled_plain_and_slow(
+    case: Growing, free: int
+) -> None:
+    terms, turn = terms_of(case), turn_of(case)
+    order = worst_first(case.matrix, turn, terms, float(free))
+    assert order.tolist() == plain(worst_first)(case.matrix, turn, terms, float(free)).tolist()
+    winners = auctioned_slowly(case, terms, float(free))
+    assert order[: len(winners)].tolist() == winners
     assert sorted(order.tolist()) == list(range(case.matrix.shape[1]))
+
+
+@settings(max_examples=100)
+@given(growings(), st.integers(1, 20), st.floats(1.0, 9.0))
+def test_rho_and_shares_are_the_same_compiled_and_plain(
+    case: Growing, gpus: int, mean: float
+) -> None:
+    m, turn = case.matrix, turn_of(case)
+    m[Column.TOTAL], m[Column.SCALE] = case.work, 1.0
+    means = np.full(m.shape[1], mean)
+    terms = rho_terms(m, case.table, means, NOW, float(gpus))
+    assert np.array_equal(terms, plain(rho_terms)(m, case.table, means, NOW, float(gpus)))
+    assert np.all(terms[2] > 0)
+    loops: list[tuple[Callable[..., Floats | Ints], tuple[object, ...]]] = [
+        (by_rho, (m, turn, terms, float(gpus))),
+        (least_share_first, (m, turn, case.work, NOW, 10.0)),
+        (most_in_lease, (m, case.work, 10.0)),
+    ]
+    for loop, arguments in loops:
+        assert np.array_equal(loop(*arguments), plain(loop)(*arguments))
+    by_least = least_share_first(m, turn, case.work, NOW, 10.0)
+    share = case.work / (NOW - m[Column.SUBMIT] + 10.0)
+    assert np.all(np.diff(share[by_least]) >= -1e-6)
+
+
+@settings(max_examples=100)
+@given(growings(), st.booleans(), st.integers(0, 3))
+def test_gpus_are_handed_out_the_same_compiled_and_plain(
+    case: Growing, linear: bool, outside: int
+) -> None:
+    m, terms, turn = case.matrix, terms_of(case), turn_of(case)
+    most = most_in_lease(m, case.work, 10.0)
+    rows, others = turn[outside:], turn[:outside]
+    auction = (m, rows, most, terms, case.free, linear)
+    gpus = share_out(*auction)
+    assert np.array_equal(gpus, plain(share_out)(*auction))
+    kept = after_payments(*auction, gpus)
+    assert np.array_equal(kept, plain(after_payments)(*auction, gpus))
+    assert np.all((kept <= gpus) & ((kept == 0) | (kept >= m[Column.LEAST])))
+    free = case.free - kept.sum()
+    by_share = (case.work, NOW, 10.0)
+    loops: list[tuple[Callable[..., float], tuple[object, ...]]] = [
+        (hand_out_in_order, ()),
+        (hand_out_by_share, by_share),
+    ]
+    for loop, more in loops:
+        given_, twin = kept.copy(), kept.copy()
+        left = loop(m, others, most, given_, free, *more)
+        assert left == plain(loop)(m, others, most, twin, free, *more)
+        assert np.array_equal(given_, twin)
+        assert left + given_.sum() == case.free
+        assert np.all(given_ <= most)
+        assert not np.any((given_[others] == 0) & (m[Column.LEAST][others] <= left))
+
+
+@settings(max_examples=100)
+@given(st.data(), st.booleans())
+def test_partial_allocation_makes_the_product_of_values_largest(
+    data: st.DataObject, linear: bool
+) -> None:
+    """Against all divisions of up to 7 GPUs among up to 4 jobs that run on one GPU or more."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    jobs = data.draw(st.integers(1, 4))
+    free = data.draw(st.integers(jobs, 7))
+    matrix = np.zeros((Column.COUNT, jobs))
+    matrix[Column.LEAST] = 1.0
+    most = rng.integers(1, 6, jobs).astype(float)
+    terms = np.stack([rng.uniform(0, 50, jobs), rng.uniform(1, 90, jobs), np.ones(jobs)])
+    gpus = share_out(matrix, np.arange(jobs), most, terms, float(free), linear)
+
+    def product(division: Floats) -> float:
+        rho = (terms[0] + terms[1] / division) / terms[2]
+        return float(np.prod(division if linear else 1.0 / rho))
+
+    divisions = itertools.product(*(range(1, int(each) + 1) for each in most))
+    best = max(product(np.array(each)) for each in divisions if sum(each) <= free)
+    assert product(gpus) == pytest.approx(best)
+
+
+def test_a_bidder_pays_for_what_its_presence_takes_from_the_others() -> None:
+    """Of 4 GPUs 3 and 2 are wanted: each gets 2. Without the second the first would have 3."""
+    matrix = np.zeros((Column.COUNT, 2))
+    matrix[Column.LEAST] = 1.0
+    most, terms, rows = np.array([3.0, 2.0]), np.ones((3, 2)), np.arange(2)
+    gpus = share_out(matrix, rows, most, terms, 4.0, True)
+    assert gpus.tolist() == [2.0, 2.0]
+    kept = after_payments(matrix, rows, most, terms, 4.0, True, gpus)
+    assert kept.tolist() == [2.0, 1.0]  # 2/3 of two GPUs is one whole GPU
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_job_seconds_are_counted_the_same_compiled_and_plain(data: st.DataObject) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    jobs = data.draw(st.integers(1, 6))
+    own = rng.integers(0, 5, (OWN_COLUMNS, jobs)).astype(float)
+    own[1] += own[0]
+    matrix = np.zeros((Column.COUNT, jobs))
+    matrix[Column.SUBMIT] = rng.integers(0, 11, jobs)
+    twin = own.copy()
+    count_seconds(own, matrix, 10.0)
+    plain(count_seconds)(twin, matrix, 10.0)
+    assert np.array_equal(own, twin)
+    own[0] = np.maximum(own[0], 1.0)
+    for over_time in (True, False):
+        mean = contention(own, matrix, 10.0, over_time)
+        assert np.array_equal(mean, plain(contention)(own, matrix, 10.0, over_time))
+
+
+def test_contention_over_time_is_the_mean_number_of_jobs_in_the_system() -> None:
+    """One job alone for 10 s, with a second for 5 s more: 20 job-seconds in 15 s."""
+    own, matrix = np.zeros((OWN_COLUMNS, 2)), np.zeros((Column.COUNT, 2))
+    matrix[Column.SUBMIT, 1] = 10.0
+    for now, jobs in ((0.0, 1), (10.0, 2), (15.0, 2)):
+        here = own[:, :jobs]
+        count_seconds(here, matrix, now)
+        count_events(here, np.arange(jobs), now, 99.0, True)
+    assert contention(own, matrix, 15.0, True).tolist() == [20.0 / 15.0, 2.0]
 
 
 @settings(max_examples=200)
@@ -30,7 +199,7 @@ def test_the_auction_is_the_same_compiled_and_plain(case: Growing, free: int) ->
 def test_events_are_counted_the_same_compiled_and_plain(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     survivors, arrived = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3))
-    own = np.zeros((4, survivors + arrived))
+    own = np.zeros((OWN_COLUMNS, survivors + arrived))
     own[0, :survivors] = rng.integers(1, 9, survivors)
     own[1, :survivors] = rng.integers(1, 90, survivors)
     own[2, :survivors] = survivors + rng.integers(0, 3)
@@ -48,13 +217,13 @@ class Counted:
     """Contention of jobs by name, moment after moment."""
 
     def __init__(self) -> None:
-        self.own = np.zeros((4, 0))
+        self.own = np.zeros((OWN_COLUMNS, 0))
         self.names: list[str] = []
 
     def moment(self, now: float, ended: str = "", arrived: str = "") -> dict[str, float]:
         keep = [i for i, name in enumerate(self.names) if name not in ended]
         self.names = [self.names[i] for i in keep] + list(arrived)
-        self.own = np.hstack([self.own[:, keep], np.zeros((4, len(arrived)))])
+        self.own = np.hstack([self.own[:, keep], np.zeros((OWN_COLUMNS, len(arrived)))])
         count_events(self.own, np.arange(len(self.names)), now, 10.0, True)
         mean = self.own[1] / self.own[0]
         return dict(zip(self.names, mean.tolist(), strict=True))
@@ -104,3 +273,30 @@ def test_without_events_gpus_are_auctioned_anew_after_every_lease() -> None:
     segments = happen(scenario).outcomes.segments
     assert np.all(segments.start % 10.0 == 0.0)
     assert len(segments.job) > 4
+
+
+@pytest.mark.parametrize(
+    ("filter", "served"), [("0.25", {0}), ("0.5", {0, 1}), ("1", {0, 1, 2, 3})]
+)
+def test_a_filter_offers_gpus_to_the_share_of_jobs_that_is_worst_off(
+    filter: str, served: set[int]
+) -> None:
+    """The earlier a job came, the further it is behind; on 4 GPUs each can use all of them."""
+    jobs = [linear_job(n, 0.0, 4.0, 100.0 + n, least=1.0, most=4.0) for n in range(4)]
+    policy = f"themis:lease=10,filter={filter},by=share"
+    segments = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=policy)).outcomes.segments
+    assert set(segments.job[segments.start == 0.0].tolist()) == served
+
+
+def test_no_job_is_leased_gpus_it_has_no_work_for() -> None:
+    jobs = [linear_job(0, 0.0, 4.0, 5.0, least=1.0, most=4.0)]
+    for policy, gpus in (("themis:lease=10,filter=1", 2.0), ("themis:lease=10", 4.0)):
+        outcomes = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=policy)).outcomes
+        assert outcomes.segments.gpus.tolist() == [gpus]
+
+
+def test_turns_pass_on_from_lease_to_lease() -> None:
+    jobs = [linear_job(n, 0.0, 1.0, 20.0) for n in range(2)]
+    policy = "themis:lease=10,by=share,filter=0.5,ties=turns"
+    segments = happen(Scenario.of(parse_cluster("1x1"), jobs, policy=policy)).outcomes.segments
+    assert segments.job[np.argsort(segments.start)].tolist() == [0, 1, 0, 1]

@@ -3,48 +3,68 @@
 A job's finish-time fairness is rho = T_shared / T_fair: the time from its submission to its
 end with what it is offered, over the time it would have taken on a fair share of the cluster while it
 was there. GPUs go to the jobs that are worst off; all are auctioned anew when a job comes or ends and
-when a lease (``lease``, default 10 min) is over.
-
-The auction is the one of PCS' simulator (OSDI'24, section 5.1; job by job the same there): while
-GPUs are left, the job with the largest rho gets m, all it can use of them, with
+when a lease (``lease``, default 10 min) is over. With m GPUs,
 
     T_shared = (now - submission) + remaining / m           in seconds on one GPU, linear in m
     T_fair   = total / min(GPUs of the cluster / N, the most the job can use)
 
-N, the contention, is the mean number of jobs in the system since its submission, over events (jobs that
-came or ended, leases that were over; its own arrival counts twice). Equal rho: by submission.
+N, the contention, is the mean number of jobs in the system since its submission: over events (jobs that
+came or ended, leases that were over; its own arrival counts twice), as PCS' simulator has it, or over
+time (``contention``).
 
-Departures from the paper: nobody bids, since jobs here do not lie, so there are no hidden payments and
-no partial allocation; all jobs are offered GPUs, not the share 1 - f that is worst off (with a strict
-order of rho a filter changes nothing); leases end together, whenever the auction is held, and a job that
-wins again goes on undisturbed. Jobs that need several GPUs count their seconds on one as (GPUs x seconds)
-on the fewest, and are passed over where these are not left.
+**Without a filter** (the default) the jobs are served strictly in order: while GPUs are left, the job
+with the largest rho gets all it can use of them. This is PCS' simulator (OSDI'24, section 5.1), job by
+job.
+
+**With a filter** f the share f of the jobs that is worst off (the nearest whole number, at least one
+job) take part. Partial allocation divides the GPUs among them so that the product of their values 1 / rho
+is largest; with ``payments`` each then keeps only the share of its GPUs by which its presence leaves the
+others (to make bidding the truth pay; jobs here do not lie, so the default is without). What is left over
+goes to the jobs outside, worst off first, then to those inside. No job is leased more GPUs than it has
+work for until the lease is over.
+
+Shockwave (NSDI'23, section 2.1) describes the same filter over "the jobs that have attained the least
+resource share in the past", and utility that is linear in GPUs (its footnote 6): ``by=share``. A job's
+share is the GPUs it will have held on average when the coming lease is over; of equal shares who held
+fewer GPUs until now is worse off; left-over GPUs go one by one to who has had least.
+
+``ties`` is about equals: the earlier submission first, the later, or ``turns``: the order of submission,
+beginning one job later with every lease. The papers do not say; figures 1 and 15b of Shockwave
+come out with turns, 15a and 15c with later: chosen to fit these figures.
+
+Departures from Themis: nobody bids; leases end together, whenever the auction is held, and a job that wins
+again goes on undisturbed; placement plays no part in values; jobs that need several GPUs count their
+seconds on one as (GPUs x seconds) on the fewest, and are passed over where these are not left. On
+several GPU types, or with quotas, a filtered auction counts GPUs regardless of them, and what does not fit
+so goes to the others in order.
 """
 
-from typing import Annotated, ClassVar
+import math
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import Column
-from volvelle.core.compiled import compiled
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Policy, View, fill_in_order, policies
+from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.units import Seconds
-from volvelle.policies.growth import seconds_on_least
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-_SUBMIT = Column.SUBMIT
-_LEAST = Column.LEAST
-_MOST = Column.MOST
-
-_EVENTS, _ACTIVE_SUM, _ACTIVE, _ASKED = 0, 1, 2, 3
-"""Own columns: events seen, jobs in the system summed over them; after the last event: jobs, time."""
-
-_SLACK = 1e-9
-"""Relative difference below which two rho are equal: full service gives exactly 1, but for rounding."""
+from volvelle.policies.auction import (
+    ASKED,
+    OWN_COLUMNS,
+    after_payments,
+    by_rho,
+    contention,
+    count_events,
+    count_seconds,
+    hand_out_by_share,
+    hand_out_in_order,
+    least_share_first,
+    most_in_lease,
+    rho_terms,
+    share_out,
+    worst_first,
+)
 
 
 @policies.register
@@ -52,109 +72,93 @@ class Themis(Policy):
     """Finish-time fairness: leased GPUs go to the jobs whose end is furthest behind a fair share's."""
 
     name: ClassVar[str] = "themis"
-    source: ClassVar[str] = "Themis (NSDI'20); PCS (OSDI'24) section 5.1"
+    source: ClassVar[str] = "Themis (NSDI'20); PCS (OSDI'24) section 5.1; Shockwave (NSDI'23) 2.1"
     optimises: ClassVar[str] = "finish-time fairness"
     time_varying: ClassVar[bool] = True
-    columns: ClassVar[int] = 4
+    columns: ClassVar[int] = OWN_COLUMNS
 
     lease: Annotated[Seconds, Field(gt=0)] = Field(
         600.0, description="after this time without events GPUs are auctioned anew"
     )
+    filter: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="share of the jobs, worst off first, that bid; none: one after another"
+    )
+    by: Literal["rho", "share"] = Field(
+        "rho", description="who is worst off: by finish-time fairness, or by GPUs had so far"
+    )
+    contention: Literal["events", "time"] = Field(
+        "events", description="over what the mean number of jobs is taken"
+    )
+    ties: Literal["earlier", "later", "turns"] = Field(
+        "earlier", description="which submission goes first among equals"
+    )
+    payments: bool = Field(False, description="bidders pay for being there with part of their GPUs")
 
     def allocate(self, view: View) -> Allocation:
         """One auction of all GPUs."""
         jobs = view.jobs
+        matrix, own = jobs.matrix, jobs.own
         by_submission = np.argsort(jobs.number)
-        count_events(jobs.own, by_submission, view.now, self.lease, bool(jobs.running.any()))
-        alone = jobs.min_gpus * seconds_on_least(jobs.matrix, view.rates(), jobs.remaining_work)
-        share = max(view.gpus, 1.0) * jobs.own[_EVENTS] / jobs.own[_ACTIVE_SUM]
-        share = np.minimum(share, jobs.max_gpus)
-        fair = self._total(view) / share
-        order = worst_first(jobs.matrix, by_submission, alone, fair, view.now, view.gpus)
-        return fill_in_order(view, order, preemptive=True, strict=False, elastic=True)
+        over_time = self.contention == "time"
+        if over_time:
+            count_seconds(own, matrix, view.now)
+        count_events(own, by_submission, view.now, self.lease, bool(jobs.running.any()))
+        turn = self._turn(by_submission, view.now)
+        mean = contention(own, matrix, view.now, over_time)
+        terms = rho_terms(matrix, view.rates(), mean, view.now, max(view.gpus, 1.0))
+        if self.by == "share":
+            service = jobs.attained_gpu_seconds
+            order = least_share_first(matrix, turn, service, view.now, self.lease)
+        elif self.filter is None:
+            order = worst_first(matrix, turn, terms, view.gpus)
+        else:
+            order = by_rho(matrix, turn, terms, view.gpus)
+        if self.filter is None:
+            return fill_in_order(view, order, preemptive=True, strict=False, elastic=True)
+        bidders = max(math.floor(self.filter * len(jobs) + 0.5), 1)
+        return self._auction(view, order, bidders, turn, terms)
+
+    def _auction(
+        self, view: View, order: IntColumn, bidders: int, turn: IntColumn, terms: FloatColumn
+    ) -> Allocation:
+        """Partial allocation among the first ``bidders`` of ``order``, the rest to the others."""
+        jobs, matrix, linear = view.jobs, view.jobs.matrix, self.by == "share"
+        inside, outside = order[:bidders], order[bidders:]
+        most = most_in_lease(matrix, terms[1], self.lease)
+        gpus = share_out(matrix, inside, most, terms, view.gpus, linear)
+        if self.payments:
+            gpus = after_payments(matrix, inside, most, terms, view.gpus, linear, gpus)
+        free = view.gpus - float(gpus.sum())
+        for rows in (outside, inside):
+            if linear:
+                in_turn, service = turn[np.isin(turn, rows)], jobs.attained_gpu_seconds
+                free = hand_out_by_share(
+                    matrix, in_turn, most, gpus, free, service, view.now, self.lease
+                )
+            else:
+                free = hand_out_in_order(matrix, rows, most, gpus, free)
+        return self._seat(view, order, gpus[: len(jobs)])
 
     @staticmethod
-    def _total(view: View) -> Floats:
-        """Seconds each whole job takes on one GPU."""
-        matrix = view.jobs.matrix[:, : len(view.jobs)]
-        work = matrix[Column.TOTAL] * matrix[Column.SCALE]
-        return view.jobs.min_gpus * seconds_on_least(view.jobs.matrix, view.rates(), work)
+    def _seat(view: View, order: IntColumn, gpus: FloatColumn) -> Allocation:
+        """The GPUs that were won, of types that will do; jobs that won none come last."""
+        matrix = view.jobs.matrix
+        least = view.jobs.min_gpus
+        order = np.concatenate([order[gpus[order] > 0], order[gpus[order] == 0]])
+        most = np.where(gpus > 0, gpus, least)
+        given = fill(matrix, order, least, most, view.capacity, view.quota, True, False)
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+
+    def _turn(self, by_submission: IntColumn, now: float) -> IntColumn:
+        """The rows in the order in which equals are served."""
+        if self.ties == "later":
+            return by_submission[::-1].copy()
+        if self.ties == "turns" and len(by_submission):
+            lease = math.floor(now / self.lease)
+            return np.roll(by_submission, -(lease % len(by_submission)))
+        return by_submission
 
     def next_wake(self, view: View) -> float | None:
         """When the lease is over; never where one has passed and nobody could be placed."""
-        asked = view.jobs.own[_ASKED]
-        return view.now + self.lease if np.any(asked < np.inf) else None
-
-
-@compiled
-def count_events(own: Floats, by_submission: Ints, now: float, lease: float, running: bool) -> None:
-    """Count what happened since the last decision into the jobs' ``own`` columns, in place.
-
-    Of several events at one moment ends come first, then the end of the lease, then arrivals. The
-    last one counts only from the next decision on, as in PCS' simulator; there a job that has just
-    come has seen one event, itself. ``running``: whether anybody ran until now; after a lease in which
-    nobody did the time is noted as infinite.
-    """
-    jobs, survivors, before, expired = len(by_submission), 0, 0.0, False
-    for row in by_submission:
-        if own[_EVENTS, row] > 0.0:
-            survivors += 1
-            before = own[_ACTIVE, row]
-            expired = own[_ASKED, row] + lease <= now
-    arrived = jobs - survivors
-    ended = max(int(before) - survivors, 0) if survivors else 0
-    leases = 1 if ended == 0 and (expired or arrived == 0) else 0
-    events, active_sum = 1.0, before  # the last one of the last time
-    for event in range(1, ended + leases + arrived):
-        events += 1.0
-        if event <= ended:
-            active_sum += before - event
-        else:
-            active_sum += survivors + max(event - ended - leases, 0)
-    seen = survivors
-    for row in by_submission:
-        if own[_EVENTS, row] > 0.0:
-            own[_EVENTS, row] += events
-            own[_ACTIVE_SUM, row] += active_sum
-        else:
-            seen += 1
-            own[_EVENTS, row] = 1.0 + (jobs - seen)
-            own[_ACTIVE_SUM, row] = float(seen)
-            for active in range(seen, jobs):
-                own[_ACTIVE_SUM, row] += active
-        own[_ACTIVE, row] = jobs
-        own[_ASKED, row] = np.inf if leases and expired and not running else now
-
-
-@compiled
-def worst_first(
-    matrix: Floats, by_submission: Ints, alone: Floats, fair: Floats, now: float, free: float
-) -> Ints:
-    """The rows in the order in which they win the auction, those that get nothing last.
-
-    ``alone`` is the seconds left on one GPU, ``fair`` T_fair. Every rho is reckoned with all that a job
-    can use of what is left of ``free`` when its turn might come.
-    """
-    jobs = len(by_submission)
-    order = by_submission.copy()
-    for served in range(jobs):
-        if free <= 0.0:
-            break
-        best, worst = -1, -np.inf
-        for i in range(served, jobs):
-            row = order[i]
-            if matrix[_LEAST, row] > free:
-                continue
-            gpus = min(free, matrix[_MOST, row])
-            rho = 0.0  # of a job that is believed to make no progress
-            if 0.0 < fair[row] < np.inf:
-                rho = (now - matrix[_SUBMIT, row] + alone[row] / gpus) / fair[row]
-            if best < 0 or rho > worst + _SLACK * abs(worst):
-                best, worst = i, rho
-        if best < 0:
-            break
-        row = order[best]
-        order[served + 1 : best + 1] = order[served:best].copy()  # the others stay by submission
-        order[served] = row
-        free -= min(free, matrix[_MOST, row])
-    return order
+        asked = view.jobs.own[ASKED, :1]
+        return view.now + self.lease if len(asked) and asked[0] < np.inf else None

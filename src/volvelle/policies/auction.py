@@ -1,0 +1,346 @@
+"""The loops of Themis' auction: contention, who is worst off, who gets how many GPUs.
+
+All work on `Column` matrices; jobs are named by rows, and ``turn`` lists every row once in the order in
+which equals are served.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
+from volvelle.core.kernels import work_left
+from volvelle.policies.growth import seconds_on_least
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SUBMIT = Column.SUBMIT
+_LEAST = Column.LEAST
+_MOST = Column.MOST
+_HELD = Column.HELD
+_TOTAL = Column.TOTAL
+_SCALE = Column.SCALE
+
+EVENTS, ACTIVE_SUM, ACTIVE, ASKED, JOB_SECONDS, COUNTED = 0, 1, 2, 3, 4, 5
+"""Own columns: events seen, jobs in the system summed over them; after the last event: jobs, time
+(infinite after a lease in which nobody could be placed); jobs in the system summed over seconds, and
+until when."""
+OWN_COLUMNS = 6
+
+_SLACK = 1e-9
+"""Relative difference below which two keys are equal: full service gives a rho of 1, but for rounding."""
+
+
+@compiled
+def count_events(own: Floats, by_submission: Ints, now: float, lease: float, running: bool) -> None:
+    """Count what happened since the last decision into the jobs' ``own`` columns, in place.
+
+    Of several events at one moment ends come first, then the end of the lease, then arrivals. The
+    last one counts only from the next decision on, as in PCS' simulator; there a job that has just
+    come has seen one event, itself. ``running``: whether anybody ran until now; after a lease in which
+    nobody did the time is noted as infinite.
+    """
+    jobs, survivors, before, expired = len(by_submission), 0, 0.0, False
+    for row in by_submission:
+        if own[EVENTS, row] > 0.0:
+            survivors += 1
+            before = own[ACTIVE, row]
+            expired = own[ASKED, row] + lease <= now
+    arrived = jobs - survivors
+    ended = max(int(before) - survivors, 0) if survivors else 0
+    leases = 1 if ended == 0 and (expired or arrived == 0) else 0
+    events, active_sum = 1.0, before  # the last one of the last time
+    for event in range(1, ended + leases + arrived):
+        events += 1.0
+        if event <= ended:
+            active_sum += before - event
+        else:
+            active_sum += survivors + max(event - ended - leases, 0)
+    seen = survivors
+    for row in by_submission:
+        if own[EVENTS, row] > 0.0:
+            own[EVENTS, row] += events
+            own[ACTIVE_SUM, row] += active_sum
+        else:
+            seen += 1
+            own[EVENTS, row] = 1.0 + (jobs - seen)
+            own[ACTIVE_SUM, row] = float(seen)
+            for active in range(seen, jobs):
+                own[ACTIVE_SUM, row] += active
+        own[ACTIVE, row] = jobs
+        own[ASKED, row] = np.inf if leases and expired and not running else now
+
+
+@compiled
+def count_seconds(own: Floats, matrix: Floats, now: float) -> None:
+    """Add to every job the job-seconds that passed from the last decision to ``now``, in place.
+
+    To be called before `count_events` overwrites how many jobs there were. A job that is new met the
+    jobs that are here now, from its submission on.
+    """
+    jobs = own.shape[1]
+    for row in range(jobs):
+        if own[EVENTS, row] > 0.0:
+            own[JOB_SECONDS, row] += own[ACTIVE, row] * (now - own[COUNTED, row])
+        else:
+            own[JOB_SECONDS, row] = jobs * (now - matrix[_SUBMIT, row])
+        own[COUNTED, row] = now
+
+
+@compiled
+def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floats:
+    """The mean number of jobs in the system during each job's stay, over events or over time."""
+    jobs = own.shape[1]
+    mean = np.empty(jobs)
+    for row in range(jobs):
+        stay = now - matrix[_SUBMIT, row]
+        if not over_time:
+            mean[row] = own[ACTIVE_SUM, row] / own[EVENTS, row]
+        else:
+            mean[row] = own[JOB_SECONDS, row] / stay if stay > 0.0 else float(jobs)
+    return mean
+
+
+@compiled
+def rho_terms(
+    matrix: Floats, table: NDArray[np.float64], mean: Floats, now: float, gpus: float
+) -> Floats:
+    """(3, jobs): seconds since submission, GPU-seconds left, and T_fair; rho(m) = (0 + 1 / m) / 2.
+
+    ``table`` is of believed rates, ``mean`` the contention. A job that is believed to make no progress
+    has a rho of 0.
+    """
+    jobs = len(mean)
+    terms = np.empty((3, jobs))
+    left = seconds_on_least(matrix, table, work_left(matrix, jobs, now))
+    whole = seconds_on_least(matrix, table, matrix[_TOTAL, :jobs] * matrix[_SCALE, :jobs])
+    for row in range(jobs):
+        share = min(gpus / mean[row], matrix[_MOST, row])
+        fair = matrix[_LEAST, row] * whole[row] / share
+        terms[0, row] = now - matrix[_SUBMIT, row]
+        terms[1, row] = matrix[_LEAST, row] * left[row]
+        terms[2, row] = fair
+        if not 0.0 < fair < np.inf:
+            terms[0, row], terms[1, row], terms[2, row] = 0.0, 0.0, 1.0
+    return terms
+
+
+@compiled
+def by_rho(matrix: Floats, turn: Ints, terms: Floats, gpus: float) -> Ints:
+    """Rows by falling rho, each on all it can use of ``gpus``; equals by ``turn``."""
+    rho = np.empty(len(turn))
+    for i in range(len(turn)):
+        rho[i] = -_rho(terms, turn[i], max(min(gpus, matrix[_MOST, turn[i]]), _SLACK))
+    return _settled(turn, rho, np.argsort(rho, kind="mergesort"))
+
+
+@compiled
+def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
+    """The rows in the order in which they win the auction, those that get nothing last.
+
+    Every rho is reckoned with all that a job can use of what is left of ``free`` when its turn might
+    come: as long as that is enough for everybody, one sort tells who is next.
+    """
+    jobs = len(turn)
+    order = by_rho(matrix, turn, terms, free)
+    widest = 0.0
+    for row in turn:
+        widest = max(widest, matrix[_MOST, row])
+    served = 0
+    while served < jobs and free >= widest:
+        free -= matrix[_MOST, order[served]]
+        served += 1
+    place = np.empty(jobs, np.int64)
+    for i in range(jobs):
+        place[turn[i]] = i
+    while served < jobs and free > 0.0:
+        best, worst = -1, -np.inf
+        for i in range(served, jobs):
+            row = order[i]
+            if matrix[_LEAST, row] > free:
+                continue
+            rho = _rho(terms, row, min(free, matrix[_MOST, row]))
+            slack = _SLACK * abs(worst)
+            earlier = best < 0 or place[row] < place[order[best]]
+            if best < 0 or rho > worst + slack or (earlier and rho >= worst - slack):
+                best, worst = i, rho
+        if best < 0:
+            break
+        row = order[best]
+        for i in range(best, served, -1):
+            order[i] = order[i - 1]
+        order[served] = row
+        served += 1
+        free -= min(free, matrix[_MOST, row])
+    return order
+
+
+@compiled
+def _rho(terms: Floats, row: int, gpus: float) -> float:
+    return float((terms[0, row] + terms[1, row] / gpus) / terms[2, row])
+
+
+@compiled
+def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
+    """The rows of ``turn`` by rising ``keys``; what is equal but for rounding in the order of turn."""
+    jobs = len(turn)
+    start = 0
+    for end in range(1, jobs + 1):
+        first = keys[by_key[start]] if jobs else 0.0
+        if end < jobs and keys[by_key[end]] - first <= _SLACK * abs(first):
+            continue
+        if end - start > 1:
+            by_key[start:end] = np.sort(by_key[start:end])
+        start = end
+    return turn[by_key]
+
+
+@compiled
+def least_share_first(
+    matrix: Floats, turn: Ints, service: Floats, now: float, lease: float
+) -> Ints:
+    """Rows by the GPUs they will have had on average when the lease is over, if they get none in it.
+
+    ``service`` is GPU-seconds attained. Of equals those first that held fewer GPUs until now.
+    """
+    held = np.empty(len(turn))
+    share = np.empty(len(turn))
+    for i in range(len(turn)):
+        held[i] = matrix[_HELD, turn[i]]
+        share[i] = service[turn[i]] / (now - matrix[_SUBMIT, turn[i]] + lease)
+    by_held = np.argsort(held, kind="mergesort")
+    turn, share = turn[by_held], share[by_held]
+    return _settled(turn, share, np.argsort(share, kind="mergesort"))
+
+
+@compiled
+def most_in_lease(matrix: Floats, alone: Floats, lease: float) -> Floats:
+    """The GPUs each job has work for during a whole lease; ``alone`` is GPU-seconds left."""
+    most = matrix[_MOST, : len(alone)].copy()
+    for row in range(len(alone)):
+        enough = np.ceil(alone[row] / lease - _SLACK)
+        most[row] = min(most[row], max(enough, matrix[_LEAST, row]))
+    return most
+
+
+@compiled
+def share_out(
+    matrix: Floats, rows: Ints, most: Floats, terms: Floats, free: float, linear: bool
+) -> Floats:
+    """GPUs for ``rows`` out of ``free`` that make the product of their values largest.
+
+    The value of m GPUs is 1 / rho(m), or m itself where ``linear``. Everybody who fits has the fewest
+    GPUs they run on, then the next GPU goes to whose value it multiplies most, of equals to the first:
+    values have falling returns, so that this is the largest product that whole GPUs allow.
+    """
+    gpus = np.zeros(matrix.shape[1])
+    for row in rows:
+        if matrix[_LEAST, row] <= free:
+            gpus[row] = min(matrix[_LEAST, row], most[row])
+            free -= gpus[row]
+    while free >= 1.0:
+        best, highest = -1, 1.0
+        for row in rows:
+            if gpus[row] > 0.0 and gpus[row] + 1.0 <= most[row]:
+                more = _value(terms, row, gpus[row] + 1.0, linear)
+                gain = more / _value(terms, row, gpus[row], linear)
+                if best < 0 or gain > highest * (1.0 + _SLACK):
+                    best, highest = row, gain
+        if best < 0:
+            break
+        gpus[best] += 1.0
+        free -= 1.0
+    return gpus
+
+
+@compiled
+def _value(terms: Floats, row: int, gpus: float, linear: bool) -> float:
+    if linear:
+        return gpus
+    rho = _rho(terms, row, gpus)
+    return 1.0 / rho if rho > 0.0 else 1.0
+
+
+@compiled
+def after_payments(
+    matrix: Floats,
+    rows: Ints,
+    most: Floats,
+    terms: Floats,
+    free: float,
+    linear: bool,
+    gpus: Floats,
+) -> Floats:
+    """What is left to each of ``rows`` of ``gpus`` once it has paid for being there, in whole GPUs.
+
+    A job keeps the share by which its presence leaves the others: the product of their values with it
+    over that without it, of those that have GPUs both ways. Less than the fewest GPUs it runs on is
+    nothing.
+    """
+    kept = gpus.copy()
+    others = np.empty(max(len(rows) - 1, 0), np.int64)
+    for i in range(len(rows)):
+        mine = rows[i]
+        if gpus[mine] == 0.0:
+            continue
+        others[:i], others[i:] = rows[:i], rows[i + 1 :]
+        without = share_out(matrix, others, most, terms, free, linear)
+        share = 1.0
+        for k in range(len(others)):
+            row = int(others[k])
+            if gpus[row] > 0.0 and without[row] > 0.0:
+                share *= _value(terms, row, gpus[row], linear)
+                share /= _value(terms, row, without[row], linear)
+        kept[mine] = np.floor(min(share, 1.0) * gpus[mine] + _SLACK)
+        if kept[mine] < matrix[_LEAST, mine]:
+            kept[mine] = 0.0
+    return kept
+
+
+@compiled
+def hand_out_in_order(matrix: Floats, rows: Ints, most: Floats, gpus: Floats, free: float) -> float:
+    """Raise ``gpus`` of ``rows`` in their order to all each can use; returns what is left of ``free``."""
+    for row in rows:
+        step = 0.0
+        if gpus[row] > 0.0 or matrix[_LEAST, row] <= free:
+            step = min(most[row] - gpus[row], free)
+            if step < most[row] - gpus[row]:
+                step = np.floor(step)
+        gpus[row] += step
+        free -= step
+    return free
+
+
+@compiled
+def hand_out_by_share(
+    matrix: Floats,
+    rows: Ints,
+    most: Floats,
+    gpus: Floats,
+    free: float,
+    service: Floats,
+    now: float,
+    lease: float,
+) -> float:
+    """Raise ``gpus`` of ``rows`` step by step, each time of who has had least; returns what is left.
+
+    As `least_share_first`, what is handed out here counting already; of equals the first of ``rows``.
+    """
+    while free > 0.0:
+        best, least, fewest = -1, np.inf, np.inf
+        for row in rows:
+            step = 1.0 if gpus[row] > 0.0 else matrix[_LEAST, row]
+            if step > free or gpus[row] + step > most[row]:
+                continue
+            share = (service[row] + gpus[row] * lease) / (now - matrix[_SUBMIT, row] + lease)
+            held = matrix[_HELD, row] + gpus[row]
+            slack = _SLACK * abs(least) if best >= 0 else 0.0
+            if best < 0 or share < least - slack or (share <= least + slack and held < fewest):
+                best, least, fewest = row, share, held
+        if best < 0:
+            break
+        step = 1.0 if gpus[best] > 0.0 else matrix[_LEAST, best]
+        gpus[best] += step
+        free -= step
+    return free
