@@ -37,8 +37,14 @@ class Releases:
         else:
             insort(self._later[gpu_type], (time, gpus))
 
-    def wait_for(self, now: float, gpu_type: int, slots: IntArray, number: int) -> float:
-        """When the GPUs that job ``number`` was just given are free in fact: ``now`` or later."""
+    def wait_for(
+        self, now: float, gpu_type: int, slots: IntArray, number: int, gpus: float
+    ) -> float:
+        """When the ``gpus`` that job ``number`` was just given are free in fact: ``now`` or later.
+
+        A job that has to wait takes what comes free last before its start, so that whoever is next
+        can have what is free already.
+        """
         if not self._any:
             return now
         if len(slots):
@@ -46,13 +52,19 @@ class Releases:
         later = self._later[gpu_type]
         while later and later[0][0] <= now:
             del later[0]
-        over = self._held[gpu_type] + sum(gpus for _, gpus in later) - self._capacity[gpu_type]
-        start = now
-        while over > 1e-9 and later:
-            start, gpus = later.pop(0)
-            taken = min(over, gpus)
-            self._claims.setdefault(number, []).append((start, taken))
-            if taken < gpus:
-                later.insert(0, (start, gpus - taken))
-            over -= taken
+        over = self._held[gpu_type] + sum(freed for _, freed in later) - self._capacity[gpu_type]
+        start, until = now, 0
+        while over > 1e-9 and until < len(later):
+            start, freed = later[until]
+            over -= freed
+            until += 1
+        for at in range(until - 1, -1, -1):
+            time, freed = later.pop(at)
+            taken = min(gpus, freed)
+            gpus -= taken
+            self._claims.setdefault(number, []).append((time, taken))
+            if taken < freed:
+                later.insert(at, (time, freed - taken))
+            if gpus <= 0.0:
+                break
         return start

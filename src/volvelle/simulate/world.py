@@ -388,7 +388,7 @@ class World:
         """Let a job run on the GPUs it was just given, as soon as they are free."""
         self._releases.hold(execution.gpus, execution.gpu_type)
         free_at = self._releases.wait_for(
-            now, execution.gpu_type, execution.slots, execution.number
+            now, execution.gpu_type, execution.slots, execution.number, execution.gpus
         )
         start = max(free_at, execution.written_at)
         gap = self.overheads.gap_seconds(
