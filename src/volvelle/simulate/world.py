@@ -166,7 +166,7 @@ class World:
     def claim(self, number: int, now: float) -> None:
         """Let a job placed as running wait for GPUs that come free later than ``now``."""
         execution = self._in_system[number]
-        self._releases.wait_for(now, execution.gpu_type, execution.slots, number)
+        self._releases.wait_for(now, execution.gpu_type, execution.slots, number, execution.gpus)
 
     @property
     def settled(self) -> bool:
