@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from volvelle.core.composition import WrittenComposition
@@ -19,6 +20,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Table
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.readers.pcs import read_speedups
+from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
 FloatColumn = NDArray[np.float64]
@@ -60,10 +62,12 @@ class Reference:
 
     @classmethod
     def read(cls, path: Path, id: str) -> "Reference":
-        """Every column as numbers; NaN where a cell is empty."""
+        """Every other column as numbers; NaN where a cell is empty."""
         table = rows(path)
         columns = {
-            name: np.array([float(row[name] or "nan") for row in table]) for name in table[0]
+            name: np.array([float(row[name] or "nan") for row in table])
+            for name in table[0]
+            if name != id
         }
         return cls([row[id] for row in table], columns)
 
@@ -157,3 +161,27 @@ def pcs_workload(folder: Path, case: str) -> Workload:
         return Job(spec, Truth(work=float(row["service_gpu_s"]), throughput=speedups[row["model"]]))
 
     return _workload(rows(folder / f"{case}__jobs.csv"), job)
+
+
+def pollux_workload(shared: Path, tmp_path: Path, number: int, load: str = "1.0") -> Workload:
+    """The Pollux simulator's jobs, as its own file of a workload is read, at the times of that file."""
+    columns = ("name", "submit_s", "application", "num_replicas", "batch_size")
+    table = [
+        row
+        for row in rows(shared / "golden/pollux/pollux_all_jobs.csv")
+        if (row["load"], row["workload"]) == (load, str(number))
+    ]
+    lines = [",".join(row[column] for column in columns) for row in table]
+    trace = tmp_path / f"workload-{number}.csv"
+    trace.write_text("\n".join(["name,time,application,num_replicas,batch_size", *lines]))
+    options = {
+        "applications": shared / "data/pollux/applications",
+        "elastic": True,
+        "simulator": True,
+    }
+    first = min(float(row["submit_s"]) for row in table)
+    moved = [
+        replace(job, spec=replace(job.spec, submit_time=job.spec.submit_time + first))
+        for job in read_trace(trace, options=options)
+    ]
+    return Workload(moved)

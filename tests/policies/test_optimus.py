@@ -2,9 +2,13 @@
 
 from growth_cases import Growing, growings, plain
 from hypothesis import given, settings
+from measured_training import training_job
+from strategies import Scenario
 from test_afs import LINEAR, elastic, first_shares
 
 from volvelle.core.columns import Column
+from volvelle.core.events import JobSubmitted, TrainingReported
+from volvelle.model.cluster import parse_cluster
 from volvelle.policies.optimus import grow_by_gain
 
 
@@ -38,3 +42,17 @@ def test_a_job_that_does_not_scale_gets_nothing_more() -> None:
 def test_the_first_gpu_goes_by_submission() -> None:
     jobs = [elastic(n, 0.0, work, LINEAR) for n, work in enumerate([30.0, 10.0, 20.0])]
     assert first_shares("optimus", 2, *jobs) == {0: 1.0, 1: 1.0}
+
+
+def test_narrow_jobs_are_placed_first_and_reports_say_what_is_left() -> None:
+    """The job that told of its epochs is believed nearer its end than the one that told nothing."""
+    jobs = [training_job(n, 0.0, 1.0, most=4.0) for n in range(2)]
+    view = Scenario.of(parse_cluster("2x4"), jobs, policy="optimus:remaining=reported")
+    policy = view.scheduler().composition.policy
+    policy.hear(TrainingReported(1.0, 0, 1, jobs[0].truth.work - 1.0))
+    scheduler = view.scheduler()
+    scheduler.composition = scheduler.composition._replace(policy=policy)
+    given = scheduler.handle(
+        2.0, [JobSubmitted(2.0, n, job.spec, job.truth) for n, job in enumerate(jobs)]
+    )
+    assert dict(zip(given.job.tolist(), given.gpus.tolist(), strict=True))[1] == 4.0

@@ -54,6 +54,28 @@ class TestQueues:
         # 0 falls at 10, 1 at 20; 0 falls again at 40, 1 at 60; then both are in the last: 0 first.
         assert finishes("tiresias:limits=10/30", jobs) == [130.0, 140.0]
 
+    def test_by_entry_whoever_fell_first_goes_first(self) -> None:
+        """Job 1 started later than job 0 and fell earlier; one of them has to give way to job 2."""
+        jobs = [
+            linear_job(0, 0.0, 1.0, 100.0),
+            linear_job(1, 10.0, 2.0, 100.0),
+            linear_job(2, 70.0, 2.0, 10.0),
+        ]
+        by_start = under("tiresias:limits=60", jobs, "1x4").outcomes
+        by_entry = under("tiresias:limits=60,first_in=entry", jobs, "1x4").outcomes
+        assert by_start.preemptions.tolist() == [0, 1, 0]
+        assert by_entry.preemptions.tolist() == [1, 0, 0]
+
+    def test_by_entry_the_first_queue_goes_by_submission(self) -> None:
+        """Job 1 does not fit at first and job 2 does."""
+        jobs = [
+            linear_job(0, 0.0, 3.0, 50.0),
+            linear_job(1, 1.0, 4.0, 5.0),
+            linear_job(2, 2.0, 1.0, 100.0),
+        ]
+        assert finishes("tiresias", jobs, "1x4") == [50.0, 107.0, 102.0]
+        assert finishes("tiresias:first_in=entry", jobs, "1x4") == [50.0, 55.0, 107.0]
+
     def test_jobs_in_the_last_queue_are_served_by_first_start(self) -> None:
         jobs = [linear_job(0, 0.0, 1.0, 100.0), linear_job(1, 5.0, 1.0, 100.0)]
         assert finishes("tiresias:limits=10", jobs) == [110.0, 200.0]

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from trace_samples import SAMPLE_OF, SAMPLES
 
@@ -102,7 +103,8 @@ def test_gzip_makes_no_difference(case: Case, tmp_path: Path) -> None:
 def test_round_trips_through_our_own_table(case: Case, tmp_path: Path) -> None:
     workload = read_trace(case.path, options=case.options)
     write_trace(workload, tmp_path / "copy.csv")
-    assert read_trace(tmp_path / "copy.csv", strict=True).jobs == workload.jobs
+    simple = [msgspec.structs.replace(job, training=None) for job in workload]
+    assert read_trace(tmp_path / "copy.csv", strict=True).jobs == simple
 
 
 def test_an_unknown_option_names_the_format(case: Case) -> None:

@@ -79,6 +79,15 @@ class BatchSizeChanged(msgspec.Struct, frozen=True, tag="batch-size", gc=False):
     work_done: float
 
 
+class TrainingReported(msgspec.Struct, frozen=True, tag="training", gc=False):
+    """The job tells how far it is: ``work_done`` units, as it does at the end of every epoch."""
+
+    time: float
+    number: int
+    attempt: int
+    work_done: float
+
+
 class NodeChanged(msgspec.Struct, frozen=True, tag="node", gc=False):
     """A node came, went or is draining; ``node`` describes one that joins."""
 
@@ -102,6 +111,7 @@ Event = (
     | JobFailed
     | JobCancelled
     | BatchSizeChanged
+    | TrainingReported
     | NodeChanged
     | WakeUp
 )

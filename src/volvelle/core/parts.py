@@ -39,6 +39,8 @@ class Placement(Part):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
     names_gpus: ClassVar[bool] = True
+    shrinks_in_place: ClassVar[bool] = True
+    """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """GPUs to take on each node for a gang of ``gpus``, or None to let it wait.

@@ -84,7 +84,7 @@ class Placer:
     def _choose(self, number: int, gpus: int, gpu_type: int) -> IntArray | None:
         """Free GPUs for a job: the first it held, where these are enough, else as placed anew."""
         resources, placement = self._resources, self._placement
-        own = self._slots.get(number)
+        own = self._slots.get(number) if placement.shrinks_in_place else None
         if own is not None and len(own):
             kept: IntArray = own[resources.owner[own] == -1][:gpus]
             if len(kept) == gpus and resources.node_type[resources.slot_node[kept[0]]] == gpu_type:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from volvelle.core.columns import Column
+from volvelle.core.events import TrainingReported
 from volvelle.core.kernels import (
     TARGET,
     TARGET_REASON,
@@ -115,6 +116,9 @@ class Policy(Part):
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """A job finished after ``gpu_seconds`` of service."""
+
+    def hear(self, report: TrainingReported) -> None:
+        """A job told how its training goes."""
 
 
 class OrderPolicy(Policy):

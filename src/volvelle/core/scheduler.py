@@ -27,6 +27,7 @@ from volvelle.core.events import (
     JobStopped,
     JobSubmitted,
     NodeChanged,
+    TrainingReported,
     WakeUp,
 )
 from volvelle.core.kernels import (
@@ -223,6 +224,15 @@ class Scheduler:
         if held := float(matrix[Column.HELD, row]):
             gpu_type = int(matrix[Column.TYPE, row])
             matrix[Column.RATE, row] = self._rate(event.number, known, row, held, gpu_type)
+        self._dirty = True
+
+    def _training_reported(self, event: TrainingReported) -> None:
+        if not self._current(event.number, event.attempt):
+            return
+        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
+        matrix[Column.DONE, row] = event.work_done
+        matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
+        self.composition.policy.hear(event)
         self._dirty = True
 
     def _node_changed(self, event: NodeChanged) -> None:
@@ -521,6 +531,7 @@ _FOLDS: dict[type, Callable[[Scheduler, Any], None]] = {
     JobFailed: Scheduler._failed,
     JobCancelled: Scheduler._cancelled,
     BatchSizeChanged: Scheduler._batch_size_changed,
+    TrainingReported: Scheduler._training_reported,
     NodeChanged: Scheduler._node_changed,
     WakeUp: Scheduler._woken,
 }

@@ -18,6 +18,7 @@ from volvelle.core.events import (
     JobStopped,
     JobSubmitted,
     NodeChanged,
+    TrainingReported,
     WakeUp,
 )
 from volvelle.core.journal import Entry, Header
@@ -101,7 +102,7 @@ class Recorder:
         self._leave(event.number, event.time, JobStatus.CANCELLED)
 
     def _other(self, event: Event) -> None:
-        """Wake-ups and batch sizes leave no trace in the outcomes."""
+        """Wake-ups, batch sizes and reports leave no trace in the outcomes."""
 
     def _count(self, change: int) -> None:
         self._active += change
@@ -208,6 +209,7 @@ _NOTES: dict[type, Callable[[Recorder, Any], None]] = {
     JobFailed: Recorder._failed,
     JobCancelled: Recorder._cancelled,
     BatchSizeChanged: Recorder._other,
+    TrainingReported: Recorder._other,
     NodeChanged: Recorder._node_changed,
     WakeUp: Recorder._other,
 }

@@ -10,6 +10,7 @@ import msgspec
 
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
+from volvelle.model.training import Training
 
 
 class JobClass(StrEnum):
@@ -146,10 +147,15 @@ def rate_of(
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
-    """One row of a workload: what is declared and what is true."""
+    """One row of a workload: what is declared and what is true.
+
+    Where there is a ``training``, that is how the job really runs in a simulated world, and ``truth``
+    the simple account of it that is disclosed.
+    """
 
     spec: JobSpec
     truth: Truth
+    training: Training | None = None
 
     def seconds_on(self, gpus: float, gpu_type: str = "") -> float:
         """Seconds the whole job takes on ``gpus`` GPUs of one node, without interruption."""

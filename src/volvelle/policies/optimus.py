@@ -7,18 +7,22 @@ earlier submissions have theirs: from nothing to one GPU the gain is infinite fo
 
 Remaining work and rates by number of GPUs are the estimator's; fitting them from the loss curve and
 from samples of the speed, as the paper does, belongs to an estimator and is not done here.
-Jobs that need several GPUs get their minimum or nothing, as their first step.
+Jobs that need several GPUs get their minimum or nothing, as their first step. Jobs with few GPUs are placed
+first. With ``remaining=reported`` what is left of a job is what it told last (at the end of an epoch)
+rather than what it is believed to have done since, as in Pollux' simulator (OSDI'21).
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import Column
 from volvelle.core.compiled import compiled
+from volvelle.core.events import TrainingReported
 from volvelle.core.policy import Allocation, Policy, View, policies
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.state import FloatColumn, IntColumn, JobView
 from volvelle.policies.growth import least_then_more, may_grow, rate_on
 
 Floats = NDArray[np.float64]
@@ -36,17 +40,37 @@ class Optimus(Policy):
     source: ClassVar[str] = "Optimus (EuroSys'18)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs"
 
+    remaining: Literal["believed", "reported"] = Field(
+        "believed", description="work left as believed now, or as the job told it last"
+    )
+    _told: dict[int, float] = PrivateAttr(default_factory=dict)
+    """Only for ``remaining=reported``: work done by job number."""
+
+    def hear(self, report: TrainingReported) -> None:
+        """Keep what a job told of its progress."""
+        if self.remaining == "reported":
+            self._told[report.number] = report.work_done
+
     def allocate(self, view: View) -> Allocation:
         """The least by submission, then growth by marginal gain."""
         jobs, table = view.jobs, view.rates()
-        work = jobs.remaining_work
+        work = jobs.remaining_work if self.remaining == "believed" else self._left_as_told(jobs)
 
         def grow(
             rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
         ) -> None:
             grow_by_gain(jobs.matrix, rows, gpus, free, left, table, gpu_type, work)
 
-        return least_then_more(view, np.argsort(jobs.number), grow)
+        given = least_then_more(view, np.argsort(jobs.number), grow)
+        narrow_first: IntColumn = np.lexsort((jobs.number, given.gpus))
+        return given._replace(order=narrow_first)
+
+    def _left_as_told(self, jobs: JobView) -> FloatColumn:
+        """Work left to each job by its own last word; all of it where it said none."""
+        self._told = {n: told for n, told in self._told.items() if n in jobs.columns.row_of}
+        told = np.array([self._told.get(int(number), 0.0) for number in jobs.number])
+        left: FloatColumn = jobs.column(Column.TOTAL) - told
+        return left * jobs.column(Column.SCALE)
 
 
 @compiled

@@ -10,6 +10,9 @@ Against starvation a job that fell and has waited ``promote`` (the paper's PROMO
 it ran returns to the end of the first queue, and both counts begin anew. Waiting counts from its first
 start on, over all its waits; before that a job is in the first queue anyway.
 
+With ``first_in=entry`` jobs stand within a queue by when they entered it (the first queue: by submission)
+as in Pollux' simulator (OSDI'21), whose Tiresias has one limit of 16 GPU-hours and rounds of 60 s.
+
 Departures and choices: decisions are taken at events and at demotions and promotions, which are events
 of their own (the paper decides on events too); with ``round`` only at its multiples, as Blox does. A job
 that does not fit is skipped. A job that has waited long enough when it would fall stays.
@@ -107,6 +110,9 @@ class Tiresias(OrderPolicy):
     service: Literal["gpu-seconds", "seconds"] = Field(
         "gpu-seconds", description="what counts as service"
     )
+    first_in: Literal["start", "entry"] = Field(
+        "start", description="within a queue go by the first start, or by the entry into the queue"
+    )
     forgive: bool = Field(False, description="count from the last start only (the AFS simulator)")
     simulator: bool = Field(False, description="fall late and queue as the authors' simulator does")
 
@@ -115,6 +121,8 @@ class Tiresias(OrderPolicy):
     """Only for the switches: queues by job number, in the order in which they stand in them."""
     _last_run: dict[int, float] = PrivateAttr(default_factory=dict)
     """Only to forgive and promote: how long a job ran before it was stopped, seconds."""
+    _entered: dict[int, tuple[int, float]] = PrivateAttr(default_factory=dict)
+    """Only for ``first_in=entry``: the queue of each job by number, and when it entered it."""
     _wake: float | None = PrivateAttr(None)
     _limits: tuple[float, ...] = PrivateAttr(())
 
@@ -123,11 +131,14 @@ class Tiresias(OrderPolicy):
         self._limits = _read_limits(self.limits)
         if self.forgive and self.simulator:
             raise ValueError("forgive does not go with simulator: they are two simulators")
+        if self.first_in == "entry" and (self.forgive or self.simulator):
+            raise ValueError("first_in does not go with forgive or simulator, which have their own")
         return self
 
     def allocate(self, view: View) -> Allocation:
         """Serve the queues in turn."""
-        if not self.simulator and (enough := all_served(view, elastic=self.elastic)):
+        remembers = self.simulator or self.first_in == "entry"
+        if not remembers and (enough := all_served(view, elastic=self.elastic)):
             self._queues, self._wake = {}, None
             return enough
         attained = self._attained(view.jobs)
@@ -204,11 +215,34 @@ class Tiresias(OrderPolicy):
             for row in np.flatnonzero(due & (queue > 0)):
                 self._promote(jobs, attained, int(row))
                 queue[row] = 0
+        if self.first_in == "entry":
+            return queue, (self._entries(jobs, attained, queue), *self.merit(jobs, attained, queue))
         start = jobs.first_start if self.forgive else attained.start
         first_in = np.where(np.isnan(start), np.inf, start)
         stopped = queue < 0
         first_in[stopped] = jobs.column(Column.STARTED)[stopped]
         return queue, (first_in, *self.merit(jobs, attained, queue))
+
+    def _entries(self, jobs: JobView, attained: Attained, queue: IntColumn) -> FloatColumn:
+        """When each job entered its queue; one that fell did so when it was seen, or would have been."""
+        moments = jobs.submit_time.copy()
+        entered: dict[int, tuple[int, float]] = {}
+        for row, (number, now_in) in enumerate(
+            zip(_whole(jobs.number), _whole(queue), strict=True)
+        ):
+            was_in, moment = self._entered.get(number, (0, float(moments[row])))
+            if now_in > was_in:
+                pace = float(self._pace(jobs.held)[row])
+                beyond = float(attained.service[row]) - self._limits[now_in - 1]
+                moment = jobs.now - (beyond / pace if pace else 0.0)
+                if self.round is not None:
+                    moment = float(np.ceil(moment / self.round - _MOMENT)) * self.round
+            elif now_in < was_in:
+                moment = jobs.now
+            moments[row] = moment
+            entered[number] = (now_in, moment)
+        self._entered = entered
+        return moments
 
     def _promote(self, jobs: JobView, attained: Attained, row: int) -> None:
         """Count anew from now on."""

@@ -5,6 +5,7 @@ import numpy as np
 from volvelle.core.decision import IntArray
 from volvelle.model.job import Job
 from volvelle.model.throughput import Linear
+from volvelle.simulate.trainer import Trainer
 
 
 class Execution:
@@ -27,6 +28,7 @@ class Execution:
         "slots",
         "starts_at",
         "token",
+        "trainer",
         "unit_rate",
         "written_at",
     )
@@ -49,6 +51,7 @@ class Execution:
         self.milestone = 0.0  # units of work at which something happens next
         self.failures = 0  # failures suffered so far
         self.token = 0  # outdates what the clock still holds about earlier rates
+        self.trainer = None if job.training is None else Trainer(job.training)
 
         truth = job.truth
         plain = not (truth.regimes or truth.failures or truth.spread_slowdown)
@@ -70,3 +73,7 @@ class Execution:
     def work_at(self, now: float) -> float:
         """Units of work done at ``now``."""
         return self.done + self.rate * max(now - self.since, 0.0)
+
+    def told(self, done: float) -> float:
+        """Work done in the unit in which it is declared and told."""
+        return done if self.trainer is None else self.trainer.training.told(done)

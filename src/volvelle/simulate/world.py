@@ -19,6 +19,7 @@ from volvelle.core.events import (
     JobStopped,
     JobSubmitted,
     NodeChanged,
+    TrainingReported,
     WakeUp,
 )
 from volvelle.core.scheduler import Scheduler
@@ -29,6 +30,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.simulate.execution import Execution
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.releases import Releases
+from volvelle.simulate.trainer import Trainer
 
 _MILESTONE, _STOPPED, _STARTED = 0, 1, 2
 _PATIENCE = 1000
@@ -260,8 +262,10 @@ class World:
         execution = self._in_system[number]
         if kind == _STARTED:
             return JobStarted(now, number, execution.attempt, execution.starts_at)
+        if execution.trainer is not None and execution.milestone < execution.trainer.training.work:
+            return self._epoch_over(now, execution, execution.trainer)
         truth = execution.job.truth
-        if execution.milestone >= truth.work:
+        if execution.trainer is not None or execution.milestone >= truth.work:
             self._leave(execution)
             return JobFinished(now, number, execution.attempt)
         failures = truth.failures
@@ -278,6 +282,15 @@ class World:
         batch_size = regime.batch_size if regime else 0
         return BatchSizeChanged(now, number, batch_size, execution.done)
 
+    def _epoch_over(self, now: float, execution: Execution, trainer: Trainer) -> TrainingReported:
+        """Let the job go on with its next epoch."""
+        self._save_passed(execution, now)
+        execution.done = execution.milestone
+        began = round(now) if trainer.training.whole_seconds else now
+        self._set_rate(execution, began)
+        told = trainer.training.told(execution.done)
+        return TrainingReported(now, execution.number, execution.attempt, told)
+
     def _leave(self, execution: Execution) -> None:
         del self._in_system[execution.number]
         self._releases.give_back(execution.gpus, execution.gpu_type, execution.number)
@@ -293,7 +306,9 @@ class World:
         execution.done = execution.saved
         execution.gpus = execution.rate = 0.0
         execution.token += 1
-        return JobFailed(now, execution.number, attempt, execution.saved, lost, reason)
+        return JobFailed(
+            now, execution.number, attempt, execution.told(execution.saved), lost, reason
+        )
 
     def _lose_node(self, now: float, name: str) -> Iterator[JobFailed]:
         node = self._resources.index[name]
@@ -315,7 +330,10 @@ class World:
     def _set_rate(self, execution: Execution, since: float) -> None:
         """Let a job make progress from ``since`` on, and set the clock for its next milestone."""
         work = execution.job.truth.work
-        if execution.unit_rate > 0.0:
+        if (trainer := execution.trainer) is not None:
+            work = trainer.training.work
+            rate, milestone = trainer.rate(execution.done), trainer.next_boundary(execution.done)
+        elif execution.unit_rate > 0.0:
             rate, milestone = execution.unit_rate * execution.gpus, work
         else:
             rate, milestone = self._true_rate(execution), execution.next_milestone()
@@ -370,7 +388,7 @@ class World:
         if cost > 0.0:
             free_at = execution.written_at = now + cost
             self._releases.free_later(free_at, execution.gpus, execution.gpu_type, execution.slots)
-            self._stopping[execution.number, execution.attempt] = work
+            self._stopping[execution.number, execution.attempt] = execution.told(work)
             entry = (free_at, _STOPPED, execution.number, execution.attempt)
             heapq.heappush(self._clock, entry)
         execution.gpus = execution.rate = 0.0
@@ -396,6 +414,8 @@ class World:
         )
         execution.saved_at = start
         execution.cadence_from = start + gap
+        if execution.trainer is not None:
+            execution.trainer.place(int(execution.gpus), execution.slots, self._resources)
         self._set_rate(execution, start + gap)
         if start > now:
             execution.starts_at = start

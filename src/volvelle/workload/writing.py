@@ -1,7 +1,8 @@
 """Writing a workload as a trace: our own CSV and Parquet, read back as equal jobs, and SWF for others.
 
 ``trace convert`` is `read_trace` and `write_trace`. Columns in which every job has the default
-are left out; numbers are written so that they are read back the same to the last bit.
+are left out; numbers are written so that they are read back the same to the last bit. Measured training
+(`Job.training`) is not written: such jobs are read back as ones that run as their simple account says.
 """
 
 import csv

@@ -1,12 +1,18 @@
 """Pollux' workload CSV (Qiao et al., OSDI'21, artifact): applications with GPUs and batch size.
 
-The trace gives no durations: they follow from measured tables of the six applications, which the
-option ``applications`` names (a folder with one folder for each application; default: the folder
-``applications`` beside the trace). Work is the iterations at the job's batch size until its last
-epoch (``validation-<batch>.csv``); the rate is one over the measured step time on GPUs packed
-onto nodes of ``node_gpus`` (``placements.csv``, beyond them ``scalability.csv``), with gradients
-accumulated where a GPU cannot hold its share of the batch. What Pollux itself changes, batch size
-and GPUs, is for its own policy.
+The trace gives no durations: they follow from measured tables of the applications, which the option
+``applications`` names (a folder with one folder for each application; default: the folder
+``applications`` beside the trace). In a simulated world the jobs train as was measured, epoch by epoch
+(`volvelle.model.training`), at the batch size of the trace or, under a policy that tunes it, at the one
+with the best goodput. What estimators and baselines see of a job is simpler: work is the iterations at the
+trace's batch size until the last epoch, the rate is one over the measured time of an iteration on GPUs
+packed onto nodes of ``node_gpus``.
+
+With ``elastic`` a job runs on 1 GPU up to its batch size over the least local batch measured (and at most
+64, beyond which nothing was measured); otherwise it is rigid. ``ncf`` always is, with a fixed batch
+size, as in the artifact. ``simulator`` repeats two ways of the artifact's simulator, for comparisons job
+by job: epochs end on whole seconds, and a job that tells of its progress counts the epoch it is in as
+done.
 """
 
 from collections.abc import Iterator
@@ -14,19 +20,21 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Table
+from volvelle.model.training import MOST_GPUS, MOST_NODES, Application, FloatColumn, Training
+from volvelle.workload.applications import read_application
 from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import csv_rows
-from volvelle.workload.workload import ImportReport
 
-LOCAL_BATCH_LIMITS = {"yolov3": 8}
-"""What a GPU holds where that is less than was measured (the artifact's application settings)."""
+RIGID = ("ncf",)
+"""Applications with a fixed number of GPUs and batch size (the artifact's settings)."""
 
 
 class PolluxOptions(ReaderOptions):
@@ -34,10 +42,12 @@ class PolluxOptions(ReaderOptions):
 
     applications: Path | None = None
     node_gpus: Annotated[int, Field(ge=1, le=4)] = 4
+    elastic: bool = False
+    simulator: bool = False
 
 
 class Pollux(RowFormat):
-    """One row a rigid job of fixed batch size."""
+    """One row a job with the GPUs and the batch size its user chose."""
 
     name = "pollux"
     title = "Pollux workload CSV (Qiao et al., OSDI'21)"
@@ -54,12 +64,12 @@ class Pollux(RowFormat):
                 "applications=FOLDER",
             )
         known = {entry.name: entry for entry in folder.iterdir() if entry.is_dir()}
-        profile = cache(lambda name: Application(known[name], options.node_gpus))
+        measured = cache(lambda name: Measured(read_application(known[name]), options))
         rows = csv_rows(path, ledger, required=self.required)
-        return each_job(rows, lambda row: self.job(row, ledger, profile), ledger)
+        return each_job(rows, lambda row: self.job(row, ledger, measured), ledger)
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
-        """The job in ``row``; ``options`` gives an application's tables by its name."""
+        """The job in ``row``; ``options`` gives an application's measurements by its name."""
         gpus, batch_size = row.gpus("num_replicas"), row.number("batch_size")
         if gpus < 1:
             raise Unfit("no GPUs", "num_replicas", gpus)
@@ -67,8 +77,10 @@ class Pollux(RowFormat):
             raise Broken("a share of a GPU", "num_replicas", gpus)
         name = required_text(row, "application")
         try:
-            application: Application = options(name)
-            truth = application.truth(int(gpus), int(batch_size))
+            measured: Measured = options(name)
+            training = measured.training(int(batch_size))
+            most = measured.most_gpus(int(gpus), training)
+            truth = measured.truth(int(most), int(batch_size))
         except LookupError:
             raise Broken(
                 "no measurements", "application", f"{name}, batch size {batch_size:g}"
@@ -77,90 +89,67 @@ class Pollux(RowFormat):
             id=required_text(row, "name"),
             submit_time=row.seconds("time"),
             gpus=gpus,
+            min_gpus=1.0 if most > gpus else None,
+            max_gpus=most if most > gpus else None,
             name=f"{name} (batch size {batch_size:g})",
         )
-        return Job(spec, truth)
+        return Job(spec, truth, training)
 
 
-class Application:
-    """Measured tables of one application. Raises LookupError where something was not measured."""
+class Measured:
+    """An application's jobs. Raises LookupError where something was not measured."""
 
-    def __init__(self, folder: Path, node_gpus: int) -> None:
-        self._folder = folder
-        self._node_gpus = node_gpus
-        self._steps: dict[tuple[int, int], dict[float, tuple[float, float]]] = {}
-        for row in _rows(folder / "scalability.csv"):
-            key = (int(row.number("num_nodes")), int(row.number("num_replicas")))
-            self._note(key, row)
-        packed = {_packed(gpus, node_gpus): gpus for gpus in range(1, 17)}
-        measured: set[int] = set()
-        for row in _rows(folder / "placements.csv"):
-            gpus = packed.get(row.text("placement"))
-            if gpus is not None:
-                key = (len(row.text("placement")), gpus)
-                if gpus not in measured:
-                    self._steps.pop(key, None)
-                    measured.add(gpus)
-                self._note(key, row)
-        self._most_local = LOCAL_BATCH_LIMITS.get(folder.name) or max(
-            map(max, self._steps.values())
-        )
-        self._initial_batch = min(
-            int(file.stem.removeprefix("validation-")) for file in folder.glob("validation-*.csv")
-        )
+    def __init__(self, application: Application, options: PolluxOptions) -> None:
+        self._application = application
+        self._options = options
+        self.training = cache(self._training)
         self.truth = cache(self._truth)
 
-    def _note(self, key: tuple[int, int], row: Row) -> None:
-        times = (row.number("step_time"), row.number("sync_time"))
-        self._steps.setdefault(key, {})[row.number("local_bsz")] = times
+    def most_gpus(self, gpus: int, training: Training) -> float:
+        """The most GPUs a job that asks for ``gpus`` can use."""
+        if gpus > min(MOST_GPUS, MOST_NODES * self._options.node_gpus):
+            raise LookupError(gpus)
+        if not self._options.elastic or not training.tunable:
+            return float(gpus)
+        reach = training.batch_size // self._application.least_local
+        return float(max(gpus, min(reach, MOST_NODES * self._options.node_gpus)))
 
-    def _truth(self, gpus: int, batch_size: int) -> Truth:
-        validation = self._folder / f"validation-{batch_size}.csv"
-        if not validation.is_file():
-            raise LookupError(validation.name)
-        iterations = max(row.number("iteration") for row in _rows(validation))
-        self._steps[self._nodes(gpus), gpus]  # the job's own GPUs must have been measured
-        rates = (self._rate(share, batch_size) for share in range(1, gpus + 1))
-        return Truth(work=iterations, throughput=Table(tuple(rates)))
+    def _training(self, batch_size: int) -> Training:
+        sizes = self._application.batch_sizes.astype(int).tolist()
+        try:
+            iterations = self._application.iterations[sizes.index(batch_size)]
+        except ValueError:
+            raise LookupError(batch_size) from None
+        return Training(
+            self._application,
+            batch_size,
+            _running_counts(iterations) if self._options.simulator else _begun(iterations),
+            tunable=self._application.name not in RIGID,
+            whole_seconds=self._options.simulator,
+        )
+
+    def _truth(self, most_gpus: int, batch_size: int) -> Truth:
+        rates = (self._rate(gpus, batch_size) for gpus in range(1, most_gpus + 1))
+        work = float(self.training(batch_size).declared[-1])
+        return Truth(work=work, throughput=Table(tuple(rates)))
 
     def _rate(self, gpus: int, batch_size: int) -> float:
-        """Steps of the whole batch per second; counts not measured lie between their neighbours."""
-        if (self._nodes(gpus), gpus) in self._steps:
-            return 1.0 / self._step_seconds(gpus, batch_size)
-        counts = [count for nodes, count in self._steps if nodes == self._nodes(count)]
-        below = max(count for count in counts if count < gpus)
-        above = min(count for count in counts if count > gpus)
-        low, high = self._rate(below, batch_size), self._rate(above, batch_size)
-        return low + (high - low) * (gpus - below) / (above - below)
-
-    def _step_seconds(self, gpus: int, batch_size: int) -> float:
-        curve = self._steps[self._nodes(gpus), gpus]
-        local = batch_size / gpus
-        passes = -(-local // self._most_local)
-        if gpus == 1 and batch_size > self._initial_batch:
-            passes = max(passes, 2)  # without a second pass there is no gradient noise to measure
-        step, sync = _between(curve, local / passes)
-        return step + (passes - 1) * (step - sync)
-
-    def _nodes(self, gpus: int) -> int:
-        return -(-gpus // self._node_gpus)
+        """Iterations of the whole batch per second, packed."""
+        full, rest = divmod(gpus, self._options.node_gpus)
+        counts = (rest,) * (rest > 0) + (self._options.node_gpus,) * full
+        how = self._application.passes(batch_size, gpus)
+        return 1.0 / self._application.iteration_seconds(counts, how)
 
 
-def _packed(gpus: int, node_gpus: int) -> str:
-    """The placement of GPUs on as few nodes as possible, as the tables write it: ``24`` for six."""
-    full, rest = divmod(gpus, node_gpus)
-    return (str(rest) if rest else "") + str(node_gpus) * full
+def _begun(iterations: FloatColumn) -> FloatColumn:
+    """Iterations after 0, 1, ... epochs."""
+    return np.concatenate([[0.0], iterations])
 
 
-def _between(curve: dict[float, tuple[float, float]], local: float) -> tuple[float, float]:
-    """Step and sync time at a batch share of ``local``: linear between measured ones."""
-    known = sorted(curve)
-    above = next((size for size in known if size >= local), known[-1])
-    below = max((size for size in known if size <= local), default=known[0])
-    part = (local - below) / (above - below) if above > below else 0.0
-    low, high = curve[below], curve[above]
-    return low[0] + part * (high[0] - low[0]), low[1] + part * (high[1] - low[1])
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    return csv_rows(path, Ledger(ImportReport(str(path)), strict=True))
+def _running_counts(iterations: FloatColumn) -> FloatColumn:
+    """The same where the epoch a job is in counts as done; in the last one an iteration is left."""
+    if len(iterations) == 1:
+        return _begun(iterations)
+    done: FloatColumn = np.append(iterations, iterations[-1]) - iterations[0]
+    done[-2] -= 1.0
+    return done
