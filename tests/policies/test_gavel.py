@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.policies.gavel.demand import Demand, raise_together
+from volvelle.policies.gavel.finish_time import fairest, rho
+from volvelle.policies.gavel.hierarchical import GavelHierarchical
 from volvelle.policies.gavel.las import normalised, split_over_types, types_alike, water_level
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.workload import Workload
@@ -142,6 +146,146 @@ def test_who_does_not_know_types_gives_each_its_part_of_each() -> None:
     scenario = Scenario.of(parse_cluster("1x1:a,1x1:b"), jobs, policy=policy)
     finish = happen(scenario).outcomes.finish
     assert finish == pytest.approx([36_000 / 2.5] * 2, rel=0.05)
+
+
+@settings(max_examples=60)
+@given(demands(pools=False))
+def test_water_filling_leaves_nobody_who_could_rise_at_no_cost_to_the_lower(
+    demand: Demand,
+) -> None:
+    if not demand.able.any():
+        return
+    policy = GavelHierarchical()
+    fractions = policy._fill(demand, np.arange(float(len(demand.gpus))))
+    check_feasible(demand, fractions)
+    worth = normalised(demand)
+    level = (worth * fractions).sum(axis=1)
+    share = level / policy._weights(demand, demand.able, np.arange(float(len(level))))
+    for job in np.flatnonzero(demand.able)[:4].tolist():
+        need = np.zeros(len(level))
+        need[job] = 1.0
+        held = np.where(share <= share[job] * (1 + 1e-6), level, 0.0) * (1 - 1e-7)
+        best = raise_together(demand, worth, need, held, fractions, 10.0)
+        assert level[job] >= held[job] + best.level - 1e-4 * max(level[job], 1.0)
+
+
+def in_pool(job: Job, pool: str) -> Job:
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, pool=pool))
+
+
+def service_in_pools(policy: str) -> list[float]:
+    """GPU hours in ten hours on 6 GPUs: three jobs of pool x, then three of y, one GPU each."""
+    pools = (Pool("x", 3.0), Pool("y", 3.0))
+    cluster = msgspec.structs.replace(parse_cluster("1x2:a,1x4:b"), pools=pools)
+    jobs = [in_pool(two_types(n, 2.0, 1.0, 1e6), "x" if n < 3 else "y") for n in range(6)]
+    composition = WrittenComposition(policy)
+    where = Setting(cluster=cluster, composition=composition, until=36_000.0)
+    service: list[float] = (simulate(Workload(jobs), where).outcomes.gpu_seconds / 3600).tolist()
+    return service
+
+
+def test_pools_that_can_have_all_they_want_have_it() -> None:
+    assert service_in_pools("gavel-hierarchical") == pytest.approx([10.0] * 6, rel=0.01)
+
+
+def entity_levels(within: str, weights: tuple[float, float]) -> list[float]:
+    """Levels of two jobs of pool 0 and one of pool 1, all of which want 2 of the 2 GPUs."""
+    demand = Demand(
+        rates=np.full((3, 1), 2.0),
+        gpus=np.full(3, 2.0),
+        weight=np.array([3.0, 1.0, 1.0]),
+        pool=np.array([0, 0, 1]),
+        capacity=np.array([2.0]),
+        quota=np.array(weights),
+        alike=np.ones(3),
+    )
+    policy = GavelHierarchical.model_validate({"within": within})
+    fractions = policy._fill(demand, np.array([5.0, 4.0, 6.0]))
+    level: list[float] = (normalised(demand) * fractions).sum(axis=1).tolist()
+    return level
+
+
+def test_an_entitys_weight_is_divided_by_its_jobs_weights() -> None:
+    assert entity_levels("fairness", (2.0, 2.0)) == pytest.approx([0.75, 0.25, 1.0])
+    assert entity_levels("fairness", (3.0, 1.0)) == pytest.approx([1.125, 0.375, 0.5])
+
+
+def test_or_goes_to_its_first_job() -> None:
+    assert entity_levels("fifo", (3.0, 1.0)) == pytest.approx([0.0, 1.5, 0.5], abs=1e-6)
+
+
+def finish_times(policy: str, *jobs: Job) -> list[float]:
+    scenario = Scenario.of(parse_cluster("1x1:a,1x1:b"), jobs, policy=policy)
+    finish: list[float] = happen(scenario).outcomes.finish.tolist()
+    return finish
+
+
+def test_throughput_goes_to_who_does_most_steps() -> None:
+    finish = finish_times(
+        "gavel-throughput:round=60", two_types(0, 2.0, 1.5), two_types(1, 9.0, 1.0)
+    )
+    assert finish[1] == pytest.approx(3600 / 9)
+
+
+def test_cost_prefers_the_cheap_type_where_it_does_more_for_the_money() -> None:
+    jobs = [two_types(0, 4.0, 3.0), two_types(1, 4.0, 1.0)]
+    finish = finish_times("gavel-cost:prices=a:2/b:1,round=60", *jobs)
+    assert finish == pytest.approx([3600 / 3, 3600 / 4])
+
+
+def test_types_may_be_filled_with_whoever_wants_them_as_in_the_simulator() -> None:
+    """When the second job is done, the first is drawn to the dear type that stands idle."""
+    jobs = [two_types(0, 4.0, 3.0), two_types(1, 4.0, 1.0)]
+    finish = finish_times("gavel-cost:prices=a:2/b:1,round=60,by_type=true", *jobs)
+    assert finish == pytest.approx([900 + (3600 - 2700) / 4, 3600 / 4])
+
+
+def test_makespan_lets_jobs_end_together() -> None:
+    """Three jobs of 2, 1 and 1 hours on one GPU each of two: they can all be done in two hours."""
+    jobs = [two_types(n, 1.0, 1.0, work) for n, work in enumerate((7200.0, 3600.0, 3600.0))]
+    finish = finish_times("gavel-makespan:round=60", *jobs)
+    assert max(finish) == pytest.approx(7200, rel=0.01)
+    assert min(finish) > 7000
+
+
+@settings(max_examples=60)
+@given(demands(), st.integers(0, 2**32 - 1))
+def test_no_other_fractions_are_fairer_by_finish_times(demand: Demand, seed: int) -> None:
+    """None of many at random, and none that the interval does not allow."""
+    if not demand.able.any():
+        return
+    rng = np.random.default_rng(seed)
+    jobs = len(demand.gpus)
+    age, left = rng.uniform(0, 100, jobs), rng.uniform(1, 100, jobs)
+    alone = rng.uniform(10, 200, jobs)
+    best, gap = fairest(demand, age, left, alone, 10.0)
+    check_feasible(demand, best)
+    reached = rho(demand, best, age, left, alone)
+    assert gap <= 1.1e-3
+    split = demand.equal_split()
+    assert reached <= rho(demand, split, age, left, alone) * (1 + 1e-9)
+    for _ in range(20):
+        other = split * rng.uniform(0.5, 1.0, split.shape)
+        mixed = 0.5 * best + 0.5 * other
+        assert reached <= rho(demand, mixed, age, left, alone) * (1 + 1.1e-3)
+
+
+def test_a_job_that_has_waited_long_catches_up() -> None:
+    """The second job came an hour later and would end as late: finish times make it wait."""
+    late = msgspec.structs.replace(two_types(1, 1.0, 1.0, 7200.0))
+    late = msgspec.structs.replace(
+        late, spec=msgspec.structs.replace(late.spec, submit_time=3600.0)
+    )
+    jobs = [two_types(0, 1.0, 1.0, 7200.0), two_types(2, 1.0, 1.0, 7200.0), late]
+    finish = np.array(finish_times("gavel-ftf:round=60", *jobs))
+    assert finish[:2].max() < finish[2]
+
+
+def test_prices_are_read_or_refused() -> None:
+    with pytest.raises(Problem, match="cannot read 'v100' as a GPU type and its price"):
+        policies.make("gavel-cost:prices=v100")
+    with pytest.raises(Problem, match="GPU type 'a' has none"):
+        simulate(Workload([two_types(0, 1.0, 2.0)]), setting("gavel-cost", "1x1:a,1x1:b"))
 
 
 def test_fifo_moves_to_a_faster_type_when_it_comes_free() -> None:

@@ -11,12 +11,14 @@ type, so that the first round is decided by the targets themselves. Of equal pri
 **deficit** goes first, the time a job should have had under earlier targets and did not, then the larger
 target, then the earlier submission (deficit and half a round are as in Gavel's simulator).
 
-Types are filled one after another, in the cluster's order. A job whose priority is zero still takes GPUs
-that nobody else wants, unless the policy is strict about its targets.
+Types are filled one after another. What is left over is for the jobs that have no target on a type
+(`Leftovers`): after all who have one were served anywhere, or as each type's last, as in Gavel's simulator,
+where an idle fast type draws jobs from the type that is meant for them; or for nobody.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,10 @@ _PREEMPTIBLE = Column.PREEMPTIBLE
 _PINNED = Column.PINNED
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
+
+
+Leftovers = Literal["last", "by type", "never"]
+"""When jobs are served on a GPU type on which their target is zero."""
 
 
 def _table() -> Floats:
@@ -107,34 +113,37 @@ class Shares:
         """Whether any of ``jobs`` has a target."""
         return len(self.places(jobs)[0]) > 0
 
-    def turns(self, jobs: JobView, *, strict: bool, types: Sequence[int]) -> tuple[Ints, Ints]:
-        """Rows and GPU types in the order in which they are to be served, type after type.
+    def turns(self, jobs: JobView, types: Sequence[int], leftovers: Leftovers) -> tuple[Ints, Ints]:
+        """Rows and GPU types in the order in which they are to be served, by ``types``.
 
-        ``strict``: without those whose target is zero. Jobs without targets are never served.
+        Jobs without targets are never served.
         """
         rows, at = self.places(jobs)
-        served, of_type = [_NO_INTS], [_NO_INTS]
         if not len(rows):
             return _NO_INTS, _NO_INTS
         given = self.received[at].sum(axis=0)
+        served, of_type, without = [_NO_INTS], [_NO_INTS], [np.zeros(0, dtype=np.bool_)]
         for gpu_type in types:
             target = self.target[at, gpu_type]
             priority = target * (given[gpu_type] / self.received[at, gpu_type])
             keys = (self.numbers[at], -target, -self.deficit[at, gpu_type], -priority)
             order = np.lexsort(keys)
-            if strict:
-                order = order[target[order] > 0]
             served.append(rows[order])
             of_type.append(np.full(len(order), gpu_type))
-        return np.concatenate(served), np.concatenate(of_type)
+            without.append(target[order] <= 0)
+        turns = np.concatenate(served), np.concatenate(of_type)
+        if leftovers == "by type":
+            return turns
+        last = np.concatenate(without)
+        order = np.flatnonzero(~last)
+        if leftovers == "last":
+            order = np.concatenate([order, np.flatnonzero(last)])
+        return turns[0][order], turns[1][order]
 
-    def give(self, view: View, *, strict: bool, types: Sequence[int]) -> Allocation:
-        """Serve the jobs by priority, filling ``types`` in this order, and note who is served.
-
-        ``strict``: a job whose target is zero gets nothing, even where GPUs are left.
-        """
+    def give(self, view: View, types: Sequence[int], leftovers: Leftovers) -> Allocation:
+        """Serve the jobs by priority, filling ``types`` in this order, and note who is served."""
         jobs = view.jobs
-        rows, of_type = self.turns(jobs, strict=strict, types=types)
+        rows, of_type = self.turns(jobs, types, leftovers)
         given = serve_in_turn(jobs.matrix, len(jobs), rows, of_type, view.capacity, view.quota)
         here, at = self.places(jobs)
         self.held[at] = given[TARGET_TYPE, here]

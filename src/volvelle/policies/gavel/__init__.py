@@ -22,6 +22,6 @@ beside the repository.
 ========================  ==========================================================
 """
 
-from volvelle.policies.gavel import fifo, las
+from volvelle.policies.gavel import fifo, finish_time, hierarchical, las, totals
 
-__all__ = ["fifo", "las"]
+__all__ = ["fifo", "finish_time", "hierarchical", "las", "totals"]

@@ -4,6 +4,9 @@ Fractions are worked out when the jobs, their rates or the GPUs have changed, an
 until then. Gavel's simulator waits at least 1920 s between two allocations, and jobs that come in between
 wait for the next: that is ``reallocate=1920``. As there, an allocation at time 0 does not count.
 
+GPUs that nobody's fractions ask for go to jobs that were not meant for their type, when all others are
+served. Gavel's simulator fills one type after another instead, each with such jobs too: ``by_type=true``.
+
 Without ``aware`` every GPU type is taken to be as fast as the first that will do for a job, and the types
 are filled in an order drawn anew every round (with ``seed``): whoever does not know which type is the
 fastest cannot give it away first.
@@ -23,7 +26,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.model.units import Seconds
 from volvelle.policies.gavel.demand import Demand, demand_of
-from volvelle.policies.rounds import Shares
+from volvelle.policies.rounds import Leftovers, Shares
 
 Floats = NDArray[np.float64]
 
@@ -35,13 +38,16 @@ class Gavel(Policy):
 
     source: ClassVar[str] = SOURCE
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
-    exact_targets: ClassVar[bool] = False
-    """Whether jobs without a target get nothing even where GPUs are left."""
+    exact: ClassVar[bool] = False
+    """Whether jobs get nothing on a GPU type that is not meant for them, even where GPUs are left."""
 
     round: Period | None = Field(360.0, description="length of a round")
     aware: bool = Field(True, description="know how fast each job is on each GPU type")
     reallocate: Annotated[Seconds, Field(ge=0)] = Field(
         0.0, description="least time between two allocations; who comes in between waits"
+    )
+    by_type: bool = Field(
+        False, description="fill each GPU type with whoever wants it before the next type"
     )
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
         10.0, description="seconds of real time for each program solved"
@@ -82,9 +88,8 @@ class Gavel(Policy):
             self._solved, self._solved_for = demand, tuple(view.jobs.number.tolist())
             self._solved_at = view.now if view.now > 0 else -np.inf
             outdated = False
-        allocation = self._shares.give(
-            view, strict=self.exact_targets, types=self._order_of_types(view)
-        )
+        leftovers: Leftovers = "never" if self.exact else "by type" if self.by_type else "last"
+        allocation = self._shares.give(view, self._order_of_types(view), leftovers)
         self._wake = self._next_change(view, allocation, outdated)
         return allocation
 
@@ -112,7 +117,7 @@ class Gavel(Policy):
     def _next_change(self, view: View, allocation: Allocation, outdated: bool) -> float | None:
         served = allocation.gpus > 0
         moves = np.count_nonzero(view.capacity) > 1 or not served.all()
-        if moves and served.any() and not self.exact_targets:
+        if moves and served.any() and not self.exact:
             return float(np.nextafter(view.now, np.inf))
         return self._solved_at + self.reallocate if outdated else None
 

@@ -25,7 +25,7 @@ class GavelFifo(Gavel):
 
     name: ClassVar[str] = "gavel-fifo"
     optimises: ClassVar[str] = "predictability, over GPU types"
-    exact_targets: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     _type_of: dict[int, int] = PrivateAttr(default_factory=dict)
 

@@ -91,8 +91,8 @@ def split_over_types(demand: Demand, fraction: FloatColumn) -> Floats:
 
 
 def _weights(demand: Demand) -> FloatColumn:
-    return np.maximum(demand.weight, _FEATHER)
+    return np.maximum(demand.weight, FEATHER)
 
 
-_FEATHER = 1e-12
+FEATHER = 1e-12
 """What a weight of nothing weighs."""

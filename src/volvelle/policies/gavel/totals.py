@@ -1,0 +1,122 @@
+"""Gavel's policies (OSDI'20) for the cluster as a whole: throughput, cost, makespan.
+
+- `gavel-throughput`: maximise the sum of T(i, t) X(i, t). Rates are in each job's own unit (steps), so jobs
+  with many small steps weigh more; so it is in Gavel's simulator.
+- `gavel-cost`: maximise the sum of T(i, t) X(i, t) / price(t). A sum of quotients, as in Gavel's simulator,
+  not throughput over cost. ``prices`` are dollars an hour for each GPU type, by default the constants
+  in Gavel's simulator; where types differ, each must have one.
+- `gavel-makespan`: minimise the time by which all jobs end if X stays as it is, with R(i) what is left,
+
+      minimise  max over jobs i of  R(i) / (sum over t of T(i, t) X(i, t))
+
+  which is one program: maximise the inverse. Gavel's simulator halves an interval down to 5 % instead.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from volvelle.core.policy import View, policies
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec
+from volvelle.model.problems import Problem
+from volvelle.model.throughput import AnyThroughput
+from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.demand import Demand, maximise_sum, raise_together
+
+Floats = NDArray[np.float64]
+
+
+@policies.register
+class GavelThroughput(Gavel):
+    """Largest sum of rates: whoever does most steps a second on a GPU type has it."""
+
+    name: ClassVar[str] = "gavel-throughput"
+    optimises: ClassVar[str] = "total throughput, over GPU types"
+
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """The program."""
+        worth = demand.rates * self.factors(view)
+        shared = maximise_sum(demand, worth, demand.equal_split(), self.time_limit)
+        self._gaps.append(shared.gap)
+        return shared.fractions
+
+    def factors(self, view: View) -> Floats:
+        """What a unit of work counts on each GPU type."""
+        return np.ones(len(view.capacity))
+
+
+_PRICES = "v100:0.74/p100:0.43/k80:0.135"
+
+
+@policies.register
+class GavelCost(GavelThroughput):
+    """Largest sum of rates over prices: steps per dollar."""
+
+    name: ClassVar[str] = "gavel-cost"
+    optimises: ClassVar[str] = "work for the money, over GPU types"
+
+    prices: str = Field(
+        _PRICES, description="dollars an hour of each GPU type, as in v100:0.74/k80:0.135"
+    )
+
+    @field_validator("prices")
+    @classmethod
+    def _check_prices(cls, text: str) -> str:
+        read_prices(text)
+        return text
+
+    def factors(self, view: View) -> Floats:
+        """One over the price; types without one cost alike."""
+        prices = read_prices(self.prices)
+        return np.array([1.0 / prices.get(kind, 1.0) for kind in view.gpu_types])
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, AnyThroughput]]) -> None:
+        """Raise `Problem` also where types differ and one has no price."""
+        super().refuse(cluster, jobs)
+        unknown = [kind for kind in cluster.gpu_types if kind not in read_prices(self.prices)]
+        if unknown and len(cluster.gpu_types) > 1:
+            raise Problem(
+                f"policy {self.name!r} goes by prices, and GPU type {unknown[0]!r} has none",
+                mend=f"give one, as in --policy {self.name}:prices={unknown[0]}:0.5/...",
+                usage=True,
+            )
+
+
+def read_prices(text: str) -> dict[str, float]:
+    """Dollars an hour by GPU type, written ``type:price/type:price``. Raises ValueError."""
+    prices: dict[str, float] = {}
+    for part in text.split("/"):
+        kind, separator, price = part.rpartition(":")
+        try:
+            prices[kind.strip()] = float(price)
+        except ValueError:
+            separator = ""
+        if not separator or prices[kind.strip()] <= 0:
+            raise ValueError(f"cannot read {part!r} as a GPU type and its price, as in v100:0.74")
+    return prices
+
+
+@policies.register
+class GavelMakespan(Gavel):
+    """Minimum makespan: all jobs end as early as the last one can."""
+
+    name: ClassVar[str] = "gavel-makespan"
+    optimises: ClassVar[str] = "makespan, over GPU types"
+
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """The program, in units of what is left of each job."""
+        left = np.maximum(view.jobs.remaining_work, _DONE)
+        need = demand.able.astype(np.float64)
+        worth = demand.rates / left[:, None]
+        nothing = np.zeros(len(need))
+        shared = raise_together(demand, worth, need, nothing, demand.equal_split(), self.time_limit)
+        self._gaps.append(shared.gap)
+        return shared.fractions
+
+
+_DONE = 1e-9
+"""Work left of a job that is believed to be about to end."""
