@@ -6,6 +6,7 @@ submitted at the same moment each knows of those before it, as if the others cam
 """
 
 import csv
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ import numpy as np
 
 from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import FloatColumn
-from volvelle.simulate.forecast import Forecast, forecast
+from volvelle.simulate.forecast import Forecast, forecast, withdrawn
+from volvelle.simulate.gear import Gear
 from volvelle.simulate.world import World
 
 COLUMNS = ("time", "job_id", "start_time", "finish_time")
@@ -37,16 +39,20 @@ class Predictor:
         self._refresh = refresh
         self._finish: dict[int, float] = {}
         self._predicted = 0
+        self._gear: Gear | None = None
 
     def __call__(self, world: World) -> None:
         """Predict for those who came, if the moment is settled."""
         if not world.settled:
             return
         scheduler = world.scheduler
+        if self._gear is None:
+            self._gear = Gear(scheduler)
         come = range(self._predicted, world.submitted)
         self._predicted = world.submitted
         for number in come:
-            finish = predicted_finish(scheduler, number, come[number - come.start + 1 :])
+            later = come[number - come.start + 1 :]
+            finish = predicted_finish(scheduler, number, later, self._gear)
             if finish is not None:
                 self._finish[number] = finish
         if self._refresh:
@@ -61,17 +67,25 @@ class Predictor:
 
 
 def predicted_finish(
-    scheduler: Scheduler, number: int, without: Iterable[int] = ()
+    scheduler: Scheduler, number: int, without: Iterable[int] = (), gear: Gear | None = None
 ) -> float | None:
     """When job ``number`` will finish if beliefs hold and nobody else arrives; None for never.
 
-    ``without``: jobs that are to be taken for not there yet.
+    ``without``: jobs that are to be taken for not there yet. ``gear``: tried first.
     """
     waiting = {event.number for event in scheduler.at_the_door}
     if number not in scheduler.known and number not in waiting:
         return None
     later = [other for other in without if other in scheduler.known or other in waiting]
-    return forecast(scheduler, without=later, until_finish_of=number).finish.get(number)
+    if later:
+        scheduler = withdrawn(scheduler, later)
+    if gear is not None and not waiting:
+        numbers = np.sort(np.fromiter(scheduler.jobs.row_of, np.int64, scheduler.jobs.count))
+        at = int(np.searchsorted(numbers, number))
+        if played := gear.play(scheduler, at):
+            finish = float(played.finish[at])
+            return None if math.isnan(finish) else finish
+    return forecast(scheduler, until_finish_of=number).finish.get(number)
 
 
 def write_predictions(refreshed: Iterable[Refreshed], ids: list[str], path: Path) -> None:

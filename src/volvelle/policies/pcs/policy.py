@@ -97,6 +97,11 @@ class Pcs(Policy):
         self._weights = np.array(weights or decaying(len(thresholds) + 1, self.disparity))
         return self
 
+    @property
+    def queue_weights(self) -> FloatColumn:
+        """The weights of the queues; they add up to 1."""
+        return self._weights
+
     def queue_of(self, size: FloatColumn) -> IntColumn:
         """The queues for jobs of ``size``, GPU-seconds."""
         return np.searchsorted(self._thresholds, size, side="left")

@@ -1,0 +1,270 @@
+"""The second gear: compiled play-outs for the places that run ahead thousands of times.
+
+The general engine (`Scheduler` in a `World`) is the reference; this one is for the policies that are a
+plain order (fifo, fifo-skip, sjf, smallest, srtf, srsf, las) or PCS' divided shares, where GPUs are of
+one type and only counted, starts and stops cost nothing, and rates are linear or a table. Whatever else
+is asked for is answered with None, and the general engine does it. Both give the same times.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from volvelle.core.columns import Column
+from volvelle.core.policy import OrderPolicy, Policy
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.throughput import Linear, Table
+from volvelle.policies import orders
+from volvelle.policies.pcs.policy import Pcs
+from volvelle.simulate.gear.loop import Input, Order, play_out
+from volvelle.simulate.run import Setting
+
+_ORDERS: dict[type[Policy], int] = {
+    orders.Fifo: Order.NUMBER,
+    orders.FifoSkip: Order.NUMBER,
+    orders.ShortestJob: Order.TOTAL_SECONDS,
+    orders.SmallestJob: Order.GPUS,
+    orders.ShortestRemainingTime: Order.REMAINING_SECONDS,
+    orders.ShortestRemainingService: Order.REMAINING_SERVICE,
+}
+
+
+class Rules(NamedTuple):
+    """A policy as the compiled loop knows it."""
+
+    order: int
+    preemptive: bool
+    strict: bool
+    elastic: bool
+    period: float
+    weights: FloatColumn
+    floor: float
+    delta: float
+
+
+def rules_of(policy: Policy) -> Rules | None:
+    """The policy for the compiled loop; None where it does not know it."""
+    none = np.zeros(0)
+    if type(policy) is Pcs:
+        if policy.own_queues or policy.whole or policy.round is not None:
+            return None
+        weights = policy.queue_weights
+        delta = policy.delta or 0.0
+        return Rules(Order.SHARES, True, False, True, 0.0, weights, policy.efficiency, delta)
+    if not isinstance(policy, OrderPolicy):
+        return None
+    order = _ORDERS.get(type(policy))
+    if type(policy) is orders.LeastAttainedService:
+        by_service = policy.service == "gpu-seconds"
+        order = Order.ATTAINED_SERVICE if by_service else Order.ATTAINED_SECONDS
+    if order is None:
+        return None
+    return Rules(
+        order,
+        policy.preemptive,
+        policy.strict,
+        policy.elastic,
+        policy.round or 0.0,
+        none,
+        0.0,
+        0.0,
+    )
+
+
+class Played(NamedTuple):
+    """First starts and finishes of jobs by number, NaN where there is none, and the events of it."""
+
+    start: FloatColumn
+    finish: FloatColumn
+    events: int
+
+
+class Curves:
+    """Rates by (curve, GPUs) of the jobs seen so far, and which job has which curve.
+
+    A job's curve is -1 where it is linear, and -2 where the compiled loop cannot follow it.
+    """
+
+    LINEAR, FOREIGN = -1, -2
+
+    def __init__(self, gpus: float) -> None:
+        self._index: dict[Table, int] = {}
+        self._widest = int(gpus)
+        self.rates: FloatColumn = np.zeros((0, self._widest + 1))
+
+    def of(self, spec: JobSpec, truth: Truth) -> int:
+        """The curve of one job."""
+        throughput = truth.throughput
+        if truth.regimes or truth.spread_slowdown or spec.least_gpus > self._widest:
+            return self.FOREIGN
+        if type(throughput) is Linear:
+            return self.LINEAR
+        if type(throughput) is not Table:
+            return self.FOREIGN
+        curve = self._index.get(throughput)
+        if curve is None:
+            curve = self._index[throughput] = len(self._index)
+            rates = [0.0, *(throughput.rate(gpus) for gpus in range(1, self._widest + 1))]
+            self.rates = np.vstack([self.rates, rates])
+        return curve
+
+
+class Gear:
+    """Plays out the jobs of one scheduler, again and again; remembers what it knows of each."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._rules = _rules_of(scheduler)
+        self._curves = Curves(scheduler.view().gpus)
+        self._curve_of: IntColumn = np.zeros(0, dtype=np.int64)
+
+    def play(self, scheduler: Scheduler, last: int | None = None) -> Played | None:
+        """What `forecast` says of the jobs in ``scheduler``, in rising order of their numbers.
+
+        last: the position of the job with which it may end. None where this gear cannot say.
+        """
+        matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
+        if self._rules is None or scheduler.at_the_door or not _plain(matrix, self._rules):
+            return None
+        matrix = matrix[:, np.argsort(matrix[Column.NUMBER])]
+        curve = self._curves_of(scheduler, matrix[Column.NUMBER].astype(np.int64))
+        if (curve == Curves.FOREIGN).any():
+            return None
+        jobs = np.empty((Input.COUNT, matrix.shape[1]))
+        for to, column in _COPIED:
+            jobs[to] = matrix[column]
+        jobs[Input.CURVE] = curve
+        if self._rules.order == Order.SHARES:
+            jobs[Input.QUEUE] = matrix[Column.COUNT] - 1.0
+        progress = np.maximum(scheduler.now - matrix[Column.PROGRESS_FROM], 0.0)
+        reached = matrix[Column.DONE] + progress * matrix[Column.RATE]
+        rest = np.maximum(matrix[Column.TOTAL] - reached, 0.0)
+        as_told = (matrix[Column.SCALE] == 1.0) & (matrix[Column.TOTAL] >= reached)
+        work = np.where(as_told, matrix[Column.TOTAL], reached + matrix[Column.SCALE] * rest)
+        jobs[Input.SIZE], jobs[Input.LEFT] = work, work - matrix[Column.DONE]
+        rules = self._rules
+        return Played(
+            *play_out(
+                jobs,
+                matrix.shape[1],
+                scheduler.now,
+                self._curves.rates,
+                self._gpus(scheduler),
+                *rules,
+                rules.period > 0.0 and scheduler.wake_at() is not None,
+                -1 if last is None else last,
+                math.inf,
+            )
+        )
+
+    @staticmethod
+    def _gpus(scheduler: Scheduler) -> float:
+        return scheduler.view().gpus
+
+    def _curves_of(self, scheduler: Scheduler, numbers: IntColumn) -> IntColumn:
+        """The curves of jobs by their ascending ``numbers``."""
+        known = len(self._curve_of)
+        if len(numbers) and numbers[-1] >= known:
+            room = np.full(int(numbers[-1]) + 64, -3, dtype=np.int64)
+            room[:known] = self._curve_of
+            self._curve_of = room
+        curve = self._curve_of[numbers]
+        for i in np.flatnonzero(curve == -3).tolist():
+            job = scheduler.known[int(numbers[i])]
+            curve[i] = self._curve_of[numbers[i]] = self._curves.of(job.spec, job.believed)
+        return curve
+
+
+_COPIED = (
+    (Input.SUBMIT, Column.SUBMIT),
+    (Input.GPUS, Column.GPUS),
+    (Input.LEAST, Column.LEAST),
+    (Input.MOST, Column.MOST),
+    (Input.UNIT_RATE, Column.UNIT_RATE),
+    (Input.FULL_RATE, Column.FULL_RATE),
+    (Input.HELD, Column.HELD),
+    (Input.SINCE, Column.PROGRESS_FROM),
+    (Input.RATE, Column.RATE),
+    (Input.ATTAINED, Column.ATTAINED_GPU),
+    (Input.ATTAINED_SECONDS, Column.ATTAINED),
+)
+_FREE_OF_CHARGE = [Column.START_GAP, Column.RESTORE, Column.RESIZE, Column.PINNED]
+
+
+def _rules_of(scheduler: Scheduler) -> Rules | None:
+    cluster = scheduler.cluster
+    if scheduler.resources.named or len(cluster.gpu_types) > 1 or cluster.pools:
+        return None
+    return None if cluster.nodes_change else rules_of(scheduler.composition.policy)
+
+
+def _plain(matrix: FloatColumn, rules: Rules) -> bool:
+    """Whether starts and stops cost these jobs nothing, and they may be stopped where they are."""
+    held = matrix[Column.HELD] > 0.0
+    return (
+        not matrix[_FREE_OF_CHARGE].any()
+        and (not rules.preemptive or bool(matrix[Column.PREEMPTIBLE].all()))
+        and not np.any(held & (matrix[Column.STARTED] != matrix[Column.PROGRESS_FROM]))
+    )
+
+
+def play(jobs: Sequence[Job], setting: Setting) -> Played | None:
+    """A whole simulation: first starts and finishes of ``jobs``, in order of submission.
+
+    None where this gear cannot say: beside what the module says, beliefs must be true (``oracle``),
+    everybody be admitted, and ends be noticed at once.
+    """
+    scheduler = setting.header.scheduler()
+    rules = _rules_of(scheduler)
+    written = setting.composition
+    free = not any(setting.overheads.model_dump(exclude={"checkpoint_every"}).values())
+    if (
+        rules is None
+        or (written.estimator, written.admission) != ("oracle", "accept-all")
+        or setting.tick is not None
+        or setting.tracked is not None
+        or not free
+    ):
+        return None
+    gpus = scheduler.view().gpus
+    curves = Curves(gpus)
+    columns = np.zeros((Input.COUNT, len(jobs)))
+    rows = []
+    for job in jobs:
+        spec, truth = job.spec, job.truth
+        curve = curves.of(spec, truth)
+        needs = spec.least_gpus if rules.elastic else spec.gpus
+        costs = (spec.checkpoint_seconds, spec.restore_seconds)
+        if (
+            curve == Curves.FOREIGN
+            or needs > gpus
+            or truth.failures
+            or any(costs)
+            or spec.gpu_types
+            or (rules.preemptive and not spec.preemptible)
+        ):
+            return None
+        linear = curve == Curves.LINEAR
+        rows.append(
+            (
+                spec.submit_time,
+                spec.gpus,
+                spec.least_gpus,
+                spec.most_gpus,
+                curve,
+                truth.rate(1.0) if linear else math.nan,
+                truth.rate(spec.most_gpus),
+                truth.work,
+                truth.work,
+                spec.least_gpus * truth.work / truth.rate(spec.least_gpus),
+            )
+        )
+    columns[: Input.QUEUE + 1] = np.array(rows).reshape(len(jobs), Input.QUEUE + 1).T
+    policy = scheduler.composition.policy
+    if isinstance(policy, Pcs):
+        columns[Input.QUEUE] = policy.queue_of(columns[Input.QUEUE])
+    until = math.inf if setting.until is None else setting.until
+    return Played(*play_out(columns, 0, 0.0, curves.rates, gpus, *rules, False, -1, until))
