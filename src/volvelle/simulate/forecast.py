@@ -4,7 +4,7 @@ Nobody else arrives (PCS, OSDI'24, section 4). Starts, restores and checkpoints 
 believes they cost, also those that are going on. The parent never notices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +13,7 @@ import numpy as np
 from volvelle.core.columns import Column
 from volvelle.core.decision import NO_INTS, Decision
 from volvelle.core.events import Event, JobCancelled, JobFinished
+from volvelle.core.parts import KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.job import Job, Truth
 from volvelle.simulate.world import World
@@ -43,25 +44,28 @@ class _Watch:
                 self.start.setdefault(number, time)
 
 
-def forecast(
-    scheduler: Scheduler, *, without: Sequence[int] = (), until_finish_of: int | None = None
-) -> Forecast:
+def forecast(scheduler: Scheduler, *, until_finish_of: int | None = None) -> Forecast:
     """What becomes of the jobs in ``scheduler`` if beliefs hold and nobody else arrives.
 
-    Crashes and failures of nodes are not foreseen, planned changes of nodes are. ``without``: jobs that
-    are taken out first. ``until_finish_of``: the job with which the play-out may end.
+    Crashes and failures of nodes are not foreseen, planned changes of nodes are. ``until_finish_of``: the
+    job with which the play-out may end.
     """
     ahead = scheduler.fork()
     ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
     watch = _Watch()
-    if without:
-        ahead.handle(ahead.now, [JobCancelled(ahead.now, number) for number in without])
     tracked = None if until_finish_of is None else [until_finish_of]
     world = World(ahead, (), [watch], tracked=tracked)
     _place(ahead, world, watch)
     world.resume(ahead.wake_at())
     world.run()
     return Forecast(watch.start, watch.finish)
+
+
+def withdrawn(scheduler: Scheduler, numbers: Iterable[int]) -> Scheduler:
+    """A scheduler in the same state, except that these jobs were cancelled at this moment."""
+    ahead = scheduler.fork()
+    ahead.handle(ahead.now, [JobCancelled(ahead.now, number) for number in numbers])
+    return ahead
 
 
 def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
@@ -72,11 +76,12 @@ def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
         done = float(matrix[Column.DONE, row])
         progress = max(ahead.now - float(matrix[Column.PROGRESS_FROM, row]), 0.0)
         reached = done + progress * float(matrix[Column.RATE, row])
+        believed = _as_believed(known.believed, float(matrix[Column.SCALE, row]), reached)
+        ahead.known[number] = KnownJob(known.spec, believed)  # what is believed is true there
+        matrix[Column.TOTAL, row], matrix[Column.SCALE, row] = believed.work, 1.0
         world.place_running(
             number,
-            Job(
-                known.spec, _as_believed(known.believed, float(matrix[Column.SCALE, row]), reached)
-            ),
+            Job(known.spec, believed),
             done=done,
             gpus=float(matrix[Column.HELD, row]),
             gpu_type=int(matrix[Column.TYPE, row]),

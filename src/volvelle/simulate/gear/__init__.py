@@ -8,7 +8,7 @@ is asked for is answered with None, and the general engine does it. Both give th
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from volvelle.model.throughput import Linear, Table
 from volvelle.policies import orders
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.gear.loop import Input, Order, play_out
-from volvelle.simulate.run import Setting
+
+if TYPE_CHECKING:
+    from volvelle.simulate.run import Setting
 
 _ORDERS: dict[type[Policy], int] = {
     orders.Fifo: Order.NUMBER,
@@ -211,7 +213,7 @@ def _plain(matrix: FloatColumn, rules: Rules) -> bool:
     )
 
 
-def play(jobs: Sequence[Job], setting: Setting) -> Played | None:
+def play(jobs: Sequence[Job], setting: "Setting") -> Played | None:
     """A whole simulation: first starts and finishes of ``jobs``, in order of submission.
 
     None where this gear cannot say: beside what the module says, beliefs must be true (``oracle``),

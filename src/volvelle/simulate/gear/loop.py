@@ -105,7 +105,7 @@ def play_out(
     running, runs = np.empty(count, np.int64), 0
     heap, keys, waits = np.empty(count, np.int64), np.empty(count), 0
     new = np.zeros(count)
-    varying = order == _ATTAINED_SERVICE or order == _ATTAINED_SECONDS
+    varying = order in (_ATTAINED_SERVICE, _ATTAINED_SECONDS)
     in_system, events, come = 0, 0, 0
     next_decision = np.inf
     narrowest = least.min() if count else 0.0
@@ -140,7 +140,7 @@ def play_out(
                 demand[queue] -= most[job]
                 _unlink(job, queue, head, tail, before, after)
         runs = kept
-        if (last >= 0 and finish[last] == finish[last]) or (in_system == 0 and come == count):
+        if (last >= 0 and not np.isnan(finish[last])) or (in_system == 0 and come == count):
             break
         # arrivals
         while come < count and (come < present or jobs[_SUBMIT, come] <= now):
@@ -187,7 +187,7 @@ def play_out(
                 held = jobs[_HELD, job]
                 if new[job] != held:
                     _change(jobs, rates, job, least[job], new[job], now)
-                    if held == 0.0 and start[job] != start[job]:
+                    if held == 0.0 and np.isnan(start[job]):
                         start[job] = now
                     if new[job] == 0.0:
                         end[job] = np.inf
@@ -216,32 +216,31 @@ def _contended(jobs: Floats, running: Ints, runs: int, in_system: int) -> bool:
     """Whether some job runs and some has less than it can use."""
     if runs < in_system:
         return runs > 0
+    served = True
     for i in range(runs):
-        if jobs[_HELD, running[i]] < jobs[_MOST, running[i]]:
-            return True
-    return False
+        served = served and jobs[_HELD, running[i]] >= jobs[_MOST, running[i]]
+    return not served
 
 
 @compiled
 def _key(jobs: Floats, job: int, order: int, now: float) -> float:
     """What the job is served by, smallest first."""
     worked = max(now - jobs[_SINCE, job], 0.0)
-    if order == _REMAINING_SECONDS or order == _REMAINING_SERVICE:
+    key = float(job)
+    if order in (_REMAINING_SECONDS, _REMAINING_SERVICE):
         left = max(jobs[_LEFT, job] - worked * jobs[_RATE, job], 0.0)
-        seconds = left / jobs[_FULL_RATE, job]
-        if order == _REMAINING_SECONDS:
-            return float(seconds)
-        return float((seconds + _TIE_SECONDS) * jobs[_MOST, job])
-    if order == _ATTAINED_SERVICE:
-        return float(jobs[_ATTAINED, job] + worked * jobs[_HELD, job])
-    if order == _ATTAINED_SECONDS:
-        held_for = worked if jobs[_HELD, job] > 0.0 else 0.0
-        return float(jobs[_SECONDS, job] + held_for)
-    if order == _TOTAL_SECONDS:
-        return float(jobs[_SIZE, job] / jobs[_FULL_RATE, job])
-    if order == _WIDTH:
-        return float(jobs[_GPUS, job])
-    return float(job)
+        key = left / jobs[_FULL_RATE, job]
+        if order == _REMAINING_SERVICE:
+            key = (key + _TIE_SECONDS) * jobs[_MOST, job]
+    elif order == _ATTAINED_SERVICE:
+        key = jobs[_ATTAINED, job] + worked * jobs[_HELD, job]
+    elif order == _ATTAINED_SECONDS:
+        key = jobs[_SECONDS, job] + (worked if jobs[_HELD, job] > 0.0 else 0.0)
+    elif order == _TOTAL_SECONDS:
+        key = jobs[_SIZE, job] / jobs[_FULL_RATE, job]
+    elif order == _WIDTH:
+        key = jobs[_GPUS, job]
+    return key
 
 
 @compiled
@@ -264,9 +263,9 @@ def _rate(jobs: Floats, rates: Floats, job: int, gpus: float) -> float:
     if gpus <= 0.0:
         return 0.0
     unit = jobs[_UNIT_RATE, job]
-    if unit == unit:
+    if not np.isnan(unit):
         return float(unit * gpus)
-    least = jobs[_LEAST, job]
+    least = float(jobs[_LEAST, job])
     if gpus < least:
         return _rate_on(rates, int(jobs[_CURVE, job]), least) * gpus / least
     return _rate_on(rates, int(jobs[_CURVE, job]), gpus)
@@ -433,7 +432,7 @@ def _unlink(job: int, queue: int, head: Ints, tail: Ints, before: Ints, after: I
 def _cap(jobs: Floats, rates: Floats, job: int, least: float, most: float, floor: float) -> float:
     """As `volvelle.policies.pcs.shares.cap`."""
     unit = jobs[_UNIT_RATE, job]
-    if floor <= 0.0 or unit == unit or least == most:
+    if floor <= 0.0 or not np.isnan(unit) or least == most:
         return most
     base = max(int(np.ceil(least)), 1)
     gpus = base + 1

@@ -1,0 +1,117 @@
+"""Predictions and PCS: python benchmarks/predictions.py TRACE --speedups TABLES [--gpus N]
+
+TRACE is one of the PCS simulator's (Philly's virtual cluster 0e4a51), TABLES its speed-ups. Prints, for the
+compiled play-outs and for the general engine in the same run: a complete run under PCS, the first 600
+jobs with a prediction for every one, and one prediction with 1,000 and 10,000 jobs in the system.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import JobSubmitted
+from volvelle.core.scheduler import Scheduler
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.simulate import predict
+from volvelle.simulate.forecast import forecast
+from volvelle.simulate.gear import Gear, play
+from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.sources import read_source
+from volvelle.workload.workload import Workload
+
+PCS = "pcs:thresholds=1627/969473,weights=0.95/0.048/0.002,efficiency=0.598"
+
+
+class NoGear(Gear):
+    """What the general engine does where the compiled play-outs do not apply."""
+
+    def play(self, scheduler: Scheduler, last: int | None = None) -> None:
+        """Nothing, so that the general engine is asked."""
+
+
+def main() -> None:
+    """Print the figures."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("trace", type=Path)
+    arguments.add_argument("--speedups", type=Path, required=True)
+    arguments.add_argument("--gpus", type=int, default=64)
+    given = arguments.parse_args()
+    source = read_source(given.trace, f"pcs:speedups={given.speedups}", {}, strict=False)
+    workload = source.workload
+    setting = Setting(cluster=parse_cluster(f"1x{given.gpus}"), composition=WrittenComposition(PCS))
+    first = Workload(workload.jobs[:600], workload.name)
+    predicting = replace(setting, predict=True)
+    simulate(Workload(workload.jobs[:50]), predicting)  # compile or load the loops
+    play(workload.jobs[:50], setting)
+    jobs = len(workload)
+    _compared(
+        f"{jobs:,} jobs under PCS",
+        lambda: play(workload.jobs, setting),
+        lambda: simulate(workload, setting),
+    )
+    _compared(
+        "600 jobs, each predicted",
+        lambda: simulate(first, predicting),
+        lambda: _without_gear(first, predicting),
+    )
+    for count in (1_000, 10_000):
+        _one_prediction(count, setting)
+
+
+def _seconds(what: Callable[[], object]) -> float:
+    began = time.process_time()
+    what()
+    return time.process_time() - began
+
+
+def _compared(label: str, ours: Callable[[], object], general: Callable[[], object]) -> None:
+    fast, slow = min(_seconds(ours) for _ in range(3)), _seconds(general)
+    print(f"{label:36} {fast:8.4f} s, general engine {slow:8.2f} s: {slow / fast:6.0f} x")
+
+
+def _without_gear(workload: Workload, setting: Setting) -> None:
+    compiled = predict.Gear
+    predict.Gear = NoGear  # type: ignore[misc]
+    try:
+        simulate(workload, setting)
+    finally:
+        predict.Gear = compiled  # type: ignore[misc]
+
+
+def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
+    """A prediction for the last of ``count`` jobs that all have just come."""
+    rng = np.random.default_rng(0)
+    scheduler = setting.header.scheduler()
+    sizes, widths = rng.lognormal(8.0, 2.0, count), rng.integers(1, 9, count)
+    events = [
+        JobSubmitted(0.0, n, spec, Truth(work=float(size)))
+        for n, size in enumerate(sizes)
+        for spec in [
+            JobSpec(
+                id=str(n), submit_time=0.0, gpus=float(widths[n]), min_gpus=1.0,
+                max_gpus=float(widths[n]),
+            )
+        ]
+    ]  # fmt: skip
+    scheduler.handle(0.0, events)
+    gear = Gear(scheduler)
+    predict.predicted_finish(scheduler, count - 1, (), gear)
+    taken = [
+        _seconds(lambda: predict.predicted_finish(scheduler, count - 1, (), gear))
+        for _ in range(repeats)
+    ]
+    line = f"a prediction among {count:6,} jobs        {1e3 * np.percentile(taken, 99):8.2f} ms p99"
+    if count <= 1_000:
+        slow = _seconds(lambda: forecast(scheduler, until_finish_of=count - 1))
+        line += f", general engine {1e3 * slow:8.0f} ms: {slow / np.median(taken):6.0f} x"
+    print(line)
+
+
+if __name__ == "__main__":
+    main()
