@@ -18,7 +18,7 @@ where an idle fast type draws jobs from the type that is meant for them; or for 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,16 @@ _PREEMPTIBLE = Column.PREEMPTIBLE
 _PINNED = Column.PINNED
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
+
+
+_NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+
+
+class Places(NamedTuple):
+    """Jobs of a view that have targets: their ``rows`` in the view, and where they are ``there``."""
+
+    rows: IntColumn
+    there: IntColumn
 
 
 Leftovers = Literal["last", "by type", "never"]
@@ -67,16 +77,19 @@ class Shares:
     held: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     set_at: float = 0.0
 
-    def places(self, jobs: JobView) -> tuple[IntColumn, IntColumn]:
-        """Rows of ``jobs`` that have targets, and where these stand here."""
+    def places(self, jobs: JobView) -> Places:
+        """Where the jobs that have targets stand, there and here."""
         if not len(self.numbers):
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        at = np.searchsorted(self.numbers, jobs.number)
+            return Places(_NO_INTS, _NO_INTS)
+        numbers = jobs.number
+        at = np.searchsorted(self.numbers, numbers)
         at[at == len(self.numbers)] = 0
-        rows = np.flatnonzero(self.numbers[at] == jobs.number)
-        return rows, at[rows]
+        known = self.numbers[at] == numbers
+        if known.all():
+            return Places(np.arange(len(at)), at)
+        return Places(known.nonzero()[0], at[known])
 
-    def credit(self, jobs: JobView) -> None:
+    def credit(self, jobs: JobView) -> Places:
         """Count what jobs received since they were last given GPUs, and forget those that left."""
         rows, at = self.places(jobs)
         if len(at) < len(self.numbers):
@@ -85,11 +98,13 @@ class Shares:
                 setattr(self, name, getattr(self, name)[stay])
             rows, at = self.places(jobs)
         attained = jobs.attained_seconds[rows]
-        ran = self.held[at] >= 0
-        self.received[at[ran], self.held[at[ran]]] += attained[ran] - self.attained[at[ran]]
+        held = self.held[at]
+        ran = held >= 0
+        self.received[at[ran], held[ran]] += (attained - self.attained[at])[ran]
         self.attained[at] = attained
+        return Places(rows, at)
 
-    def set(self, view: View, target: Floats, half_round: float) -> None:
+    def set(self, view: View, places: Places, target: Floats, half_round: float) -> Places:
         """Let ``target`` (jobs of the view x GPU types) count from now on.
 
         What a job has had less than its former target, or more, becomes its deficit.
@@ -97,7 +112,7 @@ class Shares:
         order = np.argsort(view.jobs.number)
         deficit = np.zeros_like(target)
         held = np.full(len(target), -1, dtype=np.int64)
-        rows, at = self.places(view.jobs)
+        rows, at = places
         if len(rows):
             known = self.target.shape[1]
             owed = self.target * (view.now - self.set_at) - (self.received - half_round)
@@ -108,21 +123,20 @@ class Shares:
         self.attained = view.jobs.attained_seconds[order]
         self.received = np.full(target.shape, half_round)
         self.set_at = view.now
+        return Places(order, np.arange(len(order)))
 
-    def covers(self, jobs: JobView) -> bool:
-        """Whether any of ``jobs`` has a target."""
-        return len(self.places(jobs)[0]) > 0
-
-    def turns(self, jobs: JobView, types: Sequence[int], leftovers: Leftovers) -> tuple[Ints, Ints]:
+    def turns(
+        self, places: Places, types: Sequence[int], leftovers: Leftovers
+    ) -> tuple[Ints, Ints]:
         """Rows and GPU types in the order in which they are to be served, by ``types``.
 
         Jobs without targets are never served.
         """
-        rows, at = self.places(jobs)
+        rows, at = places
         if not len(rows):
             return _NO_INTS, _NO_INTS
         given = self.received[at].sum(axis=0)
-        served, of_type, without = [_NO_INTS], [_NO_INTS], [np.zeros(0, dtype=np.bool_)]
+        served, of_type, wanted = [], [], []
         for gpu_type in types:
             target = self.target[at, gpu_type]
             priority = target * (given[gpu_type] / self.received[at, gpu_type])
@@ -130,29 +144,27 @@ class Shares:
             order = np.lexsort(keys)
             served.append(rows[order])
             of_type.append(np.full(len(order), gpu_type))
-            without.append(target[order] <= 0)
+            wanted.append(target[order] > 0)
         turns = np.concatenate(served), np.concatenate(of_type)
-        if leftovers == "by type":
+        first = np.concatenate(wanted)
+        if leftovers == "by type" or first.all():
             return turns
-        last = np.concatenate(without)
-        order = np.flatnonzero(~last)
+        order = first.nonzero()[0]
         if leftovers == "last":
-            order = np.concatenate([order, np.flatnonzero(last)])
+            order = np.concatenate([order, (~first).nonzero()[0]])
         return turns[0][order], turns[1][order]
 
-    def give(self, view: View, types: Sequence[int], leftovers: Leftovers) -> Allocation:
+    def give(
+        self, view: View, places: Places, types: Sequence[int], leftovers: Leftovers
+    ) -> Allocation:
         """Serve the jobs by priority, filling ``types`` in this order, and note who is served."""
         jobs = view.jobs
-        rows, of_type = self.turns(jobs, types, leftovers)
-        given = serve_in_turn(jobs.matrix, len(jobs), rows, of_type, view.capacity, view.quota)
-        here, at = self.places(jobs)
-        self.held[at] = given[TARGET_TYPE, here]
+        turns = self.turns(places, types, leftovers)
+        given = serve_in_turn(jobs.matrix, len(jobs), *turns, view.capacity, view.quota)
+        self.held[places.there] = given[TARGET_TYPE, places.rows]
         return Allocation(
             given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], np.argsort(jobs.number)
         )
-
-
-_NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
 @compiled

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
+from volvelle.core.columns import Column
 from volvelle.core.policy import Allocation, Period, Policy, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
@@ -55,8 +56,7 @@ class Gavel(Policy):
     seed: int = Field(0, description="of the order of GPU types, where not aware")
 
     _shares: Shares = PrivateAttr(default_factory=Shares)
-    _solved: Demand | None = PrivateAttr(default=None)
-    _solved_for: tuple[float, ...] = PrivateAttr(default=())
+    _solved: bytes = PrivateAttr(default=b"")
     _solved_at: float = PrivateAttr(default=-np.inf)
     _wake: float | None = PrivateAttr(default=None)
     _gaps: list[float] = PrivateAttr(default_factory=list)
@@ -77,19 +77,19 @@ class Gavel(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """One round: new fractions where something changed, then the jobs by priority."""
-        self._shares.credit(view.jobs)
-        demand = demand_of(view, aware=self.aware)
-        outdated = self._outdated(view, demand)
-        if outdated and self._may_reallocate(view):
+        places = self._shares.credit(view.jobs)
+        outdated = self._outdated(view)
+        if outdated and (self._rested(view) or not len(places.rows)):
+            demand = demand_of(view, aware=self.aware)
             target = np.zeros(demand.rates.shape)
             if demand.able.any():
                 target = self.fractions(view, demand)
-            self._shares.set(view, target, (self.round or 0.0) / 2)
-            self._solved, self._solved_for = demand, tuple(view.jobs.number.tolist())
+            places = self._shares.set(view, places, target, (self.round or 0.0) / 2)
+            self._solved = _signature(view)
             self._solved_at = view.now if view.now > 0 else -np.inf
             outdated = False
         leftovers: Leftovers = "never" if self.exact else "by type" if self.by_type else "last"
-        allocation = self._shares.give(view, self._order_of_types(view), leftovers)
+        allocation = self._shares.give(view, places, self._order_of_types(view), leftovers)
         self._wake = self._next_change(view, allocation, outdated)
         return allocation
 
@@ -97,14 +97,12 @@ class Gavel(Policy):
         """The next round, if it may differ from this one; the next allocation, if that must wait."""
         return self._wake
 
-    def _outdated(self, view: View, demand: Demand) -> bool:
+    def _outdated(self, view: View) -> bool:
         """Whether there are other jobs, rates or GPUs than at the last allocation."""
-        if self._solved is None or self._solved_for != tuple(view.jobs.number.tolist()):
-            return True
-        return not all(map(np.array_equal, self._solved, demand))
+        return self._solved != _signature(view)
 
-    def _may_reallocate(self, view: View) -> bool:
-        return view.now - self._solved_at >= self.reallocate or not self._shares.covers(view.jobs)
+    def _rested(self, view: View) -> bool:
+        return view.now - self._solved_at >= self.reallocate
 
     def _order_of_types(self, view: View) -> Sequence[int]:
         types = range(len(view.capacity))
@@ -140,6 +138,13 @@ class Gavel(Policy):
                 f"or take all types as alike with --policy {self.name}:aware=false",
                 usage=True,
             )
+
+
+def _signature(view: View) -> bytes:
+    """What fractions follow from, but for the work done: the jobs, their rates, the GPUs."""
+    view.rates()
+    jobs = view.jobs.matrix[[Column.NUMBER, Column.CURVE], : len(view.jobs)]
+    return jobs.tobytes() + view.capacity.tobytes()
 
 
 def knows_types(throughput: AnyThroughput) -> bool:
