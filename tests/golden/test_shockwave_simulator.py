@@ -3,8 +3,8 @@
 Compared are runs without its 1000 s throttle (the ``_reset0`` files). Its max-min fairness, its Themis
 (finish-time fairness) and its makespan policy are Gavel's programs on one GPU type, its FIFO is ours in
 rounds. The auction of our ``themis`` is another thing than what the file calls Themis, and fares better
-(mean JCT 7,200 s against 9,900 s, worst rho 2.0 against 2.8). A round is 120 s, a start or resume costs 20 s. The worst
-rho is what its files call static: completion time over profile run time times jobs per GPU.
+(mean JCT 7,200 s against 9,900 s, worst rho 2.0 against 2.8). A round is 120 s, a start or resume costs
+20 s. The worst rho is what its files call static: completion time over profile run time times jobs per GPU.
 
 What remains is explained by what we do not repeat, as the README of the reference results lists it: there
 a change of batch size comes a round late, is rounded up to whole epochs (work for nothing), and may

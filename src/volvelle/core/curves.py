@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import Column
+from volvelle.core.compiled import compiled
 from volvelle.core.state import FloatColumn, JobColumns
 from volvelle.model.job import Truth
 
@@ -20,6 +21,7 @@ RateTable = NDArray[np.float64]
 """Units per second, indexed by (curve, GPU type, GPUs)."""
 
 _NO_CURVE = -1.0
+_CURVE = Column.CURVE
 
 
 class RateCurves:
@@ -45,12 +47,12 @@ class RateCurves:
     ) -> RateTable:
         """The rates on up to ``capacity`` GPUs; afterwards every job's curve is known."""
         curve = jobs.matrix[Column.CURVE, : jobs.count]
-        most = int(capacity.max(initial=0.0))
+        most = int(max(capacity.tolist(), default=0.0))
         if self._outgrown(len(gpu_types), most, jobs.count):
             self._index.clear()
             self._table = np.zeros((0, len(gpu_types), most + 1))
             curve[:] = _NO_CURVE
-        if jobs.count and curve.min() < 0:
+        if any_without(jobs.matrix, jobs.count):
             for row in np.flatnonzero(curve < 0):
                 truth = believed(int(jobs.matrix[Column.NUMBER, row]))
                 curve[row] = self._curve_of(truth, jobs.matrix[Column.DONE, row], gpu_types)
@@ -75,3 +77,12 @@ class RateCurves:
                 for gpus in range(1, self._table.shape[2]):
                     self._table[curve, t, gpus] = truth.rate(gpus, gpu_type, 1, done)
         return curve
+
+
+@compiled
+def any_without(matrix: FloatColumn, jobs: int) -> bool:
+    """Whether one of the first ``jobs`` jobs has no curve yet."""
+    without = False
+    for row in range(jobs):
+        without = without or matrix[_CURVE, row] < 0.0
+    return without

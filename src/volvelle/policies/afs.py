@@ -28,6 +28,7 @@ from pydantic import Field
 
 from volvelle.core.columns import Column
 from volvelle.core.compiled import compiled
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, work_left
 from volvelle.core.policy import Allocation, Policy, View, all_served, policies
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.units import Seconds
@@ -39,6 +40,7 @@ Ints = NDArray[np.int64]
 _CURVE = Column.CURVE
 _POOL = Column.POOL
 _NUMBER = Column.NUMBER
+_LEAST = Column.LEAST
 
 _SLACK = 1e-9
 """The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
@@ -65,18 +67,16 @@ class AfsL(Policy):
         """The shortest first where there are too many; else growth, GPU by GPU."""
         if enough := all_served(view, elastic=True):
             return enough
-        jobs, table = view.jobs, view.rates()
-        work = jobs.remaining_work
-        seconds = seconds_on_least(jobs.matrix, table, work)
-        numbers = jobs.number
-        order = np.lexsort((numbers if self.ties == "earlier" else -numbers, seconds))
-
-        def grow(
-            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
-        ) -> None:
-            grow_by_contest(jobs.matrix, rows, gpus, free, left, table, gpu_type, work, True)
-
-        return least_then_more(view, order, grow)
+        given, order = share_by_length(
+            view.jobs.matrix,
+            len(view.jobs),
+            view.rates(),
+            view.now,
+            view.capacity,
+            view.quota,
+            self.ties == "later",
+        )
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
 
 @policies.register
@@ -136,6 +136,42 @@ class AfsP(Policy):
         ends = view.jobs.own[_SINCE] + self.turn
         ends = ends[(ends > view.now) & (ends < np.inf)]
         return float(ends.min()) if len(ends) else None
+
+
+@compiled
+def share_by_length(
+    matrix: Floats,
+    jobs: int,
+    table: NDArray[np.float64],
+    now: float,
+    capacity: Floats,
+    quota: Floats,
+    later: bool,
+) -> tuple[Floats, Ints]:
+    """All of AFS-L's decision: the shortest have their least, then growth within each GPU type.
+
+    ``later``: of two with equally much left the later submission goes first. Returns (3, jobs) as
+    `volvelle.core.kernels.fill` does, and the order.
+    """
+    work = work_left(matrix, jobs, now)
+    seconds = seconds_on_least(matrix, table, work)
+    order = np.argsort(matrix[_NUMBER, :jobs])
+    if later:
+        order = order[::-1].copy()
+    order = order[np.argsort(seconds[order], kind="mergesort")]
+    least = matrix[_LEAST]
+    given = fill(matrix, order, least, least, capacity, quota, True, False)
+    left = quota.copy()
+    for row in range(jobs):
+        pool = int(matrix[_POOL, row])
+        if pool >= 0:
+            left[pool] -= given[TARGET, row]
+    for gpu_type in range(len(capacity)):
+        mine = order[given[TARGET_TYPE][order] == gpu_type]
+        free = capacity[gpu_type] - given[TARGET][mine].sum()
+        if free >= 1.0:
+            grow_by_contest(matrix, mine, given[TARGET], free, left, table, gpu_type, work, True)
+    return given, order
 
 
 @compiled
