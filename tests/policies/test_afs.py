@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
+from volvelle.core.columns import Column
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Table
-from volvelle.policies.afs import grow_by_contest
+from volvelle.policies.afs import grow_by_contest, share_by_length
 
 
 @settings(max_examples=200)
@@ -34,6 +35,28 @@ def test_gpus_are_left_only_where_nobody_can_use_them(case: Growing, known: bool
             case.matrix, case.rows, again, free, left, case.table, 0, case.work, known
         )
         assert rest == free
+
+
+@settings(max_examples=200)
+@given(growings(), st.integers(0, 14), st.booleans(), st.booleans())
+def test_the_decision_is_the_same_compiled_and_plain_whatever_the_last_order(
+    case: Growing, gpus: int, later: bool, hinted: bool
+) -> None:
+    m, jobs = case.matrix, case.matrix.shape[1]
+    m[Column.TYPES], m[Column.TYPE], m[Column.PINNED] = 1.0, -1.0, 0.0
+    m[Column.TOTAL], m[Column.SCALE] = case.work, 1.0
+    more = (m, jobs, case.table, 60.0, np.array([float(gpus)]), case.left)
+    nothing = np.zeros(0, dtype=np.int64)
+    given_, order = share_by_length(*more, nothing, later)
+    hint = case.rows if hinted else nothing
+    twin, again = plain(share_by_length)(*more, hint, later)
+    assert np.array_equal(given_, twin)
+    assert order.tolist() == again.tolist()
+    assert given_[0].sum() <= gpus
+    assert np.all((given_[0] == 0) | (given_[0] >= m[Column.LEAST]))
+    free = gpus - given_[0].sum()
+    within = (m[Column.POOL] < 0) | (len(case.left) == 0)
+    assert not np.any(within & (given_[0] == 0) & (m[Column.LEAST] <= free))
 
 
 def elastic(number: int, submit: float, work: float, rates: tuple[float, ...]) -> Job:

@@ -28,7 +28,15 @@ from pydantic import Field
 
 from volvelle.core.columns import Column
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill, work_left
+from volvelle.core.kernels import (
+    TARGET,
+    TARGET_REASON,
+    TARGET_TYPE,
+    fill,
+    settle_ties,
+    sort_again,
+    work_left,
+)
 from volvelle.core.policy import Allocation, Policy, View, all_served, policies
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.units import Seconds
@@ -67,15 +75,18 @@ class AfsL(Policy):
         """The shortest first where there are too many; else growth, GPU by GPU."""
         if enough := all_served(view, elastic=True):
             return enough
+        jobs = view.jobs
         given, order = share_by_length(
-            view.jobs.matrix,
-            len(view.jobs),
+            jobs.matrix,
+            len(jobs),
             view.rates(),
             view.now,
             view.capacity,
             view.quota,
+            jobs.columns.order_hint,
             self.ties == "later",
         )
+        jobs.columns.order_hint = order
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
 
@@ -146,31 +157,36 @@ def share_by_length(
     now: float,
     capacity: Floats,
     quota: Floats,
+    hint: Ints,
     later: bool,
 ) -> tuple[Floats, Ints]:
     """All of AFS-L's decision: the shortest have their least, then growth within each GPU type.
 
-    ``later``: of two with equally much left the later submission goes first. Returns (3, jobs) as
-    `volvelle.core.kernels.fill` does, and the order.
+    ``hint``: rows as they were last ordered. ``later``: of two with equally much left the later
+    submission goes first. Returns (3, jobs) as `volvelle.core.kernels.fill` does, and the order.
     """
     work = work_left(matrix, jobs, now)
     seconds = seconds_on_least(matrix, table, work)
-    order = np.argsort(matrix[_NUMBER, :jobs])
-    if later:
-        order = order[::-1].copy()
-    order = order[np.argsort(seconds[order], kind="mergesort")]
+    numbers = -matrix[_NUMBER, :jobs] if later else matrix[_NUMBER, :jobs]
+    order, sorted_ = sort_again(hint, seconds, numbers)
+    if not sorted_:
+        order = np.argsort(seconds)
+        settle_ties(order, seconds, numbers)
     least = matrix[_LEAST]
     given = fill(matrix, order, least, least, capacity, quota, True, False)
-    left = quota.copy()
+    free, left = capacity.copy(), quota.copy()
     for row in range(jobs):
-        pool = int(matrix[_POOL, row])
-        if pool >= 0:
-            left[pool] -= given[TARGET, row]
+        if given[TARGET, row] > 0.0:
+            free[int(given[TARGET_TYPE, row])] -= given[TARGET, row]
+            pool = int(matrix[_POOL, row])
+            if pool >= 0:
+                left[pool] -= given[TARGET, row]
     for gpu_type in range(len(capacity)):
-        mine = order[given[TARGET_TYPE][order] == gpu_type]
-        free = capacity[gpu_type] - given[TARGET][mine].sum()
-        if free >= 1.0:
-            grow_by_contest(matrix, mine, given[TARGET], free, left, table, gpu_type, work, True)
+        if free[gpu_type] >= 1.0:
+            mine = order[given[TARGET_TYPE][order] == gpu_type]
+            grow_by_contest(
+                matrix, mine, given[TARGET], free[gpu_type], left, table, gpu_type, work, True
+            )
     return given, order
 
 
