@@ -41,6 +41,9 @@ ESTIMATORS = """What the scheduler believes of a job: `--estimator NAME[:KEY=VAL
 simulated world tells the truth only to those that say so
 ([why](../decisions/0004-truth-only-for-those-who-ask.md))."""
 
+TERMINATIONS = """When a job ends: `--termination NAME[:KEY=VALUE,...]`. A rule sees the losses that a job
+reports; the simulated world reports them from the job's loss curve, where it has one."""
+
 GENERATORS = """Seeded workloads: `--generate NAME[:KEY=VALUE,...]` in `simulate` and `compare`, or
 `volvelle trace generate` to write a file. The same seed gives the same jobs. `arrivals` is one of
 `poisson`, `bursty`, `batches` and `diurnal`."""
@@ -64,7 +67,7 @@ EXPERIMENT = """What `--config FILE` reads, in TOML, for `simulate` and `compare
 command line come before it; paths are relative to the file. Every list multiplies: two policies
 under two placements with three seeds are twelve runs, and nine times as many at the rates that
 `jobs_per_hour = "1:9"` stands for. `policies`, `placements`, `admissions`,
-`estimators`, `seeds` and `metrics` may also be written in the singular."""
+`estimators`, `terminations`, `seeds` and `metrics` may also be written in the singular."""
 
 COMMANDS = """Results go to standard output, progress and remarks to standard error. Exit status:
 0 done, 1 failed, 2 misused, 130 interrupted. Durations are seconds or `90m`, `4h30m`, `14d`,
@@ -78,6 +81,7 @@ def made() -> dict[str, str]:
         "placements": ("Placements", PLACEMENTS, _parts("placements")),
         "admissions": ("Admissions", ADMISSIONS, _parts("admissions")),
         "estimators": ("Estimators", ESTIMATORS, _parts("estimators")),
+        "terminations": ("Terminations", TERMINATIONS, _parts("terminations")),
         "generators": ("Generators", GENERATORS, _parts("generators")),
         "trace-formats": ("Trace formats", READERS, _formats()),
         "trace-columns": ("Columns of a table of jobs", TABLE, _columns()),

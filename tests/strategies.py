@@ -21,7 +21,7 @@ from volvelle.model.cluster import (
     NodeState,
     Pool,
 )
-from volvelle.model.job import Job, JobSpec, Regime, Truth
+from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Amdahl, Linear, PerType, Table, ThroughputModel
 from volvelle.simulate.run import Setting
@@ -48,11 +48,12 @@ class Scenario:
         policy: str = "fifo",
         placement: str = "none",
         estimator: str = "oracle",
+        termination: str = "completion",
         overheads: Overheads | None = None,
         tick: float | None = None,
     ) -> "Scenario":
         """A scenario written by hand; jobs in order of submission."""
-        composition = WrittenComposition(policy, placement, "accept-all", estimator)
+        composition = WrittenComposition(policy, placement, "accept-all", estimator, termination)
         setting = Setting(
             cluster=cluster,
             composition=composition,
@@ -81,9 +82,15 @@ class Scenario:
         policy: str | None = None,
         placement: str | None = None,
         estimator: str | None = None,
+        termination: str | None = None,
     ) -> "Scenario":
         """The same with other parts."""
-        parts = {"policy": policy, "placement": placement, "estimator": estimator}
+        parts = {
+            "policy": policy,
+            "placement": placement,
+            "estimator": estimator,
+            "termination": termination,
+        }
         named = {part: name for part, name in parts.items() if name is not None}
         composition = msgspec.structs.replace(self.setting.composition, **named)
         return replace(self, setting=replace(self.setting, composition=composition))
@@ -183,6 +190,7 @@ def state_of(scheduler: Scheduler) -> bytes:
 SECONDS = st.sampled_from([1.0, 2.5, 7.0, 10.0, 12.3, 30.0, 45.6, 60.0, 100.0, 250.0])
 GAPS = st.sampled_from([0.0, 0.0, 0.0, 0.1, 1.0, 5.0, 20.0, 33.3, 60.0, 120.0])
 COSTS = st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 5.0])
+LOSSES = st.sampled_from([0.1, 0.1001, 0.11, 0.2, 0.5, 1.0, 3.0])
 FAILURE_SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.9])
 
 
@@ -201,6 +209,7 @@ class Features:
     slots: bool = True  # a placement that names GPUs
     impossible: bool = True  # jobs that can never run
     checkpoints: bool = True  # stopping a job takes time
+    losses: bool = False  # jobs have loss curves, which only some parts ask about
     most_jobs: int = 9
 
 
@@ -324,6 +333,14 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             Regime(share * work, 32 << step, draw(st.sampled_from([0.5, 1.0, 2.0])))
             for step, share in enumerate([0.0, *sorted(starts)])
         ]
+    curve: tuple[LossPoint, ...] = ()
+    if features.losses and draw(st.integers(0, 3)):
+        shares = [0.0, *sorted(draw(st.sets(FAILURE_SHARES, max_size=3))), 1.0]
+        losses = sorted(draw(st.sets(LOSSES, min_size=len(shares), max_size=len(shares))))
+        curve = tuple(
+            LossPoint(share * work, loss)
+            for share, loss in zip(shares, reversed(losses), strict=True)
+        )
     own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
     return Job(
         JobSpec(
@@ -340,12 +357,14 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             checkpoint_seconds=draw(own_cost) if features.checkpoints else None,
             restore_seconds=draw(own_cost),
             max_retries=draw(st.integers(0, 3)),
+            lowest_loss=draw(st.sampled_from([None, curve[-1].loss])) if curve else None,
         ),
         Truth(
             work=work,
             throughput=throughput,  # type: ignore[arg-type]
             failures=tuple(failures),
             regimes=tuple(regimes),
+            loss_curve=curve,
             spread_slowdown=draw(st.sampled_from([0.0, 0.0, 0.3])) if features.slots else 0.0,
         ),
     )

@@ -83,7 +83,7 @@ def test_a_trace_is_submitted_anew_at_each_rate(trace: Path) -> None:
         None, {"trace": str(trace), "cluster": "1x8", "jobs_per_hour": 6, "seeds": list(range(200))}
     )
     sources = experiment.sources(experiment.read_cluster())
-    gaps = [source.workload.submit_times[-1] / 5 for source in sources.values()]
+    gaps = [source.workload.submit_times[-1] / 6 for source in sources.values()]
     assert statistics.fmean(gaps) == pytest.approx(HOUR / 6, rel=0.1)
     first = next(iter(sources.values())).workload
     assert [job.spec.id for job in first.jobs] == ["a", "b", "c", "d", "e", "f"]

@@ -44,7 +44,8 @@ def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -
     ("kind", "known"),
     [
         ("policies", "srsf"), ("placements", "consolidated"), ("admissions", "accept-all"),
-        ("estimators", "oracle"), ("generators", "gavel"), ("formats", "swf"), ("metrics", "jct"),
+        ("estimators", "oracle"), ("terminations", "loss"), ("generators", "gavel"),
+        ("formats", "swf"), ("metrics", "jct"),
     ],
 )  # fmt: skip
 def test_lists_name_what_there_is(volvelle: Volvelle, kind: str, known: str) -> None:

@@ -21,6 +21,7 @@ from volvelle.core.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
+    LossReported,
     NodeChanged,
     WakeUp,
 )
@@ -63,6 +64,7 @@ class Books:
     batch_changes: list[BatchSizeChanged] = field(default_factory=list)
     attempts: int = 0
     finish: float = math.nan
+    concluded: bool = False  # ended by a rule, before its work was done
 
 
 class Audit:
@@ -109,11 +111,21 @@ class Audit:
             assert rejection.number not in self.holds
             self.rejected[rejection.number] = rejection.reason
             self.gone.add(rejection.number)
+        for conclusion in decision.concluded:
+            assert conclusion.reason
+            self._conclude(conclusion.number, time)
         self._check_shape(decision)
         for row, number in enumerate(decision.job.tolist()):
             self._change(time, decision, row, number)
         self._check_capacity()
         self._check_slots(before)
+
+    def _conclude(self, number: int, time: float) -> None:
+        held = self._end(number, time, "concluded")
+        self.stopping[number, held.attempt] = held
+        self.books[number].finish = time
+        self.books[number].concluded = True
+        self.gone.add(number)
 
     def _fold(self, event: Event) -> None:
         if isinstance(event, JobSubmitted):
@@ -140,6 +152,8 @@ class Audit:
             self.books[event.number].failures.append(event)
         elif isinstance(event, BatchSizeChanged):
             self.books[event.number].batch_changes.append(event)
+        elif isinstance(event, LossReported):
+            assert event.attempt == self.holds[event.number].attempt
         elif isinstance(event, NodeChanged):
             self.state[event.name] = event.state
             if event.state is NodeState.DOWN:
@@ -338,7 +352,9 @@ class Audit:
                 work = saved
             elif not holding.never:
                 work = self._work_at(holding, work, begin, holding.ended)
-        if not math.isnan(books.finish):
+        if books.concluded:
+            assert 0 <= work <= truth.work * (1 + TOLERANCE)
+        elif not math.isnan(books.finish):
             assert work == pytest.approx(truth.work, rel=TOLERANCE), "exactly the work there was"
 
     def _work_at(self, holding: Holding, work: float, begin: float, end: float) -> float:

@@ -36,6 +36,7 @@ def compare(
     placements: options.Placements = None,
     admissions: options.Admissions = None,
     estimators: options.Estimators = None,
+    terminations: options.Terminations = None,
     overheads: options.Overheads = None,
     tick: options.Tick = None,
     until: options.Until = None,
@@ -87,6 +88,7 @@ def compare(
         placements=placements,
         admissions=admissions,
         estimators=estimators,
+        terminations=terminations,
         overheads=overheads,
         jobs_per_hour=jobs_per_hour,
         track=track,
@@ -166,6 +168,7 @@ def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> s
         experiment.placements,
         experiment.admissions,
         experiment.estimators,
+        experiment.terminations,
         experiment.seeds,
         experiment.jobs_per_hour or (None,),
     )

@@ -61,6 +61,7 @@ def _facts(record: "RunRecord") -> dict[str, str]:
         "Placement": composition.placement,
         "Admission": composition.admission,
         "Estimator": composition.estimator,
+        "Termination": composition.termination,
         "Overheads": costs or "none",
         "Seed": str(record.seed),
     }

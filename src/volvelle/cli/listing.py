@@ -23,6 +23,7 @@ class Kind(StrEnum):
     PLACEMENTS = "placements"
     ADMISSIONS = "admissions"
     ESTIMATORS = "estimators"
+    TERMINATIONS = "terminations"
     GENERATORS = "generators"
     FORMATS = "formats"
     METRICS = "metrics"
@@ -95,7 +96,7 @@ def _listed(kind: Kind) -> "Iterable[Listed]":
 
 
 def _parts(kind: Kind) -> "Iterable[Listed]":
-    from volvelle.core.parts import admissions, estimators, placements
+    from volvelle.core.parts import admissions, estimators, placements, terminations
     from volvelle.core.policy import Policy, policies
 
     registries: dict[Kind, Any] = {
@@ -103,6 +104,7 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
         Kind.PLACEMENTS: placements,
         Kind.ADMISSIONS: admissions,
         Kind.ESTIMATORS: estimators,
+        Kind.TERMINATIONS: terminations,
     }
     for part in registries[kind].all().values():
         facts: dict[str, Any] = {}

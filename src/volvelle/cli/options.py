@@ -151,6 +151,12 @@ Estimator = Annotated[
         "--estimator", metavar=_PART, help="What is believed of jobs.", rich_help_panel=_SCHEDULER
     ),
 ]
+Termination = Annotated[
+    str | None,
+    typer.Option(
+        "--termination", metavar=_PART, help="When a job ends.", rich_help_panel=_SCHEDULER
+    ),
+]
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -179,6 +185,15 @@ Estimators = Annotated[
         "--estimator",
         metavar=_PART,
         help="What is believed of jobs; repeatable.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
+Terminations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--termination",
+        metavar=_PART,
+        help="When a job ends; repeatable.",
         rich_help_panel=_SCHEDULER,
     ),
 ]

@@ -1,4 +1,4 @@
-"""A composition: admission, policy, placement and estimator, each chosen by name."""
+"""A composition: admission, policy, placement, estimator and termination, each chosen by name."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,11 @@ from volvelle.core.parts import (
     Admission,
     Estimator,
     Placement,
+    Termination,
     admissions,
     estimators,
     placements,
+    terminations,
 )
 from volvelle.core.policy import Policy, policies
 
@@ -22,6 +24,13 @@ class Composition(NamedTuple):
     placement: Placement
     admission: Admission
     estimator: Estimator
+    termination: Termination
+
+    @property
+    def loss_every(self) -> float | None:
+        """Seconds between the reports of a job's loss that some part asks for; None: nobody does."""
+        asked = (self.estimator.loss_every, self.termination.loss_every)
+        return min((every for every in asked if every is not None), default=None)
 
     @property
     def written(self) -> "WrittenComposition":
@@ -31,7 +40,11 @@ class Composition(NamedTuple):
     def fork(self) -> "Composition":
         """Parts that remember nothing are shared, the others copied."""
         return Composition(
-            self.policy.fork(), self.placement.fork(), self.admission.fork(), self.estimator.fork()
+            self.policy.fork(),
+            self.placement.fork(),
+            self.admission.fork(),
+            self.estimator.fork(),
+            self.termination.fork(),
         )
 
 
@@ -42,6 +55,7 @@ class WrittenComposition(msgspec.Struct, frozen=True):
     placement: str = "none"
     admission: str = "accept-all"
     estimator: str = "oracle"
+    termination: str = "completion"
 
     def build(self) -> Composition:
         """The parts by these names. Raises `Problem` for an unknown name or parameter."""
@@ -50,4 +64,5 @@ class WrittenComposition(msgspec.Struct, frozen=True):
             placements.make(self.placement),
             admissions.make(self.admission),
             estimators.make(self.estimator),
+            terminations.make(self.termination),
         )

@@ -20,12 +20,19 @@ class Rejection(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Conclusion(msgspec.Struct, frozen=True, gc=False):
+    """Job ``number`` is done before its work is: it is to write its last checkpoint and end."""
+
+    number: int
+    reason: str
+
+
 class Decision(msgspec.Struct, frozen=True):
     """From now on job ``job[i]`` holds ``gpus[i]`` GPUs; jobs not named keep what they hold.
 
     0 GPUs means stop at a checkpoint; the other rows start or resize. Rows that take GPUs which a row
-    of the same decision gives up start when these are free. ``gpu_type[i]`` indexes the cluster's
-    GPU types. The GPUs themselves, where the placement names them, are
+    of the same decision or a job in ``concluded`` gives up start when these are free. ``gpu_type[i]``
+    indexes the cluster's GPU types. The GPUs themselves, where the placement names them, are
     ``slots[slot_offsets[i]:slot_offsets[i + 1]]`` by their cluster-wide numbers. ``wake_at`` replaces
     the wake-up asked for before; None asks for none.
     """
@@ -37,6 +44,7 @@ class Decision(msgspec.Struct, frozen=True):
     slot_offsets: IntArray = NO_INTS
     slots: IntArray = NO_INTS
     rejected: tuple[Rejection, ...] = ()
+    concluded: tuple[Conclusion, ...] = ()
     wake_at: float | None = None
 
     def slots_of(self, row: int) -> IntArray:
@@ -52,6 +60,7 @@ class Decision(msgspec.Struct, frozen=True):
         arrays = ("job", "gpus", "gpu_type", "attempt", "slot_offsets", "slots")
         return (
             self.rejected == other.rejected
+            and self.concluded == other.concluded
             and self.wake_at == other.wake_at
             and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
         )

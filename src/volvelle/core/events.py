@@ -88,6 +88,24 @@ class TrainingReported(msgspec.Struct, frozen=True, tag="training", gc=False):
     work_done: float
 
 
+class LossReported(msgspec.Struct, frozen=True, tag="loss", gc=False):
+    """The job's training loss after ``work_done`` units of work, as its script reports it."""
+
+    time: float
+    number: int
+    attempt: int
+    work_done: float
+    loss: float
+
+
+class Recomposed(msgspec.Struct, frozen=True, tag="recomposed", gc=False):
+    """Policy and admission, as they are written, from now on: an operator's choice or a synthesizer's."""
+
+    time: float
+    policy: str
+    admission: str
+
+
 class NodeChanged(msgspec.Struct, frozen=True, tag="node", gc=False):
     """A node came, went or is draining; ``node`` describes one that joins."""
 
@@ -112,6 +130,8 @@ Event = (
     | JobCancelled
     | BatchSizeChanged
     | TrainingReported
+    | LossReported
     | NodeChanged
+    | Recomposed
     | WakeUp
 )

@@ -1,4 +1,4 @@
-"""The other parts of a composition: admission, placement, estimator."""
+"""The other parts of a composition: admission, placement, estimator, termination."""
 
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
@@ -76,14 +76,39 @@ class Estimator(Part):
         """The belief about ``job`` at its submission; ``seed`` is the run's."""
         raise NotImplementedError
 
+    @property
+    def loss_every(self) -> float | None:
+        """Seconds between the reports of a job's loss that it wants; None: it wants none."""
+        return None
+
+    def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
+        """The belief about a job whose loss is ``loss`` after ``work_done``; None: as before."""
+        return None
+
     def learn(self, spec: JobSpec, run_seconds: float) -> None:
         """A job finished after ``run_seconds`` with GPUs held."""
+
+
+class Termination(Part):
+    """When a job has what it came for, though not all its work is done."""
+
+    @property
+    def loss_every(self) -> float | None:
+        """Seconds between the reports of a job's loss that it wants; None: it wants none."""
+        return None
+
+    def judge(self, spec: JobSpec, work_done: float, loss: float) -> str:
+        """Why a job whose loss is ``loss`` after ``work_done`` is to end now; empty: it goes on."""
+        return ""
 
 
 admissions: Registry[Admission] = Registry("admission", "admissions", "volvelle.admission")
 placements: Registry[Placement] = Registry("placement", "placements", "volvelle.placement")
 estimators: Registry[Estimator] = Registry(
     "estimator", "estimators", "volvelle.estimate", "volvelle.estimators"
+)
+terminations: Registry[Termination] = Registry(
+    "termination", "terminations", "volvelle.termination"
 )
 
 

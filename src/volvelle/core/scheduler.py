@@ -15,7 +15,7 @@ import numpy as np
 from volvelle.core.columns import Column, Reason
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, RateTable
-from volvelle.core.decision import NO_INTS, Decision, IntArray, Rejection
+from volvelle.core.decision import NO_INTS, Conclusion, Decision, IntArray, Rejection
 from volvelle.core.eligibility import Eligibility, mean_rate
 from volvelle.core.events import (
     BatchSizeChanged,
@@ -26,7 +26,9 @@ from volvelle.core.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
+    LossReported,
     NodeChanged,
+    Recomposed,
     TrainingReported,
     WakeUp,
 )
@@ -38,9 +40,9 @@ from volvelle.core.kernels import (
     note_reasons,
     unit_rates,
 )
-from volvelle.core.parts import KnownJob, Verdict
+from volvelle.core.parts import Belief, KnownJob, Verdict, admissions
 from volvelle.core.placing import Changes, Placer
-from volvelle.core.policy import Allocation, View, rank
+from volvelle.core.policy import Allocation, View, policies, rank
 from volvelle.core.state import FloatColumn, JobColumns, JobView, Resources
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth, rate_of
@@ -95,6 +97,7 @@ class Scheduler:
         self._dirty = False
         self._named_wake: float | None = None
         self._rejected: list[Rejection] = []
+        self._concluded: list[Conclusion] = []
 
     # ------------------------------------------------------------------ the cycle
 
@@ -102,12 +105,13 @@ class Scheduler:
         """Take all that happened at ``now`` and answer what changes."""
         self.now = now
         self._rejected = []
+        self._concluded = []
         for event in events:
             _FOLDS[type(event)](self, event)
         if self._door:
             self._admit()
         if not self._due():
-            return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
+            return self._unchanged()
         self._dirty = False
         view = self.view()
         allocation = self.composition.policy.allocate(view)
@@ -148,6 +152,7 @@ class Scheduler:
         copy._failures = self._failures.copy()
         copy._door = self._door.copy()
         copy._rejected = []
+        copy._concluded = []
         return copy
 
     # ------------------------------------------------------------------ folding events
@@ -168,16 +173,19 @@ class Scheduler:
             matrix[Column.PROGRESS_FROM, row] = event.start + gap
 
     def _finished(self, event: JobFinished) -> None:
-        if not self._current(event.number, event.attempt):
-            return
-        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
-        spec = self.known[event.number].spec
-        last_run = event.time - float(matrix[Column.STARTED, row])
+        if self._current(event.number, event.attempt):
+            self._complete(event.number, event.time)
+
+    def _complete(self, number: int, time: float) -> None:
+        """Learn from a job that is done, and let it go."""
+        matrix, row = self.jobs.matrix, self.jobs.row_of[number]
+        spec = self.known[number].spec
+        last_run = time - float(matrix[Column.STARTED, row])
         run_seconds = float(matrix[Column.ATTAINED, row]) + last_run
         service = float(matrix[Column.ATTAINED_GPU, row] + last_run * matrix[Column.HELD, row])
         self.composition.estimator.learn(spec, run_seconds)
         self.composition.policy.learn(spec, service)
-        self._remove(event.number)
+        self._remove(number)
 
     def _stopped(self, event: JobStopped) -> None:
         self.stopping.pop((event.number, event.attempt), None)
@@ -234,6 +242,41 @@ class Scheduler:
         matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
         self.composition.policy.hear(event)
         self._dirty = True
+
+    def _loss_reported(self, event: LossReported) -> None:
+        if not self._current(event.number, event.attempt):
+            return
+        spec = self.known[event.number].spec
+        if reason := self.composition.termination.judge(spec, event.work_done, event.loss):
+            self._concluded.append(Conclusion(event.number, reason))
+            if self._checkpoints:
+                self._note_stops(np.array([self.jobs.row_of[event.number]]))
+            self._complete(event.number, event.time)
+        elif belief := self.composition.estimator.observe(spec, event.work_done, event.loss):
+            self._believe(event, belief)
+
+    def _believe(self, event: LossReported, belief: Belief) -> None:
+        """Go on from what was seen, with another belief about what is left."""
+        known = self.known[event.number]
+        self.known[event.number] = known._replace(believed=belief.truth)
+        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
+        matrix[Column.TOTAL, row] = belief.truth.work
+        matrix[Column.SCALE, row] = belief.scale
+        matrix[Column.DONE, row] = event.work_done
+        matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
+        self._dirty = True
+
+    def _recomposed(self, event: Recomposed) -> None:
+        """A new policy knows nothing of the past but the state; jobs that are in stay in."""
+        policy, admission = policies.make(event.policy), admissions.make(event.admission)
+        if policy.label != self.composition.policy.label:
+            self.composition = self.composition._replace(policy=policy)
+            self.jobs.clear_own(policy.columns)
+            self._eligibility = self._judge_nodes()
+            self._named_wake = None
+            self._dirty = True
+        if admission.label != self.composition.admission.label:
+            self.composition = self.composition._replace(admission=admission)
 
     def _node_changed(self, event: NodeChanged) -> None:
         self.resources.change(event.name, event.state, event.node)
@@ -390,7 +433,7 @@ class Scheduler:
         policy = self.composition.policy
         if policy.round is not None:
             if self._dirty or (policy.time_varying and self._contended()):
-                return _boundary_after(self.now, policy.round)
+                return next_multiple(self.now, policy.round)
             if self._named_wake is not None:
                 return _boundary_from(self._named_wake, policy.round)
             return None
@@ -429,7 +472,7 @@ class Scheduler:
         """Let the state hold the changes, and put them into words."""
         rows, gpus, types, slots = changes
         if not len(rows):
-            return Decision(rejected=tuple(self._rejected), wake_at=self.wake_at())
+            return self._unchanged()
         if self._checkpoints:
             self._note_stops(rows[gpus == 0.0])
         numbers, rates, asked = unit_rates(self.jobs.matrix, rows, gpus)
@@ -452,6 +495,7 @@ class Scheduler:
             offsets,
             flat,
             tuple(self._rejected),
+            tuple(self._concluded),
             self.wake_at(),
         )
 
@@ -468,6 +512,14 @@ class Scheduler:
                     int(matrix[Column.TYPE, row]),
                     self.slots.get(number, NO_INTS),
                 )
+
+    def _unchanged(self) -> Decision:
+        """The decision that all who stay keep what they hold."""
+        return Decision(
+            rejected=tuple(self._rejected),
+            concluded=tuple(self._concluded),
+            wake_at=self.wake_at(),
+        )
 
     def _rate(self, number: int, known: KnownJob, row: int, gpus: float, gpu_type: int) -> float:
         """Units of work per second believed of the job in ``row`` on these GPUs."""
@@ -515,7 +567,7 @@ def _boundary_from(now: float, period: float) -> float:
     return index * period
 
 
-def _boundary_after(now: float, period: float) -> float:
+def next_multiple(now: float, period: float) -> float:
     """The first multiple of ``period`` after ``now``."""
     index = math.floor(now / period)
     while index * period <= now:
@@ -532,6 +584,8 @@ _FOLDS: dict[type, Callable[[Scheduler, Any], None]] = {
     JobCancelled: Scheduler._cancelled,
     BatchSizeChanged: Scheduler._batch_size_changed,
     TrainingReported: Scheduler._training_reported,
+    LossReported: Scheduler._loss_reported,
+    Recomposed: Scheduler._recomposed,
     NodeChanged: Scheduler._node_changed,
     WakeUp: Scheduler._woken,
 }

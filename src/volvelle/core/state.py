@@ -39,6 +39,12 @@ class JobColumns:
         copy.order_hint = self.order_hint
         return copy
 
+    def clear_own(self, own: int) -> None:
+        """Make room for another policy's own rows, all 0."""
+        stored = self.matrix[: Column.COUNT]
+        self.matrix = np.concatenate([stored, np.zeros((own, stored.shape[1]))])
+        self._own = own
+
     def add(self, number: int, values: FloatColumn) -> None:
         """Append job ``number``; ``values`` in the order of `Column`, the policy's own are 0."""
         row = self.count

@@ -7,6 +7,7 @@ simulated run, a live run and a replayed journal are measured by the same code.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,6 +53,14 @@ class Steps:
     values: FloatColumn
 
 
+class Choice(msgspec.Struct, frozen=True):
+    """From ``time`` on this policy and this admission ruled, as they are written."""
+
+    time: float
+    policy: str
+    admission: str
+
+
 @dataclass(frozen=True)
 class Outcomes:
     """Columns with one row for each submitted job, in order of submission. Times are seconds.
@@ -65,7 +74,9 @@ class Outcomes:
     preemption or a failure. lost_gpu_seconds: GPU time whose work was lost in failures.
     contention: jobs in the system averaged over the events of the job's stay (PCS' N, section 5.1).
     tracked: the jobs that are measured (the others are warm-up or keep the load going).
-    status: JobStatus values; reason: why a job was rejected or failed, else "".
+    status: JobStatus values; reason: why a job was rejected or failed, or ended before its work was
+    done, else "".
+    choices: the compositions chosen while it ran, in order of time.
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
@@ -91,6 +102,7 @@ class Outcomes:
     segments: Segments
     capacity: Steps
     end_time: float
+    choices: tuple[Choice, ...] = ()
     single_gpu_seconds: FloatColumn | None = None
     predicted_finish: FloatColumn | None = None
     solver_gaps: FloatColumn | None = None

@@ -17,7 +17,9 @@ from volvelle.core.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
+    LossReported,
     NodeChanged,
+    Recomposed,
     TrainingReported,
     WakeUp,
 )
@@ -26,6 +28,7 @@ from volvelle.core.state import first_changes_to_up
 from volvelle.metrics.holdings import HoldingLog
 from volvelle.metrics.outcomes import (
     BoolColumn,
+    Choice,
     FloatColumn,
     IntColumn,
     JobStatus,
@@ -63,6 +66,7 @@ class Recorder:
         self._up = set(self._node_gpus) - first_changes_to_up(cluster)
         self._capacity_times = array("d", [0.0])
         self._capacity = array("d", [float(sum(self._node_gpus[name] for name in self._up))])
+        self._choices: list[Choice] = []
         self._now = 0.0
 
     def record(self, time: float, events: Iterable[Event], decision: Decision) -> None:
@@ -75,6 +79,10 @@ class Recorder:
             ran = number in self._lost
             self._leave(number, time, JobStatus.FAILED if ran else JobStatus.REJECTED)
             self._reasons[number] = rejection.reason
+        for conclusion in decision.concluded:
+            self._finish[conclusion.number] = time
+            self._leave(conclusion.number, time, JobStatus.FINISHED)
+            self._reasons[conclusion.number] = conclusion.reason
         if len(decision.job):
             self._log.add(time, decision)
 
@@ -100,6 +108,9 @@ class Recorder:
 
     def _cancelled(self, event: JobCancelled) -> None:
         self._leave(event.number, event.time, JobStatus.CANCELLED)
+
+    def _recomposed(self, event: Recomposed) -> None:
+        self._choices.append(Choice(event.time, event.policy, event.admission))
 
     def _other(self, event: Event) -> None:
         """Wake-ups, batch sizes and reports leave no trace in the outcomes."""
@@ -166,6 +177,7 @@ class Recorder:
             segments=segments,
             capacity=Steps(np.array(self._capacity_times), np.array(self._capacity)),
             end_time=self._now,
+            choices=tuple(self._choices),
             single_gpu_seconds=None if single_gpu_seconds is None else single_gpu_seconds[:jobs],
         )
 
@@ -210,6 +222,8 @@ _NOTES: dict[type, Callable[[Recorder, Any], None]] = {
     JobCancelled: Recorder._cancelled,
     BatchSizeChanged: Recorder._other,
     TrainingReported: Recorder._other,
+    LossReported: Recorder._other,
     NodeChanged: Recorder._node_changed,
+    Recomposed: Recorder._recomposed,
     WakeUp: Recorder._other,
 }

@@ -4,6 +4,7 @@ The split is the house's first rule: a scheduler sees specs, only a world sees t
 here is a frozen value that can be written to a journal as JSON.
 """
 
+from bisect import bisect_right
 from enum import StrEnum
 
 import msgspec
@@ -41,7 +42,7 @@ class Regime(msgspec.Struct, frozen=True):
 
 
 class LossPoint(msgspec.Struct, frozen=True):
-    """The training loss after ``work`` units."""
+    """The training loss after ``work`` units; between two points it changes linearly."""
 
     work: float
     loss: float
@@ -52,7 +53,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
     ``gpu_types`` empty means any. Costs left at None are the world's defaults. ``skew`` is the share
-    of the model that lies in its largest tensor.
+    of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
+    reach in the end.
     """
 
     id: str
@@ -76,6 +78,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimate_seconds: float | None = None
     throughput: AnyThroughput | None = None
     skew: float = 0.0
+    lowest_loss: float | None = None
 
     @property
     def least_gpus(self) -> float:
@@ -120,6 +123,16 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if regime is None:
             return self.throughput.rate(gpus, gpu_type, nodes)
         return regime.speed * self.throughput.rate(gpus, gpu_type, nodes, regime.batch_size)
+
+    def loss_at(self, work_done: float) -> float:
+        """The training loss after ``work_done`` units, by a curve that is not empty."""
+        curve = self.loss_curve
+        after = bisect_right(curve, work_done, key=lambda point: point.work)
+        if after == 0 or after == len(curve):
+            return curve[max(after - 1, 0)].loss
+        left, right = curve[after - 1], curve[after]
+        share = (work_done - left.work) / (right.work - left.work)
+        return left.loss + share * (right.loss - left.loss)
 
     def regime_at(self, work_done: float) -> Regime | None:
         """The regime in force after ``work_done`` units, or None where the job has none."""

@@ -5,8 +5,9 @@ collective communication has replaced them), then one GPU at a time goes to the 
 it shortens the most, until there are none left or none helps. Where there are more jobs than GPUs the
 earlier submissions have theirs: from nothing to one GPU the gain is infinite for all.
 
-Remaining work and rates by number of GPUs are the estimator's; fitting them from the loss curve and
-from samples of the speed, as the paper does, belongs to an estimator and is not done here.
+Remaining work and rates by number of GPUs are the estimator's. ``--estimator convergence`` fits the
+remaining work from the loss curve where the job has one, as the paper does; the paper's fit of speed from
+samples is for its parameter servers and is not done.
 Jobs that need several GPUs get their minimum or nothing, as their first step. Jobs with few GPUs are placed
 first. With ``remaining=reported`` what is left of a job is what it told last (at the end of an epoch)
 rather than what it is believed to have done since, as in Pollux' simulator (OSDI'21).

@@ -34,10 +34,11 @@ _SINGULAR = {
     "placement": "placements",
     "admission": "admissions",
     "estimator": "estimators",
+    "termination": "terminations",
     "seed": "seeds",
     "metric": "metrics",
 }
-_PARTS = ("policies", "placements", "admissions", "estimators")
+_PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
 
 def _pairs(value: object) -> object:
@@ -116,6 +117,7 @@ class Experiment(BaseModel):
     placements: Names = Field(("none",), description="which GPUs")
     admissions: Names = Field(("accept-all",), description="who may enter")
     estimators: Names = Field(("oracle",), description="what is believed of jobs")
+    terminations: Names = Field(("completion",), description="when a job ends")
     overheads: Annotated[Overheads, BeforeValidator(_pairs)] = Field(
         Overheads(), description="what starting and stopping costs"
     )
@@ -256,6 +258,7 @@ def _fields(composition: WrittenComposition) -> Sequence[str]:
         composition.placement,
         composition.admission,
         composition.estimator,
+        composition.termination,
     )
 
 

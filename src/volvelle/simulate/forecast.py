@@ -39,6 +39,8 @@ class _Watch:
         for event in events:
             if isinstance(event, JobFinished):
                 self.finish[event.number] = event.time
+        for conclusion in decision.concluded:
+            self.finish[conclusion.number] = time
         for number, gpus in zip(decision.job.tolist(), decision.gpus.tolist(), strict=True):
             if gpus > 0:
                 self.start.setdefault(number, time)

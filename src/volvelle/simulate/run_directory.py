@@ -29,7 +29,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import read_journal
 from volvelle.metrics.jobs_table import write_jobs
-from volvelle.metrics.outcomes import Outcomes, Segments, Steps
+from volvelle.metrics.outcomes import Choice, Outcomes, Segments, Steps
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.metrics.summary import GROUPINGS, Summary, summarise
 from volvelle.model.cluster import Cluster
@@ -257,10 +257,11 @@ _NESTED: dict[str, type[Segments] | type[Steps]] = {"segments": Segments, "capac
 
 
 def write_outcomes(outcomes: Outcomes, path: Path) -> None:
-    """Write the columns as a NumPy archive; specs and reasons are JSON inside it."""
+    """Write the columns as a NumPy archive; specs, reasons and choices are JSON inside it."""
     columns: dict[str, Any] = {
         "specs": _bytes(msgspec.json.encode(outcomes.specs)),
         "reason": _bytes(msgspec.json.encode(outcomes.reason)),
+        "choices": _bytes(msgspec.json.encode(outcomes.choices)),
     }
     for field in fields(Outcomes):
         value = getattr(outcomes, field.name)
@@ -280,6 +281,9 @@ def load_outcomes(path: Path) -> Outcomes:
             columns: dict[str, Any] = {name: archive[name] for name in archive.files}
         columns["specs"] = msgspec.json.decode(columns["specs"].tobytes(), type=list[JobSpec])
         columns["reason"] = msgspec.json.decode(columns["reason"].tobytes(), type=list[str])
+        if "choices" in columns:
+            choices = columns["choices"].tobytes()
+            columns["choices"] = msgspec.json.decode(choices, type=tuple[Choice, ...])
         columns["end_time"] = float(columns["end_time"])
         for name, kind in _NESTED.items():
             inner = {field.name: columns.pop(f"{name}.{field.name}") for field in fields(kind)}

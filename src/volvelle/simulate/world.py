@@ -18,11 +18,12 @@ from volvelle.core.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
+    LossReported,
     NodeChanged,
     TrainingReported,
     WakeUp,
 )
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler import Scheduler, next_multiple
 from volvelle.core.state import Resources, first_changes_to_up
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job, rate_of
@@ -32,7 +33,7 @@ from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.releases import Releases
 from volvelle.simulate.trainer import Trainer
 
-_MILESTONE, _STOPPED, _STARTED = 0, 1, 2
+_MILESTONE, _STOPPED, _STARTED, _REPORT = 0, 1, 2, 3
 _PATIENCE = 1000
 """Wake-ups to no effect, while nothing runs, after which nothing is expected of them any more."""
 
@@ -73,6 +74,7 @@ class World:
         cluster: Cluster = scheduler.cluster
         self._resources = Resources(cluster)
         self._disclose = scheduler.composition.estimator.needs_truth
+        self._loss_every = scheduler.composition.loss_every
         self._in_system: dict[int, Execution] = {}
         self._clock: list[tuple[float, int, int, int]] = []
         self._stopping: dict[tuple[int, int], float] = {}
@@ -208,7 +210,8 @@ class World:
         while clock and clock[0][0] <= now:
             entry = heapq.heappop(clock)
             if self._valid(entry):
-                yield self._news(now, entry)
+                is_report = entry[1] == _REPORT
+                yield self._report(now, entry) if is_report else self._news(now, entry)
         changes: list[NodeChanged] = []
         while self._next_node is not None and self._next_node.time <= now:
             changes.append(self._next_node)
@@ -291,6 +294,20 @@ class World:
         told = trainer.training.told(execution.done)
         return TrainingReported(now, execution.number, execution.attempt, told)
 
+    def _report(self, now: float, entry: tuple[float, int, int, int]) -> LossReported:
+        """What the training script says of its loss; the next report follows a period later."""
+        execution = self._in_system[entry[2]]
+        self._report_after(now, execution)
+        truth = execution.job.truth
+        work = min(execution.work_at(now), truth.work)
+        return LossReported(now, execution.number, execution.attempt, work, truth.loss_at(work))
+
+    def _report_after(self, time: float, execution: Execution) -> None:
+        """Set the clock for the next report of a job's loss: the first multiple after ``time``."""
+        assert self._loss_every is not None
+        following = next_multiple(time, self._loss_every)
+        heapq.heappush(self._clock, (following, _REPORT, execution.number, execution.token))
+
     def _leave(self, execution: Execution) -> None:
         del self._in_system[execution.number]
         self._releases.give_back(execution.gpus, execution.gpu_type, execution.number)
@@ -344,6 +361,8 @@ class World:
             if self._tick is not None and milestone >= work:
                 time = math.ceil(time / self._tick) * self._tick
             heapq.heappush(self._clock, (time, _MILESTONE, execution.number, execution.token))
+            if self._loss_every is not None and execution.job.truth.loss_curve:
+                self._report_after(max(since, self.scheduler.now), execution)
 
     def _true_rate(self, execution: Execution) -> float:
         truth, resources = execution.job.truth, self._resources
@@ -360,6 +379,11 @@ class World:
             self._in_system.pop(rejection.number, None)
             if self._waited_for is not None:
                 self._waited_for.discard(rejection.number)
+        for conclusion in decision.concluded:
+            execution = self._in_system.pop(conclusion.number)
+            self._stop(now, execution)
+            if self._waited_for is not None:
+                self._waited_for.discard(conclusion.number)
         if decision.wake_at is not None and decision.wake_at <= now:
             raise RuntimeError(f"the scheduler asks at {now} to be woken at {decision.wake_at}")
         self._wake = decision.wake_at

@@ -199,6 +199,7 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "max_retries": lambda job: _unless(job.spec.max_retries, 3),
     "failures": lambda job: ";".join(map(_text, job.truth.failures)),
     "skew": lambda job: _unless(job.spec.skew, 0.0),
+    "lowest_loss": lambda job: _number(job.spec.lowest_loss),
     "spread_slowdown": lambda job: _unless(job.truth.spread_slowdown, 0.0),
     "sensitivity": lambda job: _json(job.truth.sensitivity, None),
     "throughput": lambda job: _json(job.truth.throughput, LINEAR),

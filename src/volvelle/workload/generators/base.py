@@ -62,6 +62,7 @@ class JobColumns:
     classes: Sequence[JobClass] | None = None
     rewards: Sequence[tuple[Reward, ...]] | None = None
     estimates: FloatColumn | None = None
+    lowest_losses: FloatColumn | None = None
     truths: Sequence[Truth] | None = None
 
     @property
@@ -94,9 +95,10 @@ def _specs(columns: JobColumns) -> Iterable[JobSpec]:
         columns.classes if columns.classes is not None else repeat(JobClass.BEST_EFFORT),
         columns.rewards if columns.rewards is not None else repeat(()),
         _values(columns.estimates, None),
+        _values(columns.lowest_losses, None),
         strict=False,
     )
-    for index, submit, gpus, least, weight, user, pool, name, kind, rewards, estimate in rows:
+    for index, submit, gpus, least, weight, user, pool, name, kind, rewards, estimate, loss in rows:
         yield JobSpec(
             id=str(index),
             submit_time=submit,
@@ -109,6 +111,7 @@ def _specs(columns: JobColumns) -> Iterable[JobSpec]:
             rewards=rewards,
             weight=weight,
             estimate_seconds=estimate,
+            lowest_loss=loss,
         )
 
 

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from volvelle.model.units import HOUR, Seconds
 from volvelle.workload.generators.arrivals import Arrivals, Poisson
 from volvelle.workload.generators.base import FloatColumn, Generator, JobColumns, workload_of
+from volvelle.workload.generators.convergence import LossCurves
 from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.workload import Workload
 
@@ -25,7 +26,7 @@ _PACING_STEPS = 30
 _LOAD_TOLERANCE = 1e-3
 
 
-class StationaryGenerator(Declarations, Generator):
+class StationaryGenerator(LossCurves, Declarations, Generator):
     """Sizes drawn independently of arrivals, for a number of jobs or a length of time."""
 
     jobs: Annotated[int, Field(ge=0, description="jobs; not used where length is given")] = 1000
@@ -58,9 +59,9 @@ class StationaryGenerator(Declarations, Generator):
         return columns
 
     def generate(self, rng: np.random.Generator) -> Workload:
-        """Draw arrivals and sizes, then what users declare."""
-        columns = self._arrived(rng)
-        return workload_of(self.declare(rng, self.finished(rng, columns)), self.name)
+        """Draw arrivals and sizes, then what users declare, then loss curves."""
+        columns = self.finished(rng, self._arrived(rng))
+        return workload_of(self.converge(rng, self.declare(rng, columns)), self.name)
 
     def _arrived(self, rng: np.random.Generator) -> JobColumns:
         if self.length is None:

@@ -8,6 +8,7 @@ at ``gpus`` GPUs; where ``work`` is given too, ``work`` counts. Lists are joined
 reward step is ``4h:10`` (deadline since submission, value), GPU types are joined by ``|``.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +60,7 @@ COLUMNS: dict[str, str] = {
     "max_retries": "restarts after failures",
     "failures": "amounts of work after which it crashes, joined by ;",
     "skew": "share of its model that lies in the largest tensor",
+    "lowest_loss": "the training loss its user expects to reach",
     "spread_slowdown": "longer iterations for each node beyond the fewest, as a share",
     "sensitivity": "its profile over CPUs and memory per GPU, JSON",
     "throughput": "its true throughput model, JSON",
@@ -147,6 +149,7 @@ def own_job(row: Row) -> Job:
         estimate_seconds=_optional(row, "estimate", row.duration),
         throughput=_decoded(row, "declared_throughput", AnyThroughput, None),
         skew=row.number("skew", 0.0),
+        lowest_loss=_optional(row, "lowest_loss", row.number),
     )
     if not spec.least_gpus <= gpus <= spec.most_gpus:
         raise Broken("gpus outside min_gpus to max_gpus", "gpus", gpus)
@@ -167,6 +170,8 @@ def _with_truth(job: Job, row: Row, work: float | None = None) -> Job:
         spread_slowdown=row.number("spread_slowdown", 0.0),
         sensitivity=_decoded(row, "sensitivity", Sensitivity, None),
     )
+    if any(one.work >= other.work for one, other in itertools.pairwise(truth.loss_curve)):
+        raise Broken("a loss curve's work does not ascend", "loss_curve", row.text("loss_curve"))
     if work is None and not row.absent("throughput"):
         raise Broken("throughput without work", "throughput", row.text("throughput"))
     try:

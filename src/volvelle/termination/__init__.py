@@ -1,0 +1,1 @@
+"""Termination: when a job has what it came for."""
