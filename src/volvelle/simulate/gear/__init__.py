@@ -200,7 +200,9 @@ def _rules_of(scheduler: Scheduler) -> Rules | None:
     cluster = scheduler.cluster
     if scheduler.resources.named or len(cluster.gpu_types) > 1 or cluster.pools:
         return None
-    return None if cluster.nodes_change else rules_of(scheduler.composition.policy)
+    if cluster.nodes_change or scheduler.composition.loss_every is not None:
+        return None
+    return rules_of(scheduler.composition.policy)
 
 
 def _plain(matrix: FloatColumn, rules: Rules) -> bool:
