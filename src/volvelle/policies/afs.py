@@ -167,11 +167,14 @@ def share_by_length(
     """
     work = work_left(matrix, jobs, now)
     seconds = seconds_on_least(matrix, table, work)
-    numbers = -matrix[_NUMBER, :jobs] if later else matrix[_NUMBER, :jobs]
-    order, sorted_ = sort_again(hint, seconds, numbers)
-    if not sorted_:
-        order = np.argsort(seconds)
-        settle_ties(order, seconds, numbers)
+    if later:
+        order = np.argsort(-matrix[_NUMBER, :jobs])
+        order = order[np.argsort(seconds[order], kind="mergesort")]
+    else:
+        order, sorted_ = sort_again(hint, seconds, matrix[_NUMBER])
+        if not sorted_:
+            order = np.argsort(seconds)
+            settle_ties(order, seconds, matrix[_NUMBER])
     least = matrix[_LEAST]
     given = fill(matrix, order, least, least, capacity, quota, True, False)
     free, left = capacity.copy(), quota.copy()
