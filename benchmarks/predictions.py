@@ -15,24 +15,17 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
-from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
-from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.job import JobSpec, Truth
 from volvelle.simulate import predict
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.gear import Gear, play
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import read_source
+from volvelle.simulate.world import World
 from volvelle.workload.workload import Workload
 
 PCS = "pcs:thresholds=1627/969473,weights=0.95/0.048/0.002,efficiency=0.598"
-
-
-class NoGear(Gear):
-    """What the general engine does where the compiled play-outs do not apply."""
-
-    def play(self, scheduler: Scheduler, last: int | None = None) -> None:
-        """Nothing, so that the general engine is asked."""
 
 
 def main() -> None:
@@ -76,12 +69,18 @@ def _compared(label: str, ours: Callable[[], object], general: Callable[[], obje
 
 
 def _without_gear(workload: Workload, setting: Setting) -> None:
-    compiled = predict.Gear
-    predict.Gear = NoGear  # type: ignore[misc]
-    try:
-        simulate(workload, setting)
-    finally:
-        predict.Gear = compiled  # type: ignore[misc]
+    """The same predictions by the general engine alone."""
+    seen = 0
+
+    def forecast_newcomers(world: World) -> None:
+        nonlocal seen
+        for number in range(seen, world.submitted):
+            predict.predicted_finish(
+                world.scheduler, number, range(number + 1, world.submitted), None
+            )
+        seen = world.submitted
+
+    World(setting.header.scheduler(), workload.jobs).run(forecast_newcomers)
 
 
 def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
