@@ -39,7 +39,7 @@ def main() -> None:
     workload = source.workload
     setting = Setting(cluster=parse_cluster(f"1x{given.gpus}"), composition=WrittenComposition(PCS))
     first = Workload(workload.jobs[:600], workload.name)
-    predicting = replace(setting, predict=True)
+    predicting = replace(setting, predict=True, play_outs=0)
     simulate(Workload(workload.jobs[:50]), predicting)  # compile or load the loops
     play(workload.jobs[:50], setting)
     jobs = len(workload)

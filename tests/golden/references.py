@@ -48,7 +48,12 @@ def run(
     """What becomes of the jobs: GPUs are only counted, durations known, starts and stops free."""
     composition = WrittenComposition(policy, placement="none", estimator="oracle")
     setting = Setting(
-        cluster=cluster, composition=composition, tick=tick, until=until, predict=predict
+        cluster=cluster,
+        composition=composition,
+        tick=tick,
+        until=until,
+        predict=predict,
+        play_outs=0,
     )
     return simulate(workload, setting).outcomes
 

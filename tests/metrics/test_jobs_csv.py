@@ -31,9 +31,10 @@ def test_the_lines_of_jobs_csv(tmp_path: Path) -> None:
     write_jobs(outcomes, tmp_path / "jobs.csv")
     assert (tmp_path / "jobs.csv").read_bytes().decode() == (
         "job_id,pool,user,gpus,submit_time,first_start_time,finish_time,jct,queueing_delay,"
-        "gpu_seconds,preemptions,restarts,status,predicted_finish_time\n"
-        '"a,b",vc1,dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5\n'
-        "c,,,0.5,1.5,,,,,0.0,0,0,rejected,\n"
+        "gpu_seconds,preemptions,restarts,status,predicted_finish_time,"
+        "p50_finish_time,p90_finish_time\n"
+        '"a,b",vc1,dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5,,\n'
+        "c,,,0.5,1.5,,,,,0.0,0,0,rejected,,,\n"
     )
 
 
@@ -65,7 +66,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     write_jobs(outcomes_of([Ran(0, [(0, 1, 1)])]), path)
     whole = path.read_text()
     path.write_text(whole.replace(",finished", ""))
-    with pytest.raises(Problem, match="line 2 has 13 fields, not 14"):
+    with pytest.raises(Problem, match="line 2 has 15 fields, not 16"):
         read_jobs(path)
     path.write_text(whole.replace("0.0,0.0,1.0", "0.0,soon,1.0"))
     with pytest.raises(Problem, match="line 2, column first_start_time: cannot read 'soon'"):

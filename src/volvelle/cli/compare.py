@@ -41,6 +41,7 @@ def compare(
     tick: options.Tick = None,
     until: options.Until = None,
     predict: options.Predict = None,
+    play_outs: options.PlayOuts = None,
     seeds: Annotated[
         list[int] | None,
         typer.Option("--seed", min=0, help="Seed of all that is random; repeatable."),
@@ -95,6 +96,7 @@ def compare(
         tick=tick,
         until=until,
         predict=predict,
+        play_outs=play_outs,
         seeds=seeds or (_demo_seed() if demo else None),
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),

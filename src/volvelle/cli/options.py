@@ -125,6 +125,16 @@ Refresh = Annotated[
         rich_help_panel=_WORLD,
     ),
 ]
+PlayOuts = Annotated[
+    int | None,
+    typer.Option(
+        "--play-outs",
+        min=0,
+        help="Find P50 and P90 of predictions with this many futures.  [default: 20]",
+        show_default=False,
+        rich_help_panel=_WORLD,
+    ),
+]
 _PART = "NAME[:KEY=VALUE,...]"
 _FILE = "or a .py file"
 Policy = Annotated[
@@ -235,9 +245,8 @@ def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> 
     from volvelle.simulate.experiment import Experiment
     from volvelle.workload.readers.mapping import parse_map
 
-    options = {key: value or None for key, value in given.items() if key != "seeds"}
-    if given.get("seeds") is not None:
-        options["seeds"] = given["seeds"]
+    kept = ("seeds", "play_outs")  # where 0 is not the same as nothing
+    options = {key: value if key in kept else value or None for key, value in given.items()}
     if columns:
         options["map"] = parse_map(columns)
     return Experiment.of(config, options)

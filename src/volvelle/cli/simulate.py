@@ -36,6 +36,7 @@ def simulate(
     until: options.Until = None,
     predict: options.Predict = None,
     refresh: options.Refresh = None,
+    play_outs: options.PlayOuts = None,
     seed: options.Seed = None,
     config: options.Config = None,
     out: options.Out = None,
@@ -70,6 +71,7 @@ def simulate(
         until=until,
         predict=predict,
         refresh=refresh,
+        play_outs=play_outs,
         seeds=seed,
         out=out,
     )

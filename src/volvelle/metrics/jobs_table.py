@@ -31,6 +31,8 @@ COLUMNS = (
     "restarts",
     "status",
     "predicted_finish_time",
+    "p50_finish_time",
+    "p90_finish_time",
 )
 """The header of jobs.csv. Times are seconds on the workload's clock, durations seconds."""
 
@@ -55,6 +57,8 @@ class JobsTable:
     restarts: IntColumn
     status: list[str]
     predicted_finish_time: FloatColumn
+    p50_finish_time: FloatColumn
+    p90_finish_time: FloatColumn
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -98,9 +102,8 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
         per_job.queueing_delay(outcomes),
         outcomes.gpu_seconds,
     ]
-    predicted = outcomes.predicted_finish
-    if predicted is None:
-        predicted = np.full(len(outcomes), np.nan)
+    told = (outcomes.predicted_finish, outcomes.predicted_p50, outcomes.predicted_p90)
+    predicted = [np.full(len(outcomes), np.nan) if each is None else each for each in told]
     for first in range(0, len(outcomes), _BLOCK):
         part = slice(first, first + _BLOCK)
         specs = outcomes.specs[part]
@@ -113,7 +116,7 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
             map(str, outcomes.preemptions[part].tolist()),
             map(str, outcomes.restarts[part].tolist()),
             outcomes.status[part].tolist(),
-            _texts(predicted[part]),
+            *(_texts(column[part]) for column in predicted),
             strict=True,
         )
 
@@ -150,6 +153,8 @@ def _parse(path: Path, fields: list[list[str]]) -> JobsTable:
         restarts=counts("restarts"),
         status=named["status"],
         predicted_finish_time=floats("predicted_finish_time"),
+        p50_finish_time=floats("p50_finish_time"),
+        p90_finish_time=floats("p90_finish_time"),
     )
 
 

@@ -80,6 +80,7 @@ class Outcomes:
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
+    predicted_p50, predicted_p90: by when the job is through with these chances, as told then.
     solver_gaps: for each program the policy solved, how much better, relative to it, an answer could
     at most be; None if it solved none or where that is not known (a journal does not say).
     """
@@ -105,6 +106,8 @@ class Outcomes:
     choices: tuple[Choice, ...] = ()
     single_gpu_seconds: FloatColumn | None = None
     predicted_finish: FloatColumn | None = None
+    predicted_p50: FloatColumn | None = None
+    predicted_p90: FloatColumn | None = None
     solver_gaps: FloatColumn | None = None
 
     def __len__(self) -> int:

@@ -93,6 +93,44 @@ def signed_prediction_error(outcomes: Outcomes) -> FloatColumn:
     return 100.0 * ratio(jct(outcomes) - predicted, predicted)
 
 
+def within_p50(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that finished by their P50; the mean is its coverage, ideally 50."""
+    return _covered(outcomes, outcomes.predicted_p50)
+
+
+def within_p90(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that finished by their P90; the mean is its coverage, ideally 90."""
+    return _covered(outcomes, outcomes.predicted_p90)
+
+
+def p90_width(outcomes: Outcomes) -> FloatColumn:
+    """From P50 to P90 over the time predicted, percent: how much is left open.
+
+    NaN unless the job finished, so that coverage and width are of the same jobs.
+    """
+    early, late, finish = (
+        outcomes.predicted_p50,
+        outcomes.predicted_p90,
+        outcomes.predicted_finish,
+    )
+    if early is None or late is None or finish is None:
+        return np.full(len(outcomes), np.nan)
+    open_ = np.where(np.isnan(jct(outcomes)), np.nan, late - early)
+    return 100.0 * ratio(open_, finish - outcomes.submit_time)
+
+
+def _covered(outcomes: Outcomes, bound: FloatColumn | None) -> FloatColumn:
+    """100 where the job finished by ``bound``, 0 where later; NaN where it did not or has none."""
+    if bound is None:
+        return np.full(len(outcomes), np.nan)
+    took, stated = jct(outcomes), bound - outcomes.submit_time
+    covered = np.where(took <= stated * (1.0 + _ROUNDING), 100.0, 0.0)
+    return np.where(np.isnan(took) | np.isnan(stated), np.nan, covered)
+
+
+_ROUNDING = 1e-9
+
+
 def relative_error(actual: FloatColumn, predicted: FloatColumn) -> FloatColumn:
     """``100 |actual - predicted| / predicted``, percent; NaN unless ``predicted`` is positive."""
     return 100.0 * ratio(np.abs(actual - predicted), predicted)

@@ -19,7 +19,7 @@ from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, describe_validation
 from volvelle.model.units import Seconds
-from volvelle.simulate.run import Setting
+from volvelle.simulate.run import PLAY_OUTS, Setting
 from volvelle.simulate.sources import (
     Read,
     Source,
@@ -136,6 +136,9 @@ class Experiment(BaseModel):
     until: Annotated[Seconds, Field(gt=0)] | None = Field(None, description="end of the simulation")
     predict: bool = Field(False, description="forecast every job's finish at its submission")
     refresh: bool = Field(False, description="and the finish of all jobs at every event")
+    play_outs: Annotated[int, Field(ge=0)] = Field(
+        PLAY_OUTS, description="futures like the recent past, for P50 and P90 of a prediction"
+    )
     metrics: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         (), description="columns of the comparison, as in jct:p99"
     )
@@ -226,6 +229,7 @@ class Experiment(BaseModel):
                 tracked=self.track,
                 predict=self.predict or self.refresh,
                 refresh=self.refresh,
+                play_outs=self.play_outs,
             )
             runs.append(PlannedRun(name, setting, rate))
         return list({run.name: run for run in runs}.values())

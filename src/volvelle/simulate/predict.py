@@ -7,16 +7,24 @@ submitted at the same moment each knows of those before it, as if the others cam
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
 
+from volvelle.core.columns import Column
+from volvelle.core.decision import Decision
+from volvelle.core.events import Event, JobFinished
 from volvelle.core.scheduler import Scheduler
+from volvelle.estimate.calibration import Calibration
 from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.job import Job
 from volvelle.simulate.forecast import Forecast, forecast, withdrawn
 from volvelle.simulate.gear import Gear
+from volvelle.simulate.gear.loop import Input
+from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
 
 COLUMNS = ("time", "job_id", "start_time", "finish_time")
@@ -31,39 +39,148 @@ class Refreshed:
     forecast: Forecast
 
 
-class Predictor:
-    """Watches a world (`World.run`'s ``on_moment``) and predicts. ``refresh``: at every event too."""
+@dataclass(frozen=True)
+class Predictions:
+    """Finish times predicted at submission, by job; NaN without one.
 
-    def __init__(self, *, refresh: bool = False) -> None:
+    ``p50``, ``p90``: by when the job is through with these chances.
+    """
+
+    finish: FloatColumn
+    p50: FloatColumn
+    p90: FloatColumn
+
+
+class Predictor:
+    """Watches a world (as a watcher, and as `World.run`'s ``on_moment``) and predicts.
+
+    jobs: the world's; what a job really took is read from them once it has finished. refresh: predict for
+    all jobs at every event too. play_outs: over resampled arrivals, for the quantiles; 0: these are
+    the point prediction's, as past errors have them. Where the compiled play-outs do not apply, or the
+    past is short, they are that too.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Job], *, refresh: bool = False, play_outs: int = 0, seed: int = 0
+    ) -> None:
         self.refreshed: list[Refreshed] = []
+        self._jobs = jobs
         self._refresh = refresh
-        self._finish: dict[int, float] = {}
+        self._play_outs = play_outs
+        self._rng = np.random.default_rng([seed, 0x9C5])
         self._predicted = 0
         self._gear: Gear | None = None
+        self._past = RecentPast()
+        self._calibrations = (Calibration(0.5), Calibration(0.9, finest=0.005))
+        self._finish: dict[int, float] = {}
+        self._raw: dict[int, list[float]] = {}
+        self._stated: dict[int, list[float]] = {}
+        self._bounds: list[tuple[float, int, int]] = []
+        """Times stated, with the job and which quantile it is; a heap."""
+        self._ended: dict[int, float] = {}
+        self._believed_seconds: dict[int, float] = {}
+
+    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
+        """Learn from the jobs that have just finished, and from those that have not by now."""
+        for event in events:
+            if isinstance(event, JobFinished) and event.number in self._raw:
+                self._learn(event.number, time)
+        while self._bounds and self._bounds[0][0] < time:
+            bound, number, which = heappop(self._bounds)
+            if number in self._raw or self._ended[number] > bound:
+                self._calibrations[which].steer(held=False)
+
+    def _learn(self, number: int, time: float) -> None:
+        job = self._jobs[number]
+        raws, stated = self._raw.pop(number), self._stated[number]
+        self._ended[number] = time
+        for i, calibration in enumerate(self._calibrations):
+            calibration.learn(raws[i], time - job.spec.submit_time)
+            if time <= stated[i]:
+                calibration.steer(held=True)
+        self._past.finished(job.seconds_on(job.spec.gpus) / self._believed_seconds.pop(number))
 
     def __call__(self, world: World) -> None:
         """Predict for those who came, if the moment is settled."""
         if not world.settled:
             return
-        scheduler = world.scheduler
         if self._gear is None:
-            self._gear = Gear(scheduler)
+            self._gear = Gear(world.scheduler)
         come = range(self._predicted, world.submitted)
         self._predicted = world.submitted
         for number in come:
-            later = come[number - come.start + 1 :]
-            finish = predicted_finish(scheduler, number, later, self._gear)
-            if finish is not None:
-                self._finish[number] = finish
+            self._predict(world.scheduler, number, come[number - come.start + 1 :], self._gear)
         if self._refresh:
-            self.refreshed.append(Refreshed(world.now, forecast(scheduler)))
+            self.refreshed.append(Refreshed(world.now, forecast(world.scheduler)))
 
-    def finish(self, jobs: int) -> FloatColumn:
-        """The finish predicted for each of ``jobs`` jobs at its submission, NaN without one."""
-        column = np.full(jobs, np.nan)
+    def _predict(self, scheduler: Scheduler, number: int, later: range, gear: Gear) -> None:
+        finish = predicted_finish(scheduler, number, later, gear)
+        if finish is None:
+            return
+        self._finish[number] = finish
+        submit = self._jobs[number].spec.submit_time
+        times = [finish] * len(_SHARES)
+        if number in scheduler.known:
+            row = scheduler.jobs.row_of[number]
+            matrix = scheduler.jobs.matrix
+            self._believed_seconds[number] = float(
+                matrix[Column.TOTAL, row] * matrix[Column.SCALE, row]
+            ) / float(matrix[Column.REQUEST_RATE, row])
+            if self._play_outs:
+                times = self._play_out(scheduler, number, gear, finish - submit) or times
+        else:
+            self._believed_seconds[number] = math.nan
+        raw = [time - submit for time in times]
+        stated = [
+            submit + calibration.stated(seconds, *self._overdue(scheduler.now, which))
+            for which, (calibration, seconds) in enumerate(
+                zip(self._calibrations, raw, strict=True)
+            )
+        ]
+        self._raw[number] = raw
+        self._stated[number] = [*np.maximum.accumulate(stated).tolist()]
+        for which, bound in enumerate(self._stated[number]):
+            if not math.isnan(bound):
+                heappush(self._bounds, (bound, number, which))
+
+    def _overdue(self, now: float, which: int) -> tuple[FloatColumn, FloatColumn]:
+        """Seconds reckoned and taken so far of the jobs that should be through by now."""
+        raw = np.array([raws[which] for raws in self._raw.values()])
+        so_far = now - np.array([self._jobs[number].spec.submit_time for number in self._raw])
+        late = (so_far > raw) & (raw > 0.0)
+        return raw[late], so_far[late]
+
+    def _play_out(
+        self, scheduler: Scheduler, number: int, gear: Gear, horizon: float
+    ) -> list[float] | None:
+        """Quantiles of the finish over futures like the recent past; None where there are none."""
+        jobs = gear.columns(scheduler)
+        if jobs is None:
+            return None
+        position = position_of(scheduler, number)
+        newcomer = jobs[:, position].copy()
+        newcomer[[Input.HELD, Input.RATE, Input.SINCE]] = 0.0
+        self._past.arrived(newcomer, scheduler.now)
+        return self._past.quantiles(
+            scheduler, gear, position, horizon, self._play_outs, self._rng, _SHARES
+        )
+
+    def predictions(self, jobs: int) -> Predictions:
+        """What was predicted for each of ``jobs`` jobs at its submission."""
+        columns = np.full((1 + len(_SHARES), jobs), np.nan)
         for number, finish in self._finish.items():
-            column[number] = finish
-        return column
+            columns[0, number] = finish
+            columns[1:, number] = self._stated[number]
+        return Predictions(*columns)
+
+
+_SHARES = (0.5, 0.9)
+
+
+def position_of(scheduler: Scheduler, number: int) -> int:
+    """Which of the jobs in the system, by number, job ``number`` is."""
+    numbers = scheduler.jobs.matrix[Column.NUMBER, : scheduler.jobs.count]
+    return int(np.count_nonzero(numbers < number))
 
 
 def predicted_finish(
@@ -80,8 +197,7 @@ def predicted_finish(
     if later:
         scheduler = withdrawn(scheduler, later)
     if gear is not None and not waiting:
-        numbers = np.sort(np.fromiter(scheduler.jobs.row_of, np.int64, scheduler.jobs.count))
-        at = int(np.searchsorted(numbers, number))
+        at = position_of(scheduler, number)
         if played := gear.play(scheduler, at):
             finish = float(played.finish[at])
             return None if math.isnan(finish) else finish

@@ -22,8 +22,11 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.predict import Predictor, Refreshed
-from volvelle.simulate.world import World
+from volvelle.simulate.world import Watcher, World
 from volvelle.workload.workload import Workload
+
+PLAY_OUTS = 20
+"""Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,8 @@ class Setting:
     until: end of the simulation, seconds (None: when all jobs are through).
     tracked: (first, last) numbers of the jobs that are measured; the simulation ends with them.
     predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
+    play_outs: with how many futures like the recent past P50 and P90 are found; 0: with none, from
+    past errors alone.
     """
 
     cluster: Cluster
@@ -45,6 +50,7 @@ class Setting:
     tracked: tuple[int, int] | None = None
     predict: bool = False
     refresh: bool = False
+    play_outs: int = PLAY_OUTS
 
     @property
     def header(self) -> Header:
@@ -124,15 +130,24 @@ def _run(
     progress: Callable[[Progress], None] | None,
 ) -> Simulation:
     tracked = _tracked(workload, setting)
+    watchers: list[Watcher] = [recorder] if journal is None else [journal, recorder]
+    predictor = None
+    if setting.predict or setting.refresh:
+        predictor = Predictor(
+            workload.jobs,
+            refresh=setting.refresh,
+            play_outs=setting.play_outs,
+            seed=setting.seed,
+        )
+        watchers.append(predictor)
     world = World(
         scheduler,
         workload.jobs,
-        [recorder] if journal is None else [journal, recorder],
+        watchers,
         tick=setting.tick,
         until=float("inf") if setting.until is None else setting.until,
         tracked=None if setting.tracked is None else np.flatnonzero(tracked).tolist(),
     )
-    predictor = Predictor(refresh=setting.refresh) if setting.predict or setting.refresh else None
     interrupted = False
     began = time.process_time()
     with asked_to_stop() as stopped:
@@ -146,7 +161,13 @@ def _run(
         outcomes = replace(outcomes, solver_gaps=np.array(gaps))
     refreshed: tuple[Refreshed, ...] = ()
     if predictor is not None:
-        outcomes = replace(outcomes, predicted_finish=predictor.finish(len(outcomes)))
+        told = predictor.predictions(len(outcomes))
+        outcomes = replace(
+            outcomes,
+            predicted_finish=told.finish,
+            predicted_p50=told.p50,
+            predicted_p90=told.p90,
+        )
         refreshed = tuple(predictor.refreshed)
     return Simulation(
         outcomes,

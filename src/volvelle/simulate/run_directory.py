@@ -36,7 +36,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.simulate.predict import write_predictions
-from volvelle.simulate.run import Setting, Simulation
+from volvelle.simulate.run import PLAY_OUTS, Setting, Simulation
 
 FORMAT = 1
 
@@ -75,6 +75,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     tracked: tuple[int, int] | None = None
     predict: bool = False
     refresh: bool = False
+    play_outs: int = PLAY_OUTS
     started: str = ""
     versions: dict[str, str] = {}
     cpu_seconds: float | None = None
@@ -97,6 +98,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             tracked=setting.tracked,
             predict=setting.predict,
             refresh=setting.refresh,
+            play_outs=setting.play_outs,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             versions={
                 "volvelle": volvelle.__version__,

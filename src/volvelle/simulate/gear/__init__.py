@@ -128,6 +128,11 @@ class Gear:
 
         last: the position of the job with which it may end. None where this gear cannot say.
         """
+        jobs = self.columns(scheduler)
+        return None if jobs is None else self.play_columns(jobs, jobs.shape[1], scheduler, last)
+
+    def columns(self, scheduler: Scheduler) -> FloatColumn | None:
+        """The jobs in ``scheduler`` as `Input` columns, by number; None where this gear cannot say."""
         matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
         if self._rules is None or scheduler.at_the_door or not _plain(matrix, self._rules):
             return None
@@ -147,24 +152,28 @@ class Gear:
         as_told = (matrix[Column.SCALE] == 1.0) & (matrix[Column.TOTAL] >= reached)
         work = np.where(as_told, matrix[Column.TOTAL], reached + matrix[Column.SCALE] * rest)
         jobs[Input.SIZE], jobs[Input.LEFT] = work, work - matrix[Column.DONE]
+        jobs[Input.TRULY_LEFT] = jobs[Input.LEFT]
+        return jobs
+
+    def play_columns(
+        self, jobs: FloatColumn, present: int, scheduler: Scheduler, last: int | None = None
+    ) -> Played:
+        """What becomes of ``jobs`` (as `columns` gives them): ``present`` now, the others later."""
         rules = self._rules
+        assert rules is not None, "columns are given only where there are rules"
         return Played(
             *play_out(
                 jobs,
-                matrix.shape[1],
+                present,
                 scheduler.now,
                 self._curves.rates,
-                self._gpus(scheduler),
+                scheduler.view().gpus,
                 *rules,
                 rules.period > 0.0 and scheduler.wake_at() is not None,
                 -1 if last is None else last,
                 math.inf,
             )
         )
-
-    @staticmethod
-    def _gpus(scheduler: Scheduler) -> float:
-        return scheduler.view().gpus
 
     def _curves_of(self, scheduler: Scheduler, numbers: IntColumn) -> IntColumn:
         """The curves of jobs by their ascending ``numbers``."""
@@ -267,6 +276,7 @@ def play(jobs: Sequence[Job], setting: "Setting") -> Played | None:
             )
         )
     columns[: Input.QUEUE + 1] = np.array(rows).reshape(len(jobs), Input.QUEUE + 1).T
+    columns[Input.TRULY_LEFT] = columns[Input.LEFT]
     policy = scheduler.composition.policy
     if isinstance(policy, Pcs):
         columns[Input.QUEUE] = policy.queue_of(columns[Input.QUEUE])

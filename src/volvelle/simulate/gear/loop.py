@@ -37,8 +37,9 @@ class Input:
     RATE: Final = 12
     ATTAINED: Final = 13  # GPU-seconds up to SINCE
     ATTAINED_SECONDS: Final = 14
+    TRULY_LEFT: Final = 15  # as LEFT, which is what is believed
 
-    COUNT: Final = 15
+    COUNT: Final = 16
 
 
 class Order:
@@ -56,7 +57,7 @@ class Order:
 
 _SUBMIT, _GPUS, _LEAST, _MOST, _CURVE = 0, 1, 2, 3, 4
 _UNIT_RATE, _FULL_RATE, _LEFT, _SIZE, _QUEUE = 5, 6, 7, 8, 9
-_HELD, _SINCE, _RATE, _ATTAINED, _SECONDS = 10, 11, 12, 13, 14
+_HELD, _SINCE, _RATE, _ATTAINED, _SECONDS, _TRULY_LEFT = 10, 11, 12, 13, 14, 15
 _REMAINING_SECONDS, _REMAINING_SERVICE = Order.REMAINING_SECONDS, Order.REMAINING_SERVICE
 _ATTAINED_SERVICE, _ATTAINED_SECONDS = Order.ATTAINED_SERVICE, Order.ATTAINED_SECONDS
 _TOTAL_SECONDS, _WIDTH, _SHARES = Order.TOTAL_SECONDS, Order.GPUS, Order.SHARES
@@ -164,7 +165,7 @@ def play_out(
                 running[runs] = job
                 runs += 1
                 if jobs[_RATE, job] > 0.0:
-                    end[job] = jobs[_SINCE, job] + jobs[_LEFT, job] / jobs[_RATE, job]
+                    end[job] = jobs[_SINCE, job] + jobs[_TRULY_LEFT, job] / jobs[_RATE, job]
             elif order != _SHARES:
                 waits = _push(heap, keys, waits, job, _key(jobs, job, order, now))
         # the decision
@@ -194,7 +195,7 @@ def play_out(
                         if order != _SHARES:
                             waits = _push(heap, keys, waits, job, _key(jobs, job, order, now))
                     elif jobs[_RATE, job] > 0.0:
-                        end[job] = now + jobs[_LEFT, job] / jobs[_RATE, job]
+                        end[job] = now + jobs[_TRULY_LEFT, job] / jobs[_RATE, job]
                     else:
                         end[job] = np.inf
                 new[job], listed[job] = 0.0, False
@@ -250,6 +251,7 @@ def _change(jobs: Floats, rates: Floats, job: int, least: float, gpus: float, no
     if held > 0.0:
         worked = max(now - jobs[_SINCE, job], 0.0)
         jobs[_LEFT, job] = max(jobs[_LEFT, job] - worked * jobs[_RATE, job], 0.0)
+        jobs[_TRULY_LEFT, job] = max(jobs[_TRULY_LEFT, job] - worked * jobs[_RATE, job], 0.0)
         jobs[_ATTAINED, job] += worked * held
         jobs[_SECONDS, job] += worked
     jobs[_HELD, job] = gpus
