@@ -2,16 +2,21 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from strategies import Scenario, linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.metrics import per_job
+from volvelle.metrics.catalogue import measure
+from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import Simulation, simulate
+from volvelle.workload.reading import read_trace
 
 LONG = linear_job(0, 0.0, 1.0, 100.0)
 SHORT = linear_job(1, 10.0, 1.0, 30.0)
@@ -98,3 +103,75 @@ def test_predictions_are_refreshed_at_every_event() -> None:
         (40.0, {0: 130.0}),
         (130.0, {}),
     ]
+
+
+# ---------------------------------------------------------------------- P50 and P90
+
+
+def crowd(seed: int, jobs: int) -> list[Job]:
+    """Jobs of very different lengths on their way to eight GPUs, a little too few."""
+    rng = np.random.default_rng(seed)
+    submit = np.cumsum(rng.exponential(40.0, jobs))
+    return [
+        linear_job(n, float(submit[n]), float(rng.integers(1, 5)), float(rng.lognormal(3.8, 1.4)))
+        for n in range(jobs)
+    ]
+
+
+def quantiles(policy: str, estimator: str, play_outs: int, jobs: int = 600) -> Outcomes:
+    scenario = Scenario.of(parse_cluster("1x8"), crowd(3, jobs), policy=policy, estimator=estimator)
+    setting = replace(scenario.setting, predict=True, play_outs=play_outs)
+    return simulate(scenario.workload, setting).outcomes
+
+
+@pytest.mark.parametrize("estimator", ["oracle", "noisy:error=0.3"])
+@pytest.mark.parametrize("policy", ["srsf", "las:round=60", "pcs:thresholds=60/400,disparity=1"])
+def test_nine_of_ten_jobs_finish_by_their_p90(policy: str, estimator: str) -> None:
+    outcomes = quantiles(policy, estimator, play_outs=10)
+    assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 95.0
+    assert measure(outcomes, "eta_p90_width") > 0.0
+
+
+def test_p90_is_never_before_p50_and_both_are_missing_at_first() -> None:
+    outcomes = quantiles("srsf", "oracle", play_outs=3, jobs=120)
+    early, late = outcomes.predicted_p50, outcomes.predicted_p90
+    assert early is not None
+    assert late is not None
+    assert np.isnan(late[:20]).all()
+    known = ~np.isnan(late)
+    assert known[60:].all()
+    assert np.all(early[known] <= late[known])
+
+
+def test_the_same_seed_draws_the_same_futures() -> None:
+    one, other = (quantiles("srsf", "noisy", play_outs=3, jobs=120) for _ in range(2))
+    np.testing.assert_array_equal(one.predicted_p90, other.predicted_p90)
+
+
+def test_where_compiled_play_outs_do_not_apply_past_errors_do() -> None:
+    outcomes = quantiles("max-min", "oracle", play_outs=3, jobs=120)
+    assert outcomes.predicted_p90 is not None
+    assert not np.isnan(outcomes.predicted_p90[60:]).any()
+
+
+@pytest.mark.parametrize(
+    ("trace", "cluster", "policy", "estimator"),
+    [
+        ("ee9e8c", "1x64", "srsf", "oracle"),
+        ("ee9e8c", "1x64", "pcs:thresholds=1627/969473,weights=95/4.8/0.2", "noisy:error=0.3"),
+        ("2869ce", "1x64", "las", "noisy:error=0.3"),
+        ("103959", "1x16", "srsf", "noisy:error=0.3"),
+    ],
+)
+def test_on_traces_that_nothing_was_chosen_on_too(
+    shared: Path, trace: str, cluster: str, policy: str, estimator: str
+) -> None:
+    """The defaults of the calibration were chosen on the trace 0e4a51."""
+    folder = shared / "data" / "philly-pcs"
+    speedups = shared / "golden" / "pcs" / "speedup_tables.csv"
+    path = folder / f"trace_{trace}.csv"
+    jobs = read_trace(path, "pcs", options={"speedups": speedups}).jobs[:700]
+    scenario = Scenario.of(parse_cluster(cluster), jobs, policy=policy, estimator=estimator)
+    setting = replace(scenario.setting, predict=True, play_outs=20)
+    outcomes = simulate(scenario.workload, setting).outcomes
+    assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 95.0

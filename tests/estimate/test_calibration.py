@@ -1,0 +1,77 @@
+"""Calibrated quantiles hold as often as they say, also where the past misleads."""
+
+import math
+
+import numpy as np
+import pytest
+
+from volvelle.estimate.calibration import Calibration
+
+NONE = np.zeros(0)
+
+
+def coverage(share: float, ratios: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """How often what is stated for 100 s holds, where jobs take so many times as long."""
+    calibration = Calibration(share)
+    held = []
+    for ratio in ratios.tolist():
+        stated = calibration.stated(100.0, NONE, NONE)
+        if not math.isnan(stated):
+            held.append(100.0 * ratio <= stated)
+            calibration.steer(held=held[-1])
+        calibration.learn(100.0, 100.0 * ratio)
+    return float(np.mean(held))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+@pytest.mark.parametrize("spread", [0.1, 1.0])
+def test_a_quantile_holds_as_often_as_it_says(share: float, spread: float) -> None:
+    ratios = np.random.default_rng(1).lognormal(0.7, spread, 3000)
+    assert coverage(share, ratios) == pytest.approx(share, abs=0.02)
+
+
+def test_it_follows_a_world_that_grows_slower() -> None:
+    rng = np.random.default_rng(2)
+    ratios = rng.lognormal(0.0, 0.3, 3000) * np.linspace(1.0, 4.0, 3000)
+    assert coverage(0.9, ratios) == pytest.approx(0.9, abs=0.03)
+
+
+def test_nothing_is_stated_before_there_is_a_past() -> None:
+    calibration = Calibration(0.9, least=3)
+    for _ in range(2):
+        calibration.learn(1.0, 1.0)
+        assert math.isnan(calibration.stated(1.0, NONE, NONE))
+    calibration.learn(1.0, 2.0)
+    assert calibration.stated(10.0, NONE, NONE) == pytest.approx(20.0)
+
+
+def test_times_of_no_length_are_not_learnt() -> None:
+    calibration = Calibration(0.9, least=1)
+    calibration.learn(0.0, 5.0)
+    calibration.learn(5.0, 0.0)
+    assert math.isnan(calibration.stated(5.0, NONE, NONE))
+
+
+def test_jobs_of_like_length_count() -> None:
+    calibration = Calibration(0.5, nearest=20)
+    for _ in range(30):
+        calibration.learn(10.0, 10.0)
+        calibration.learn(10_000.0, 30_000.0)
+    assert calibration.stated(12.0, NONE, NONE) == pytest.approx(12.0)
+    assert calibration.stated(9_000.0, NONE, NONE) == pytest.approx(27_000.0)
+
+
+def test_who_is_overdue_counts_with_the_time_so_far() -> None:
+    calibration = Calibration(0.9, least=5)
+    for _ in range(10):
+        calibration.learn(10.0, 10.0)
+    assert calibration.stated(10.0, NONE, NONE) == pytest.approx(10.0)
+    overdue = np.full(5, 10.0)
+    assert calibration.stated(10.0, overdue, 7 * overdue) == pytest.approx(70.0)
+
+
+def test_a_fine_correction_is_taken_as_the_finest() -> None:
+    calibration = Calibration(0.9, finest=0.005, least=5)
+    for _ in range(10):
+        calibration.learn(10.0, 10.001)
+    assert calibration.stated(10.0, NONE, NONE) == pytest.approx(10.05)
