@@ -34,7 +34,8 @@ class Decision(msgspec.Struct, frozen=True):
     of the same decision or a job in ``concluded`` gives up start when these are free. ``gpu_type[i]``
     indexes the cluster's GPU types. The GPUs themselves, where the placement names them, are
     ``slots[slot_offsets[i]:slot_offsets[i + 1]]`` by their cluster-wide numbers. ``wake_at`` replaces
-    the wake-up asked for before; None asks for none.
+    the wake-up asked for before; None asks for none. Where jobs share GPUs, ``partner[i]`` is the job
+    with which job ``job[i]`` does, each holding one half of them (-1: none); else it is empty.
     """
 
     job: IntArray = NO_INTS
@@ -46,6 +47,7 @@ class Decision(msgspec.Struct, frozen=True):
     rejected: tuple[Rejection, ...] = ()
     concluded: tuple[Conclusion, ...] = ()
     wake_at: float | None = None
+    partner: IntArray = NO_INTS
 
     def slots_of(self, row: int) -> IntArray:
         """The GPUs of row ``row``; empty where the placement only counts."""
@@ -57,7 +59,7 @@ class Decision(msgspec.Struct, frozen=True):
         """Whether both ask for the same, array by array."""
         if not isinstance(other, Decision):
             return NotImplemented
-        arrays = ("job", "gpus", "gpu_type", "attempt", "slot_offsets", "slots")
+        arrays = ("job", "gpus", "gpu_type", "attempt", "slot_offsets", "slots", "partner")
         return (
             self.rejected == other.rejected
             and self.concluded == other.concluded

@@ -28,8 +28,7 @@ from volvelle.core.kernels import (
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import JobSpec
-from volvelle.model.throughput import AnyThroughput
+from volvelle.model.job import JobSpec, Truth
 from volvelle.model.units import Seconds
 
 Period = Annotated[Seconds, Field(gt=0)]
@@ -40,8 +39,9 @@ class View(NamedTuple):
 
     ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
     believed rates by (curve, GPU type, GPUs), for whole GPUs on one node; ``jobs.curve`` says
-    which curve is whose. ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to
-    be read, not changed).
+    which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type, of a job that shares
+    the GPUs it requests with another (0 where that is not known). ``spec(number)`` is what a job's user
+    declared, ``resources`` the nodes (to be read, not changed).
     """
 
     now: float
@@ -52,6 +52,7 @@ class View(NamedTuple):
     rates: Callable[[], NDArray[np.float64]]
     spec: Callable[[int], JobSpec]
     resources: Resources
+    beside: Callable[[int, int], list[float]]
 
     @property
     def gpus(self) -> float:
@@ -63,13 +64,15 @@ class Allocation(NamedTuple):
     """GPUs for every job of a view, in the view's order of jobs.
 
     ``gpu_type`` (None: the scheduler chooses types), ``reason`` for those without GPUs, and ``order``,
-    the rows in the order in which starts are to be placed (None: by submission).
+    the rows in the order in which starts are to be placed (None: by submission). ``partner``, where jobs
+    share GPUs: the number of the job with which each does, both holding one half; -1 for none.
     """
 
     gpus: FloatColumn
     gpu_type: FloatColumn | None = None
     reason: FloatColumn | None = None
     order: IntColumn | None = None
+    partner: FloatColumn | None = None
 
 
 class Policy(Part):
@@ -91,6 +94,11 @@ class Policy(Part):
     round: Period | None = Field(None, description="decide only at multiples of this period")
 
     @property
+    def shares_gpus(self) -> bool:
+        """Whether two jobs may hold the same GPUs."""
+        return False
+
+    @property
     def resizes(self) -> bool:
         """Whether elastic jobs may get fewer or more GPUs than they request."""
         return True
@@ -106,8 +114,8 @@ class Policy(Part):
         """
         return None
 
-    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, AnyThroughput]]) -> None:
-        """Raise `Problem` where these jobs, with their believed rates, cannot be served so."""
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
+        """Raise `Problem` where these jobs, believed to be so, cannot be served on ``cluster``."""
 
     @property
     def solver_gaps(self) -> Sequence[float]:

@@ -59,6 +59,13 @@ class Stopping(NamedTuple):
     slots: IntArray
 
 
+class Neighbour(NamedTuple):
+    """The job with which another shares its GPUs."""
+
+    number: int
+    name: str
+
+
 class Scheduler:
     """Admission, policy, placement and estimator around one state.
 
@@ -86,6 +93,7 @@ class Scheduler:
         self.stopping: dict[tuple[int, int], Stopping] = {}
         """By number and attempt, until the world says that it is over."""
         self._checkpoints = False  # whether any job's stop takes time
+        self._beside: dict[int, Neighbour] = {}
         self._failures: Counter[int] = Counter()
         self._door: deque[JobSubmitted] = deque()
         self._pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
@@ -131,6 +139,7 @@ class Scheduler:
             self._rates,
             self._spec,
             self.resources,
+            self._rates_beside,
         )
 
     @property
@@ -147,6 +156,7 @@ class Scheduler:
         copy.resources = self.resources.fork()
         copy.known = self.known.copy()
         copy.slots = self.slots.copy()
+        copy._beside = self._beside.copy()
         copy.stopping = self.stopping.copy()
         copy._curves = self._curves.fork()
         copy._failures = self._failures.copy()
@@ -363,6 +373,19 @@ class Scheduler:
             self._capacity,
         )
 
+    def _rates_beside(self, number: int, other: int) -> list[float]:
+        """What `View.beside` promises."""
+        spec, believed = self.known[number]
+        model = believed.beside.get(self.known[other].spec.name)
+        if model is None or believed.regimes:
+            return [0.0] * len(self.resources.types)
+        return [model.rate(spec.gpus, gpu_type) for gpu_type in self.resources.types]
+
+    def beside(self, number: int) -> str:
+        """The name of the job with which a job shares its GPUs, if it does."""
+        neighbour = self._beside.get(number)
+        return "" if neighbour is None else neighbour.name
+
     def _spec(self, number: int) -> JobSpec:
         """What `View.spec` promises."""
         return self.known[number].spec
@@ -375,6 +398,7 @@ class Scheduler:
         """Take a job's GPUs from it, in the state alone."""
         row = self.jobs.row_of[number]
         self._release(number)
+        self._beside.pop(number, None)
         nothing = np.zeros(1)
         apply(self.jobs.matrix, np.array([row]), nothing, nothing - 1.0, nothing, self.now)
         self.jobs.matrix[Column.REASON, row] = Reason.ROUND
@@ -385,6 +409,7 @@ class Scheduler:
         pinned = self.jobs.get(number, Column.PINNED)
         self._demand -= self.known.pop(number).spec.gpus
         self._release(number)
+        self._beside.pop(number, None)
         self._failures.pop(number, None)
         self.jobs.remove(number)
         self._dirty = True
@@ -443,7 +468,7 @@ class Scheduler:
         """What differs between what jobs hold and what they are to hold, with GPUs chosen."""
         if allocation.gpu_type is None:
             allocation = self._choose_types(view, allocation)
-        gpus, types, reasons, _ = allocation
+        gpus, types, reasons, _, partner = allocation
         assert types is not None
         if reasons is None:
             reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
@@ -452,12 +477,32 @@ class Scheduler:
             raise RuntimeError(
                 f"policy {self.composition.policy.name!r} gave {total:g} of {view.gpus:g} GPUs"
             )
+        if partner is not None or self._beside:
+            rows = self._note_partners(rows, gpus, partner)
         if not self.composition.placement.names_gpus:
             return Changes(rows, gpus[rows], types[rows], None)
         placer = Placer(
             self.jobs, self.resources, self.composition.placement, self.slots, self.known
         )
         return placer.place(rows, allocation, types)
+
+    def _note_partners(
+        self, rows: IntArray, gpus: FloatColumn, partner: FloatColumn | None
+    ) -> IntArray:
+        """Keep who shares GPUs with whom; also rows whose GPUs stay and whose neighbour changes."""
+        if partner is None:
+            partner = np.full(len(gpus), -1.0)
+        numbers = self.jobs.matrix[Column.NUMBER, : self.jobs.count].astype(np.int64).tolist()
+        changed = set(rows.tolist())
+        for row, (number, other) in enumerate(zip(numbers, partner.tolist(), strict=True)):
+            before = self._beside.get(number)
+            if other != (-1 if before is None else before.number) and gpus[row] > 0:
+                changed.add(row)
+            if other >= 0:
+                self._beside[number] = Neighbour(int(other), self.known[int(other)].spec.name)
+            else:
+                self._beside.pop(number, None)
+        return np.array(sorted(changed), dtype=np.int64)
 
     def _choose_types(self, view: View, allocation: Allocation) -> Allocation:
         """Types for an allocation that only counts: jobs that run first, then by submission."""
@@ -497,7 +542,13 @@ class Scheduler:
             tuple(self._rejected),
             tuple(self._concluded),
             self.wake_at(),
+            self._partners(numbers) if self._beside else NO_INTS,
         )
+
+    def _partners(self, numbers: IntArray) -> IntArray:
+        """With whom each job shares its GPUs, -1 for nobody."""
+        beside = (self._beside.get(number) for number in numbers.tolist())
+        return np.array([-1 if one is None else one.number for one in beside], dtype=np.int64)
 
     def _note_stops(self, rows: IntArray) -> None:
         """Keep what the jobs in ``rows``, about to be stopped, still hold for their checkpoints."""
@@ -533,7 +584,8 @@ class Scheduler:
             done = float(m[Column.DONE, row] + worked * m[Column.RATE, row])
         slots = self.slots.get(number)
         if slots is None:
-            return rate_of(spec, believed, gpus, self.resources.types[gpu_type], 1, done)
+            beside = self.beside(number)
+            return rate_of(spec, believed, gpus, self.resources.types[gpu_type], 1, done, beside)
         nodes = len(self.resources.nodes_of(slots))
         rate = rate_of(spec, believed, gpus, self.resources.types[gpu_type], nodes, done)
         return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
@@ -554,7 +606,8 @@ _NEWCOMER = _newcomer()
 def _unit_rate(believed: Truth) -> float:
     """The rate per GPU of a job that scales linearly wherever it runs; NaN for others."""
     throughput = believed.throughput
-    if type(throughput) is Linear and not believed.regimes and not believed.spread_slowdown:
+    plain = not (believed.regimes or believed.spread_slowdown or believed.beside)
+    if type(throughput) is Linear and plain:
         return throughput.per_gpu
     return math.nan
 

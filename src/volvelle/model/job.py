@@ -102,7 +102,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``work`` is in the unit of ``throughput``. ``failures`` are amounts of work done at which the job
     crashes, once each. ``spread_slowdown`` is the share by which every node beyond the fewest
     possible lengthens an iteration. ``sensitivity`` is what a job loses with too few CPUs or too little
-    memory; None for one that needs no more than it gets.
+    memory; None for one that needs no more than it gets. ``beside`` says how fast it goes while it shares
+    its GPUs with another job, by that job's name.
     """
 
     work: float
@@ -112,6 +113,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     loss_curve: tuple[LossPoint, ...] = ()
     spread_slowdown: float = 0.0
     sensitivity: Sensitivity | None = None
+    beside: dict[str, AnyThroughput] = {}
 
     def rate(
         self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0
@@ -151,8 +153,14 @@ def rate_of(
     gpu_type: str = "",
     nodes: int = 1,
     work_done: float = 0.0,
+    beside: str = "",
 ) -> float:
-    """`Truth.rate`; below the fewest GPUs the job runs on it has these for that share of the time."""
+    """`Truth.rate`; below the fewest GPUs the job runs on it has these for that share of the time.
+
+    Unless it shares them, half being its own, with a job called ``beside``.
+    """
+    if beside:
+        return truth.beside[beside].rate(2.0 * gpus, gpu_type, nodes)
     least = spec.least_gpus
     if gpus < least:
         return truth.rate(least, gpu_type, nodes, work_done) * gpus / least

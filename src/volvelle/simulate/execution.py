@@ -13,6 +13,7 @@ class Execution:
 
     __slots__ = (
         "attempt",
+        "beside",
         "cadence_from",
         "done",
         "failures",
@@ -40,6 +41,7 @@ class Execution:
         self.gpus = 0.0
         self.gpu_type = -1
         self.slots: IntArray = np.zeros(0, dtype=np.int64)
+        self.beside = ""  # the name of the job with which it shares its GPUs
         self.done = done  # units of work done at `since`
         self.since = 0.0  # when progress at `rate` began or begins
         self.rate = 0.0
@@ -54,7 +56,7 @@ class Execution:
         self.trainer = None if job.training is None else Trainer(job.training)
 
         truth = job.truth
-        plain = not (truth.regimes or truth.failures or truth.spread_slowdown)
+        plain = not (truth.regimes or truth.failures or truth.spread_slowdown or truth.beside)
         linear = plain and type(truth.throughput) is Linear
         # The rate per GPU where that is all there is to it, else 0: the common case, made quick.
         self.unit_rate = truth.throughput.rate(1) if linear else 0.0

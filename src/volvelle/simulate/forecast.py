@@ -90,6 +90,7 @@ def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
             slots=ahead.slots.get(number, NO_INTS),
             attempt=int(matrix[Column.ATTEMPT, row]),
             since=float(matrix[Column.PROGRESS_FROM, row]),
+            beside=ahead.beside(number),
         )
         if not np.isnan(first := matrix[Column.FIRST_START, row]):
             watch.start[number] = float(first)

@@ -18,6 +18,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import BoolColumn, Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
@@ -241,6 +242,11 @@ def _tracked(workload: Workload, setting: Setting) -> BoolColumn:
     return tracked
 
 
+def _declared(spec: JobSpec) -> Truth:
+    """What is believed of how a job runs where only its user says."""
+    return Truth(work=float("nan"), throughput=spec.throughput or LINEAR)
+
+
 def check(workload: Workload, setting: Setting) -> None:
     """Raise `Problem` where workload, cluster and composition do not go together."""
     if not len(workload):
@@ -255,13 +261,17 @@ def check(workload: Workload, setting: Setting) -> None:
             mend="choose one that does, as in --placement consolidated",
             usage=True,
         )
+    if composition.policy.shares_gpus and composition.placement.names_gpus:
+        raise Problem(
+            f"policy {composition.policy.label!r} lets two jobs hold the same GPUs, and placement "
+            f"{composition.placement.name!r} gives each GPU to one",
+            mend="choose --placement none",
+            usage=True,
+        )
     told = composition.estimator.needs_truth
     composition.policy.refuse(
         setting.cluster,
-        (
-            (job.spec, job.truth.throughput if told else job.spec.throughput or LINEAR)
-            for job in workload.jobs
-        ),
+        ((job.spec, job.truth if told else _declared(job.spec)) for job in workload.jobs),
     )
     if setting.tracked is not None:
         first, last = setting.tracked

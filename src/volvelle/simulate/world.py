@@ -133,6 +133,7 @@ class World:
         slots: IntArray,
         attempt: int,
         since: float,
+        beside: str = "",
     ) -> None:
         """Put a job that is already in the scheduler's state into this world: a forecast's start."""
         execution = Execution(number, job, done)
@@ -140,6 +141,7 @@ class World:
         execution.attempt = attempt
         if gpus > 0:
             execution.gpus, execution.gpu_type, execution.slots = gpus, gpu_type, slots
+            execution.beside = beside
             execution.saved_at = execution.cadence_from = since
             self._releases.hold(gpus, gpu_type)
             self._set_rate(execution, since)
@@ -369,7 +371,8 @@ class World:
         nodes = len(resources.nodes_of(execution.slots)) if len(execution.slots) else 1
         gpu_type = resources.types[execution.gpu_type]
         spec = execution.job.spec
-        rate = rate_of(spec, truth, execution.gpus, gpu_type, nodes, execution.done)
+        gpus, beside = execution.gpus, execution.beside
+        rate = rate_of(spec, truth, gpus, gpu_type, nodes, execution.done, beside)
         return rate * resources.spread_factor(truth.spread_slowdown, int(execution.gpus), nodes)
 
     # ------------------------------------------------------------------ carrying out decisions
@@ -392,6 +395,7 @@ class World:
         numbers, gpus = decision.job.tolist(), decision.gpus.tolist()
         types, attempts = decision.gpu_type.tolist(), decision.attempt.tolist()
         in_system = self._in_system
+        beside = self._names(decision.partner) if len(decision.partner) else None
         for number, given in zip(numbers, gpus, strict=True):
             if given == 0.0:
                 self._stop(now, in_system[number])
@@ -401,7 +405,13 @@ class World:
                 resized = self._pause(now, execution)
                 execution.attempt, execution.gpus = attempts[row], given
                 execution.gpu_type, execution.slots = types[row], decision.slots_of(row)
+                execution.beside = beside[row] if beside else ""
                 self._start(now, execution, resized=resized)
+
+    def _names(self, partners: IntArray) -> list[str]:
+        """The names of the jobs beside which others run, "" for nobody."""
+        numbers = partners.tolist()
+        return ["" if n < 0 else self._in_system[n].job.spec.name for n in numbers]
 
     def _stop(self, now: float, execution: Execution) -> None:
         """Stop at a checkpoint; the GPUs are free when it is written."""
