@@ -17,10 +17,10 @@ from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
-from volvelle.policies.gavel.demand import Demand, raise_together
+from volvelle.policies.gavel.demand import Demand, no_pairs, raise_together
 from volvelle.policies.gavel.finish_time import fairest, rho
 from volvelle.policies.gavel.hierarchical import GavelHierarchical
-from volvelle.policies.gavel.las import normalised, split_over_types, types_alike, water_level
+from volvelle.policies.gavel.las import normaliser, split_over_types, types_alike, water_level
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.workload import Workload
 
@@ -48,10 +48,12 @@ def demands(draw: st.DrawFn, alike: bool = False, pools: bool = True) -> Demand:
         capacity=capacity,
         quota=rng.integers(1, 9, quotas).astype(float),
         alike=np.ones(jobs),
+        pairs=no_pairs(types),
     )
 
 
 def check_feasible(demand: Demand, fractions: Floats) -> None:
+    assert len(fractions) == len(demand.gpus)
     used = (demand.alike * demand.gpus)[:, None] * fractions
     assert np.all(fractions >= 0)
     assert np.all(fractions[demand.rates == 0] == 0)
@@ -63,14 +65,14 @@ def check_feasible(demand: Demand, fractions: Floats) -> None:
 
 def level_of(demand: Demand, fractions: Floats) -> float:
     """The least normalised throughput over weight of the jobs that can run."""
-    worth = (normalised(demand) * fractions).sum(axis=1) / demand.weight
-    return float(worth[demand.able].min())
+    level = normaliser(demand) * demand.throughput(fractions) / demand.weight
+    return float(level[demand.able].min())
 
 
 def solve(demand: Demand, seconds: float = 10.0) -> tuple[Floats, float, float]:
-    worth = normalised(demand) / demand.weight[:, None]
+    scale = normaliser(demand) / demand.weight
     need = demand.able.astype(float)
-    shared = raise_together(demand, worth, need, np.zeros(len(need)), demand.equal_split(), seconds)
+    shared = raise_together(demand, scale, need, np.zeros(len(need)), demand.equal_split(), seconds)
     return shared.fractions, shared.level, shared.gap
 
 
@@ -158,14 +160,14 @@ def test_water_filling_leaves_nobody_who_could_rise_at_no_cost_to_the_lower(
     policy = GavelHierarchical()
     fractions = policy._fill(demand, np.arange(float(len(demand.gpus))))
     check_feasible(demand, fractions)
-    worth = normalised(demand)
-    level = (worth * fractions).sum(axis=1)
+    scale = normaliser(demand)
+    level = scale * demand.throughput(fractions)
     share = level / policy._weights(demand, demand.able, np.arange(float(len(level))))
     for job in np.flatnonzero(demand.able)[:4].tolist():
         need = np.zeros(len(level))
         need[job] = 1.0
         held = np.where(share <= share[job] * (1 + 1e-6), level, 0.0) * (1 - 1e-7)
-        best = raise_together(demand, worth, need, held, fractions, 10.0)
+        best = raise_together(demand, scale, need, held, fractions, 10.0)
         assert level[job] >= held[job] + best.level - 1e-4 * max(level[job], 1.0)
 
 
@@ -198,10 +200,11 @@ def entity_levels(within: str, weights: tuple[float, float]) -> list[float]:
         capacity=np.array([2.0]),
         quota=np.array(weights),
         alike=np.ones(3),
+        pairs=no_pairs(1),
     )
     policy = GavelHierarchical.model_validate({"within": within})
     fractions = policy._fill(demand, np.array([5.0, 4.0, 6.0]))
-    level: list[float] = (normalised(demand) * fractions).sum(axis=1).tolist()
+    level: list[float] = (normaliser(demand) * demand.throughput(fractions)).tolist()
     return level
 
 

@@ -36,16 +36,30 @@ def test_serving_in_turn_is_the_same_compiled_and_plain(seed: int) -> None:
     capacity += rng.integers(0, 4, types)
     quota = m[Column.GPUS].sum() * rng.choice([0.3, 0.6, 1.0], pools)
     turns = rng.permutation(jobs * types)
-    arguments = (m, jobs, turns % jobs, turns // jobs, capacity, quota)
+    rows, beside = turns % jobs, np.full(len(turns), -1)
+    for i in np.flatnonzero(rng.random(len(turns)) < 0.5):
+        alike = np.flatnonzero(m[Column.GPUS] == m[Column.GPUS, rows[i]])
+        beside[i] = rng.choice(alike) if rng.choice(alike) != rows[i] else -1
+    beside[beside == rows] = -1
+    arguments = (m, jobs, rows, beside, turns // jobs, capacity, quota)
     given = serve_in_turn(*arguments)
     np.testing.assert_array_equal(given, plain(serve_in_turn)(*arguments))
-    gpus, kinds, reasons = given
+    gpus, kinds, reasons, partner = given
     for kind in range(types):
         assert gpus[kinds == kind].sum() <= capacity[kind]
     kept = (m[Column.HELD] > 0) & (m[Column.PREEMPTIBLE] == 0)
     np.testing.assert_array_equal(gpus[kept], m[Column.HELD, kept])
     np.testing.assert_array_equal(kinds[kept], m[Column.TYPE, kept])
     np.testing.assert_array_equal(reasons == Reason.NONE, gpus > 0)
+    sharing: list[int] = np.flatnonzero(partner >= 0).tolist()
+    for mine in sharing:
+        other = int(partner[mine])
+        assert partner[other] == mine
+        assert kinds[other] == kinds[mine]
+        assert gpus[mine] == gpus[other] == m[Column.GPUS, mine] / 2
+    for pool in range(pools):
+        held = gpus[(m[Column.POOL] == pool) & ~kept].sum()
+        assert held <= max(quota[pool] - gpus[(m[Column.POOL] == pool) & kept].sum(), 0.0) + 1e-9
 
 
 def service_after(seconds: float, policy: str, *gpus: float, weight: float = 1.0) -> list[float]:

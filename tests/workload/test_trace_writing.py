@@ -52,6 +52,7 @@ FULL = Job(
         loss_curve=(LossPoint(0.0, 2.5), LossPoint(0.3, 1.25)),
         spread_slowdown=0.05,
         sensitivity=Sensitivity((1.0, 3.5), (20.83,), ((1 / 3,), (1.0,)), "zero"),
+        beside={"lm": Table((0.05,)), "": Linear(0.1)},
     ),
 )
 PLAIN = Job(JobSpec(id="plain", submit_time=0.1 + 0.2, gpus=0.3), Truth(work=7e9 / 3))

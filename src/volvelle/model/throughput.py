@@ -158,6 +158,41 @@ def gavel_throughputs(document: dict[str, dict[str, dict[str, object]]]) -> dict
     }
 
 
+def gavel_pairs(
+    document: dict[str, dict[str, dict[str, object]]],
+) -> dict[str, dict[str, PerType]]:
+    """The rates of each job type beside each other one on the same GPUs, from Gavel's throughput file.
+
+    Read are the entries ``partner: [a, b]`` of jobs on as many GPUs (see `gavel_throughputs`); where
+    both rates are 0 the two cannot share. Raises ValueError naming the key that cannot be read.
+    """
+    measured: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
+    for gpu_type, entries in document.items():
+        for key, partners in entries.items():
+            name, gpus = gavel_job_type(key)
+            for partner, rates in partners.items():
+                if partner == "null":
+                    continue
+                other, as_many = gavel_job_type(partner)
+                if not isinstance(rates, list) or len(rates) != 2:
+                    raise ValueError(f"{gpu_type} {key}: no two rates under {partner!r}")
+                if as_many == gpus and rates[0] > 0 and rates[1] > 0:
+                    types = measured.setdefault(name, {}).setdefault(other, {})
+                    types.setdefault(gpu_type, {})[gpus] = float(rates[0])
+    return {
+        name: {
+            other: PerType({gpu_type: _exactly(points) for gpu_type, points in types.items()})
+            for other, types in others.items()
+        }
+        for name, others in measured.items()
+    }
+
+
+def _exactly(points: dict[int, float]) -> Table:
+    """The measured rates, and 0 on other numbers of GPUs."""
+    return Table(tuple(points.get(gpus, 0.0) for gpus in range(1, max(points) + 1)))
+
+
 def _table_through(points: dict[int, float]) -> Table:
     known = sorted({0: 0.0, **points}.items())
     rates: list[float] = []

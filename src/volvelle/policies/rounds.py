@@ -46,11 +46,11 @@ _QUOTA = int(Reason.QUOTA)
 _NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class Places(NamedTuple):
-    """Jobs of a view that have targets: their ``rows`` in the view, and where they are ``there``."""
+class Claims(NamedTuple):
+    """Who has a target: jobs, or two that share GPUs, by their rows in a view (``beside`` -1: alone)."""
 
     rows: IntColumn
-    there: IntColumn
+    beside: IntColumn
 
 
 Leftovers = Literal["last", "by type", "never"]
@@ -63,13 +63,15 @@ def _table() -> Floats:
 
 @dataclass
 class Shares:
-    """What each job is to have and what it has had, by job (ascending number) and GPU type.
+    """What each claim is to have and what it has had, by GPU type.
 
-    target: fractions of the time. received: seconds since the targets were set, and half a round.
-    deficit: seconds owed from before. held: the GPU type each job was last given, -1 none.
+    first, second: the numbers of its jobs (-1: alone), ascending. target: fractions of the time. received:
+    seconds since the targets were set, and half a round. deficit: seconds owed from before. attained: the
+    first job's seconds with GPUs. held: the GPU type the claim was last given, -1 none.
     """
 
-    numbers: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    first: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    second: FloatColumn = field(default_factory=lambda: np.zeros(0))
     target: Floats = field(default_factory=_table)
     received: Floats = field(default_factory=_table)
     deficit: Floats = field(default_factory=_table)
@@ -77,107 +79,142 @@ class Shares:
     held: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     set_at: float = 0.0
 
-    def places(self, jobs: JobView) -> Places:
-        """Where the jobs that have targets stand, there and here."""
-        if not len(self.numbers):
-            return Places(_NO_INTS, _NO_INTS)
-        numbers = jobs.number
-        at = np.searchsorted(self.numbers, numbers)
-        at[at == len(self.numbers)] = 0
-        known = self.numbers[at] == numbers
-        if known.all():
-            return Places(np.arange(len(at)), at)
-        return Places(known.nonzero()[0], at[known])
-
-    def credit(self, jobs: JobView) -> Places:
-        """Count what jobs received since they were last given GPUs, and forget those that left."""
-        rows, at = self.places(jobs)
-        if len(at) < len(self.numbers):
-            stay = np.sort(at)
-            for name in ("numbers", "target", "received", "deficit", "attained", "held"):
-                setattr(self, name, getattr(self, name)[stay])
-            rows, at = self.places(jobs)
+    def credit(self, jobs: JobView) -> Claims:
+        """Count what claims received since they were last given GPUs; forget those of jobs that left."""
+        if not len(self.first):
+            return Claims(_NO_INTS, _NO_INTS)
+        order = np.argsort(jobs.number)
+        rows, beside = _rows_of(self.first, jobs, order), _rows_of(self.second, jobs, order)
+        here = (rows >= 0) & ((beside >= 0) | (self.second < 0))
+        if not here.all():
+            for name in ("first", "second", "target", "received", "deficit", "attained", "held"):
+                setattr(self, name, getattr(self, name)[here])
+            rows, beside = rows[here], beside[here]
         attained = jobs.attained_seconds[rows]
-        held = self.held[at]
-        ran = held >= 0
-        self.received[at[ran], held[ran]] += (attained - self.attained[at])[ran]
-        self.attained[at] = attained
-        return Places(rows, at)
+        ran = (self.held >= 0).nonzero()[0]
+        self.received[ran, self.held[ran]] += (attained - self.attained)[ran]
+        self.attained = attained
+        return Claims(rows, beside)
 
-    def set(self, view: View, places: Places, target: Floats, half_round: float) -> Places:
-        """Let ``target`` (jobs of the view x GPU types) count from now on.
+    def set(self, view: View, claims: Claims, target: Floats, half_round: float) -> Claims:
+        """Let ``target`` (claims x GPU types) count from now on.
 
-        What a job has had less than its former target, or more, becomes its deficit.
+        What a claim has had less than its former target, or more, becomes its deficit.
         """
-        order = np.argsort(view.jobs.number)
-        deficit = np.zeros_like(target)
-        held = np.full(len(target), -1, dtype=np.int64)
-        rows, at = places
-        if len(rows):
+        numbers = view.jobs.number
+        first = numbers[claims.rows]
+        second = np.where(claims.beside >= 0, numbers[claims.beside], -1.0)
+        order = np.lexsort((second, first))
+        first, second, claims = first[order], second[order], Claims(*(c[order] for c in claims))
+        deficit = np.zeros(target.shape)
+        if len(self.first):
             known = self.target.shape[1]
             owed = self.target * (view.now - self.set_at) - (self.received - half_round)
-            deficit[rows, :known] = (self.deficit + owed)[at]
-            held[rows] = self.held[at]
-        self.numbers, self.target = view.jobs.number[order], target[order]
-        self.deficit, self.held = deficit[order], held[order]
-        self.attained = view.jobs.attained_seconds[order]
+            key, former = _key(first, second), _key(self.first, self.second)
+            at = np.minimum(np.searchsorted(former, key), len(former) - 1)
+            same = former[at] == key
+            deficit[same, :known] = (self.deficit + owed)[at[same]]
+        self.first, self.second, self.target, self.deficit = first, second, target[order], deficit
+        self.attained = view.jobs.attained_seconds[claims.rows]
+        self.held = np.full(len(first), -1, dtype=np.int64)
         self.received = np.full(target.shape, half_round)
         self.set_at = view.now
-        return Places(order, np.arange(len(order)))
+        return claims
 
-    def turns(
-        self, places: Places, types: Sequence[int], leftovers: Leftovers
-    ) -> tuple[Ints, Ints]:
-        """Rows and GPU types in the order in which they are to be served, by ``types``.
+    def turns(self, types: Sequence[int], leftovers: Leftovers) -> tuple[Ints, Ints]:
+        """Claims and GPU types in the order in which they are to be served, by ``types``.
 
-        Jobs without targets are never served.
+        Two that share are served only where they have a target.
         """
-        rows, at = places
-        if not len(rows):
+        if not len(self.first):
             return _NO_INTS, _NO_INTS
-        given = self.received[at].sum(axis=0)
+        given = self.received.sum(axis=0)
         served, of_type, wanted = [], [], []
         for gpu_type in types:
-            target = self.target[at, gpu_type]
-            priority = target * (given[gpu_type] / self.received[at, gpu_type])
-            keys = (self.numbers[at], -target, -self.deficit[at, gpu_type], -priority)
-            order = np.lexsort(keys)
-            served.append(rows[order])
+            target = self.target[:, gpu_type]
+            priority = target * (given[gpu_type] / self.received[:, gpu_type])
+            order = np.lexsort((-target, -self.deficit[:, gpu_type], -priority))
+            served.append(order)
             of_type.append(np.full(len(order), gpu_type))
             wanted.append(target[order] > 0)
-        turns = np.concatenate(served), np.concatenate(of_type)
-        first = np.concatenate(wanted)
-        if leftovers == "by type" or first.all():
-            return turns
-        order = first.nonzero()[0]
-        if leftovers == "last":
-            order = np.concatenate([order, (~first).nonzero()[0]])
-        return turns[0][order], turns[1][order]
+        claims, kinds, first = map(np.concatenate, (served, of_type, wanted))
+        if leftovers == "by type":
+            keep = (first | (self.second[claims] < 0)).nonzero()[0]
+        elif leftovers == "last":
+            last = (~first & (self.second[claims] < 0)).nonzero()[0]
+            keep = np.concatenate([first.nonzero()[0], last])
+        else:
+            keep = first.nonzero()[0]
+        return claims[keep], kinds[keep]
 
     def give(
-        self, view: View, places: Places, types: Sequence[int], leftovers: Leftovers
+        self, view: View, claims: Claims, types: Sequence[int], leftovers: Leftovers
     ) -> Allocation:
-        """Serve the jobs by priority, filling ``types`` in this order, and note who is served."""
+        """Serve claims by priority, filling ``types`` in this order, and note which are served."""
         jobs = view.jobs
-        turns = self.turns(places, types, leftovers)
-        given = serve_in_turn(jobs.matrix, len(jobs), *turns, view.capacity, view.quota)
-        self.held[places.there] = given[TARGET_TYPE, places.rows]
-        return Allocation(
-            given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], np.argsort(jobs.number)
+        turn, of_type = self.turns(types, leftovers)
+        given = serve_in_turn(
+            jobs.matrix,
+            len(jobs),
+            claims.rows[turn],
+            claims.beside[turn],
+            of_type,
+            view.capacity,
+            view.quota,
         )
+        row_beside = given[_BESIDE].astype(np.int64)
+        mine = row_beside[claims.rows] == claims.beside
+        self.held = np.where(mine, given[TARGET_TYPE, claims.rows], -1.0).astype(np.int64)
+        shared = bool((row_beside >= 0).any())
+        partner = np.where(row_beside >= 0, jobs.number[row_beside], -1.0) if shared else None
+        return Allocation(
+            given[TARGET],
+            given[TARGET_TYPE],
+            given[TARGET_REASON],
+            np.argsort(jobs.number),
+            partner,
+        )
+
+
+def _rows_of(numbers: FloatColumn, jobs: JobView, order: IntColumn) -> IntColumn:
+    """The rows of jobs by their numbers, -1 for those that are not there; ``order`` sorts the view."""
+    if not len(order):
+        return np.full(len(numbers), -1, dtype=np.int64)
+    present = jobs.number[order]
+    at = np.minimum(np.searchsorted(present, numbers), len(present) - 1)
+    rows: IntColumn = np.where(present[at] == numbers, order[at], -1)
+    return rows
+
+
+def _key(first: FloatColumn, second: FloatColumn) -> IntColumn:
+    """One number for each claim, ascending with its jobs'."""
+    key: IntColumn = (first.astype(np.int64) << 31) + second.astype(np.int64) + 1
+    return key
+
+
+_BESIDE = 3
+"""The row of what `serve_in_turn` returns that says with whom a job shares its GPUs."""
 
 
 @compiled
 def serve_in_turn(
-    matrix: Floats, jobs: int, rows: Ints, types: Ints, capacity: Floats, quota: Floats
+    matrix: Floats,
+    jobs: int,
+    rows: Ints,
+    beside: Ints,
+    types: Ints,
+    capacity: Floats,
+    quota: Floats,
 ) -> Floats:
     """Give the job in ``rows[i]`` the GPUs it requests of ``types[i]``, for each i, where they are left.
 
-    Jobs that may not be preempted keep what they hold. A job is served once, on a type that will do,
-    within its pool's quota. Returns (3, jobs) as `volvelle.core.kernels.fill` does.
+    Where ``beside[i]`` is a row too, the two share these GPUs and each holds one half. Jobs that may not
+    be preempted keep what they hold. A job is served once, on a type that will do, within its pool's
+    quota. Returns (4, jobs): as `volvelle.core.kernels.fill` does, and the row with which a job shares.
     """
-    result = np.zeros((3, jobs))
+    result = np.zeros((4, jobs))
     result[1, :] = -1.0
+    result[3, :] = -1.0
     free = capacity.copy()
     left = quota.copy()
     for row in range(jobs):
@@ -190,17 +227,33 @@ def serve_in_turn(
             if matrix[_POOL, row] >= 0:
                 left[int(matrix[_POOL, row])] -= held
     for i in range(len(rows)):
-        row, gpu_type = rows[i], types[i]
+        row, other, gpu_type = rows[i], beside[i], types[i]
         need, pool = matrix[_GPUS, row], int(matrix[_POOL, row])
         if result[0, row] > 0.0 or need > free[gpu_type]:
             continue
-        if not (int(matrix[_TYPES, row]) >> gpu_type) & 1 or (pool >= 0 and need > left[pool]):
+        if not (int(matrix[_TYPES, row]) >> gpu_type) & 1:
             continue
-        result[0, row] = need
+        each, other_pool = need, -1
+        if other >= 0:
+            if result[0, other] > 0.0:
+                continue
+            each, other_pool = need / 2.0, int(matrix[_POOL, other])
+            if other_pool >= 0 and each * (2.0 if other_pool == pool else 1.0) > left[other_pool]:
+                continue
+        if pool >= 0 and each > left[pool]:
+            continue
+        result[0, row] = each
         result[1, row] = gpu_type
         free[gpu_type] -= need
         if pool >= 0:
-            left[pool] -= need
+            left[pool] -= each
+        if other >= 0:
+            result[0, other] = each
+            result[1, other] = gpu_type
+            result[3, row] = other
+            result[3, other] = row
+            if other_pool >= 0:
+                left[other_pool] -= each
     for row in range(jobs):
         if result[0, row] == 0.0:
             pool = int(matrix[_POOL, row])

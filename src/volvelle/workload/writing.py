@@ -203,6 +203,7 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "spread_slowdown": lambda job: _unless(job.truth.spread_slowdown, 0.0),
     "sensitivity": lambda job: _json(job.truth.sensitivity, None),
     "throughput": lambda job: _json(job.truth.throughput, LINEAR),
+    "beside": lambda job: _json(job.truth.beside, {}),
     "declared_throughput": lambda job: _json(job.spec.throughput, None),
     "regimes": lambda job: _json(job.truth.regimes, ()),
     "loss_curve": lambda job: _json(job.truth.loss_curve, ()),

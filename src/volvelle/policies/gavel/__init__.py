@@ -7,7 +7,12 @@ All of them share (`volvelle.policies.gavel.base`)
     X >= 0;   sum over types of X(i, t) <= 1 for each job i
     sum over jobs of gpus(i) X(i, t) <= GPUs of type t, for each type t
 
-and differ in what they maximise; a round mechanism (`volvelle.policies.rounds`) turns fractions into
+With ``space_sharing`` X has a row for each pair of jobs too that may run on the same GPUs, at the rates
+they have beside each other (`volvelle.policies.gavel.demand`); a pair takes its GPUs once and its time from
+both. A job whose neighbour ends goes on at the rate of the pair until the round ends, as in Gavel's
+simulator; each of a pair holds one half of the GPUs in the books. A change of neighbour is a move.
+
+The policies differ in what they maximise; a round mechanism (`volvelle.policies.rounds`) turns fractions into
 whole jobs on whole GPUs. The formulas are those of Gavel's simulator as described for the reference results
 beside the repository.
 

@@ -13,21 +13,21 @@ fastest cannot give it away first.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import Column
 from volvelle.core.policy import Allocation, Period, Policy, View
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import JobSpec
+from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.model.units import Seconds
 from volvelle.policies.gavel.demand import Demand, demand_of
-from volvelle.policies.rounds import Leftovers, Shares
+from volvelle.policies.rounds import Claims, Leftovers, Shares
 
 Floats = NDArray[np.float64]
 
@@ -50,26 +50,17 @@ class Gavel(Policy):
     by_type: bool = Field(
         False, description="fill each GPU type with whoever wants it before the next type"
     )
-    time_limit: Annotated[Seconds, Field(gt=0)] = Field(
-        10.0, description="seconds of real time for each program solved"
-    )
     seed: int = Field(0, description="of the order of GPU types, where not aware")
 
     _shares: Shares = PrivateAttr(default_factory=Shares)
     _solved: bytes = PrivateAttr(default=b"")
     _solved_at: float = PrivateAttr(default=-np.inf)
     _wake: float | None = PrivateAttr(default=None)
-    _gaps: list[float] = PrivateAttr(default_factory=list)
 
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
         return False
-
-    @property
-    def solver_gaps(self) -> Sequence[float]:
-        """The gap of each allocation that needed a solver."""
-        return self._gaps
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The share of its time that each job is to spend on each GPU type."""
@@ -77,19 +68,20 @@ class Gavel(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """One round: new fractions where something changed, then the jobs by priority."""
-        places = self._shares.credit(view.jobs)
+        claims = self._shares.credit(view.jobs)
         outdated = self._outdated(view)
-        if outdated and (self._rested(view) or not len(places.rows)):
-            demand = demand_of(view, aware=self.aware)
+        if outdated and (self._rested(view) or not len(claims.rows)):
+            demand = demand_of(view, aware=self.aware, sharing=self.shares_gpus)
             target = np.zeros(demand.rates.shape)
             if demand.able.any():
                 target = self.fractions(view, demand)
-            places = self._shares.set(view, places, target, (self.round or 0.0) / 2)
+            half_round = (self.round or 0.0) / 2
+            claims = self._shares.set(view, *_claimed(demand, target), half_round)
             self._solved = _signature(view)
             self._solved_at = view.now if view.now > 0 else -np.inf
             outdated = False
         leftovers: Leftovers = "never" if self.exact else "by type" if self.by_type else "last"
-        allocation = self._shares.give(view, places, self._order_of_types(view), leftovers)
+        allocation = self._shares.give(view, claims, self._order_of_types(view), leftovers)
         self._wake = self._next_change(view, allocation, outdated)
         return allocation
 
@@ -119,14 +111,14 @@ class Gavel(Policy):
             return float(np.nextafter(view.now, np.inf))
         return self._solved_at + self.reallocate if outdated else None
 
-    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, AnyThroughput]]) -> None:
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where types differ and it is not known how."""
         if not self.aware or len(cluster.gpu_types) == 1:
             return
         blind = [
             spec.id
-            for spec, throughput in jobs
-            if not knows_types(throughput)
+            for spec, believed in jobs
+            if not knows_types(believed.throughput)
             and len(set(spec.gpu_types or cluster.gpu_types) & set(cluster.gpu_types)) > 1
         ]
         if blind:
@@ -138,6 +130,57 @@ class Gavel(Policy):
                 f"or take all types as alike with --policy {self.name}:aware=false",
                 usage=True,
             )
+
+
+class GavelProgram(Gavel):
+    """Base of those that solve programs."""
+
+    space_sharing: bool = Field(
+        False, description="let two jobs run on the same GPUs where that does more"
+    )
+    time_limit: Annotated[Seconds, Field(gt=0)] = Field(
+        10.0, description="seconds of real time for each program solved"
+    )
+
+    _gaps: list[float] = PrivateAttr(default_factory=list)
+
+    @model_validator(mode="after")
+    def _know_what_is_shared(self) -> Self:
+        if self.space_sharing and not self.aware:
+            raise ValueError("space_sharing needs aware: who may share depends on the GPU type")
+        return self
+
+    @property
+    def shares_gpus(self) -> bool:
+        """As the parameter ``space_sharing`` says."""
+        return self.space_sharing
+
+    @property
+    def solver_gaps(self) -> Sequence[float]:
+        """The gap of each allocation that needed a solver."""
+        return self._gaps
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
+        """Raise `Problem` also where jobs are to share GPUs and it is not known how they fare."""
+        known = list(jobs)
+        super().refuse(cluster, known)
+        if self.space_sharing and not any(believed.beside for _, believed in known):
+            raise Problem(
+                f"policy {self.name!r} is to let jobs share GPUs, and of no job is it known how fast it "
+                "is beside others",
+                mend="use a trace that says so, as with --format gavel:throughputs=FILE,sharing=true",
+                usage=True,
+            )
+
+
+def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
+    """Claims of all jobs alone, and of those pairs that have a target."""
+    jobs, pairs = len(demand.gpus), demand.pairs
+    alone = np.arange(jobs)
+    kept = np.flatnonzero(target[jobs:].any(axis=1))
+    rows = np.concatenate([alone, pairs.first[kept]])
+    beside = np.concatenate([np.full(jobs, -1), pairs.second[kept]])
+    return Claims(rows, beside), np.concatenate([target[:jobs], target[jobs + kept]])
 
 
 def _signature(view: View) -> bytes:

@@ -1,4 +1,10 @@
-"""What Gavel's programs are about: jobs, their rates on the GPU types, and what there is to share."""
+"""What Gavel's programs are about: jobs, their rates on the GPU types, and what there is to share.
+
+With space sharing two jobs that request as many GPUs may run on the same ones (a **pair**), each at the
+rate it has beside the other. Fractions then have a row for each job, when it is alone, and behind these one
+for each pair. Left out are pairs whose rates add up to no more than the whole of one job's alone: taking
+turns gives both as much.
+"""
 
 from typing import NamedTuple, Self
 
@@ -8,9 +14,28 @@ from numpy.typing import NDArray
 from volvelle.core.columns import Column
 from volvelle.core.policy import View
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
-from volvelle.policies.programs import Answer, Program, Rows, maximise
+from volvelle.policies.programs import Program, Rows, maximise
 
 Floats = NDArray[np.float64]
+
+_NO_ROWS: IntColumn = np.zeros(0, dtype=np.int64)
+
+
+class Pairs(NamedTuple):
+    """Jobs that may share GPUs, by entry; their rates (pairs x types) beside each other, 0 where not."""
+
+    first: IntColumn
+    second: IntColumn
+    first_rates: Floats
+    second_rates: Floats
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def no_pairs(types: int) -> Pairs:
+    """Nobody shares."""
+    return Pairs(_NO_ROWS, _NO_ROWS, np.zeros((0, types)), np.zeros((0, types)))
 
 
 class Demand(NamedTuple):
@@ -27,6 +52,7 @@ class Demand(NamedTuple):
     capacity: FloatColumn
     quota: FloatColumn
     alike: FloatColumn
+    pairs: Pairs
 
     @property
     def proportional(self) -> FloatColumn:
@@ -47,10 +73,21 @@ class Demand(NamedTuple):
             mine = self.pool == pool
             used = float((self.alike * self.gpus * split.sum(axis=1))[mine].sum())
             split[mine] *= min(1.0, quota / used) if used > 0 else 1.0
-        return split
+        return np.concatenate([split, np.zeros((len(self.pairs), split.shape[1]))])
+
+    def throughput(self, fractions: Floats) -> FloatColumn:
+        """The rate of each job, alone and beside others."""
+        jobs = len(self.gpus)
+        rate: FloatColumn = (self.rates * fractions[:jobs]).sum(axis=1)
+        if len(self.pairs):
+            shared = fractions[jobs:]
+            first, second = self.pairs.first_rates * shared, self.pairs.second_rates * shared
+            np.add.at(rate, self.pairs.first, first.sum(axis=1))
+            np.add.at(rate, self.pairs.second, second.sum(axis=1))
+        return rate
 
     def grouped(self) -> tuple[Self, IntColumn]:
-        """Entries that differ in nothing as one each, and the group of every entry.
+        """Entries that differ in nothing as one each, and the group of every entry. Without pairs.
 
         The programs that use it are convex and treat such jobs alike, so the mean of a solution over
         them is a solution.
@@ -71,7 +108,7 @@ class Demand(NamedTuple):
         )
 
 
-def demand_of(view: View, *, aware: bool) -> Demand:
+def demand_of(view: View, *, aware: bool, sharing: bool) -> Demand:
     """The jobs of ``view``. Unless ``aware`` every type is taken to be as fast as the job's first one."""
     jobs = view.jobs
     gpus = jobs.gpus
@@ -90,6 +127,7 @@ def demand_of(view: View, *, aware: bool) -> Demand:
         view.capacity.copy(),
         view.quota.copy(),
         np.ones(len(gpus)),
+        _pairs_of(view, rates) if sharing else no_pairs(types),
     )
 
 
@@ -104,8 +142,40 @@ def _rates_on(view: View, gpus: FloatColumn) -> Floats:
     return rates
 
 
+def _pairs_of(view: View, rates: Floats) -> Pairs:
+    """All pairs that gain by sharing, by the jobs' numbers; jobs of one name and curve are taken as alike."""
+    jobs = view.jobs
+    numbers = jobs.number.astype(np.int64)
+    may = rates.any(axis=1) & (jobs.column(Column.PREEMPTIBLE) > 0)
+    order = np.flatnonzero(may)[np.argsort(numbers[may])]
+    kinds: dict[tuple[str, int, float], int] = {}
+    kind = np.empty(len(numbers), dtype=np.int64)
+    sample: list[int] = []
+    for row in order.tolist():
+        number = int(numbers[row])
+        key = (view.spec(number).name, int(jobs.curve[row]), float(jobs.gpus[row]))
+        kind[row] = kinds.setdefault(key, len(kinds))
+        if len(kinds) > len(sample):
+            sample.append(number)
+    beside = np.array([[view.beside(one, other) for other in sample] for one in sample])
+    i, j = np.triu_indices(len(order), 1)
+    first, second = order[i], order[j]
+    same = jobs.gpus[first] == jobs.gpus[second]
+    first, second = first[same], second[same]
+    if not len(first):
+        return no_pairs(rates.shape[1])
+    ours, theirs = beside[kind[first], kind[second]], beside[kind[second], kind[first]]
+    alone, alone_theirs = rates[first], rates[second]
+    part = np.divide(ours, alone, out=np.zeros_like(ours), where=alone > 0)
+    part += np.divide(theirs, alone_theirs, out=np.zeros_like(ours), where=alone_theirs > 0)
+    gains = (part > 1.0 + _DUST) & (ours > 0) & (theirs > 0) & (alone > 0) & (alone_theirs > 0)
+    kept = gains.any(axis=1)
+    ours, theirs = np.where(gains, ours, 0.0), np.where(gains, theirs, 0.0)
+    return Pairs(first[kept], second[kept], ours[kept], theirs[kept])
+
+
 class Shared(NamedTuple):
-    """Fractions by (job, type), what was maximised, its gap, and whose rows hold it down."""
+    """Fractions by (job or pair, type), what was maximised, its gap, and whose rows hold it down."""
 
     fractions: Floats
     level: float
@@ -113,83 +183,135 @@ class Shared(NamedTuple):
     binding: BoolColumn | None
 
 
+_DUST = 1e-9
+"""Duals, and gains by sharing, below this are rounding."""
+
+
+class _Variables:
+    """The fractions a program is about, and what each is to which job.
+
+    entry, gpu_type: of each variable. job, variable, rate: a line for each job that a variable serves,
+    by job; held: the GPUs that count as this job's while it is served.
+    """
+
+    def __init__(self, demand: Demand) -> None:
+        pairs, jobs = demand.pairs, len(demand.gpus)
+        alone, alone_type = np.nonzero(demand.rates)
+        pair, pair_type = np.nonzero(pairs.first_rates)
+        self.entry = np.concatenate([alone, jobs + pair])
+        self.gpu_type = np.concatenate([alone_type, pair_type])
+        first, second = pairs.first[pair], pairs.second[pair]
+        gpus = demand.alike * demand.gpus
+        self.gpus = np.concatenate([gpus[alone], demand.gpus[first]])
+        shared = len(alone) + np.arange(len(pair))
+        job = np.concatenate([alone, first, second])
+        order = np.argsort(job, kind="stable")
+        self.job = job[order]
+        self.variable = np.concatenate([np.arange(len(alone)), shared, shared])[order]
+        rates = (
+            demand.rates[alone, alone_type],
+            pairs.first_rates[pair, pair_type],
+            pairs.second_rates[pair, pair_type],
+        )
+        self.rate = np.concatenate(rates)[order]
+        half = demand.gpus[first] / 2
+        self.held = np.concatenate([gpus[alone], half, half])[order]
+        self.starts = np.searchsorted(self.job, np.arange(jobs + 1))
+        self._shape = (jobs + len(pairs), demand.rates.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+    def rows(self, demand: Demand) -> Rows:
+        """What all programs share: GPUs of each type, time of each job, quotas of pools."""
+        rows = Rows()
+        for each, capacity in enumerate(demand.capacity.tolist()):
+            mine = np.flatnonzero(self.gpu_type == each)
+            rows.add(mine, self.gpus[mine], upper=capacity)
+        for i in range(len(demand.gpus)):
+            variables = self.variable[self.starts[i] : self.starts[i + 1]]
+            rows.add(variables, np.ones(len(variables)), upper=1.0)
+        for pool, quota in enumerate(demand.quota.tolist()):
+            mine = np.flatnonzero(demand.pool[self.job] == pool)
+            used: FloatColumn = np.zeros(len(self))
+            np.add.at(used, self.variable[mine], self.held[mine])
+            variables = np.flatnonzero(used)
+            rows.add(variables, used[variables], upper=quota)
+        return rows
+
+    def matrix(self, x: FloatColumn) -> Floats:
+        """Fractions by (job or pair, type)."""
+        fractions = np.zeros(self._shape)
+        fractions[self.entry, self.gpu_type] = x[: len(self)]
+        return fractions
+
+    def column(self, fractions: Floats) -> FloatColumn:
+        """The variables' values."""
+        column: FloatColumn = fractions[self.entry, self.gpu_type]
+        return column
+
+
 def raise_together(
     demand: Demand,
-    worth: Floats,
+    scale: FloatColumn,
     need: FloatColumn,
     base: FloatColumn,
     incumbent: Floats,
     seconds: float,
 ) -> Shared:
-    """Maximise the level L where each job i has ``sum of worth(i, t) X(i, t) >= base(i) + L need(i)``.
+    """Maximise L where each job i has ``scale(i) x its throughput >= base(i) + L need(i)``.
 
     Jobs that need nothing only keep their base. ``incumbent``: fractions that give every job its base.
     ``binding`` of the answer are jobs that can have more in no answer as good; None without proof.
     """
-    job, gpu_type = np.nonzero(demand.rates)
-    level = len(job)
-    rows = _common_rows(demand, job, gpu_type)
+    variables = _Variables(demand)
+    level = len(variables)
+    rows = variables.rows(demand)
     first = len(rows)
-    starts = np.searchsorted(job, np.arange(len(need) + 1))
-    values = worth[job, gpu_type]
+    worth = variables.rate * scale[variables.job]
     asking = np.flatnonzero((need > 0) | (base > 0))
     for i in asking.tolist():
-        mine = np.arange(starts[i], starts[i + 1])
-        rows.add(np.append(mine, level), np.append(values[mine], -need[i]), lower=base[i])
+        lines = slice(variables.starts[i], variables.starts[i + 1])
+        mine = np.append(variables.variable[lines], level)
+        rows.add(mine, np.append(worth[lines], -need[i]), lower=base[i])
     gain = np.zeros(level + 1)
     gain[level] = 1.0
-    upper = np.ones(level + 1)
-    most = np.where(need > 0, (worth.max(axis=1) - base) / np.where(need > 0, need, 1.0), np.inf)
-    bound = float(most.min(initial=np.inf))
-    upper[level] = np.inf
-    has = (worth * incumbent).sum(axis=1) - base
-    reached = np.where(need > 0, has / np.where(need > 0, need, 1.0), np.inf).min(initial=np.inf)
-    start = np.append(incumbent[job, gpu_type], max(float(reached), 0.0))
-    answer = maximise(Program(gain, upper, rows), start, bound, seconds)
+    upper = np.append(np.ones(level), np.inf)
+    most = np.zeros(len(need))
+    np.maximum.at(most, variables.job, worth)
+    start = max(_least(scale * demand.throughput(incumbent) - base, need), 0.0)
+    answer = maximise(
+        Program(gain, upper, rows),
+        np.append(variables.column(incumbent), start),
+        _least(most - base, need),
+        seconds,
+    )
     binding = None
     if answer.duals is not None:
         binding = np.zeros(len(need), dtype=np.bool_)
         binding[asking] = np.abs(answer.duals[first:]) > _DUST
         binding &= need > 0
-    return Shared(
-        _as_matrix(demand, job, gpu_type, answer), float(answer.x[level]), answer.gap, binding
+    return Shared(variables.matrix(answer.x), float(answer.x[level]), answer.gap, binding)
+
+
+def _least(has: FloatColumn, need: FloatColumn) -> float:
+    """The least that jobs have for what they need, of those that need something."""
+    asking = need > 0
+    return float((has[asking] / need[asking]).min(initial=np.inf))
+
+
+def maximise_sum(demand: Demand, by_type: FloatColumn, incumbent: Floats, seconds: float) -> Shared:
+    """Maximise the sum of all jobs' rates, those on GPU type t counting ``by_type(t)`` times."""
+    variables = _Variables(demand)
+    counted = variables.rate * demand.alike[variables.job]
+    gain = np.bincount(variables.variable, counted, minlength=len(variables))
+    gain = gain * by_type[variables.gpu_type]
+    most = np.zeros(len(demand.gpus))
+    np.maximum.at(most, variables.job, gain[variables.variable])
+    answer = maximise(
+        Program(gain, np.ones(len(variables)), variables.rows(demand)),
+        variables.column(incumbent),
+        float(most.sum()),
+        seconds,
     )
-
-
-_DUST = 1e-9
-"""Duals below this are rounding."""
-
-
-def maximise_sum(demand: Demand, worth: Floats, incumbent: Floats, seconds: float) -> Shared:
-    """Maximise the sum of ``worth(i, t) X(i, t)`` over all jobs and types."""
-    job, gpu_type = np.nonzero(demand.rates)
-    rows = _common_rows(demand, job, gpu_type)
-    gain = (demand.alike[:, None] * worth)[job, gpu_type]
-    bound = float(demand.alike @ worth.max(axis=1, initial=0.0))
-    start = incumbent[job, gpu_type]
-    answer = maximise(Program(gain, np.ones(len(job)), rows), start, bound, seconds)
-    matrix = _as_matrix(demand, job, gpu_type, answer)
-    return Shared(matrix, float(gain @ answer.x), answer.gap, None)
-
-
-def _as_matrix(demand: Demand, job: IntColumn, gpu_type: IntColumn, answer: Answer) -> Floats:
-    matrix = np.zeros(demand.rates.shape)
-    matrix[job, gpu_type] = answer.x[: len(job)]
-    return matrix
-
-
-def _common_rows(demand: Demand, job: IntColumn, gpu_type: IntColumn) -> Rows:
-    """What all programs share: GPUs of each type, time of each job, quotas of pools."""
-    rows = Rows()
-    gpus = (demand.alike * demand.gpus)[job]
-    for each, capacity in enumerate(demand.capacity.tolist()):
-        mine = np.flatnonzero(gpu_type == each)
-        rows.add(mine, gpus[mine], upper=capacity)
-    starts = np.searchsorted(job, np.arange(len(demand.gpus) + 1))
-    for i in range(len(demand.gpus)):
-        mine = np.arange(starts[i], starts[i + 1])
-        rows.add(mine, np.ones(len(mine)), upper=1.0)
-    for pool, quota in enumerate(demand.quota.tolist()):
-        mine = np.flatnonzero(demand.pool[job] == pool)
-        rows.add(mine, gpus[mine], upper=quota)
-    return rows
+    return Shared(variables.matrix(answer.x), float(gain @ answer.x), answer.gap, None)

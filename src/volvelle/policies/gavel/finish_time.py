@@ -19,7 +19,7 @@ from pydantic import PrivateAttr
 
 from volvelle.core.policy import View, policies
 from volvelle.core.state import FloatColumn
-from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, raise_together
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ _DONE = 1e-9
 
 
 @policies.register
-class GavelFinishTime(Gavel):
+class GavelFinishTime(GavelProgram):
     """Finish-time fairness: nobody ends much later than on an n-th of the cluster."""
 
     name: ClassVar[str] = "gavel-ftf"
@@ -78,7 +78,7 @@ def rho(
     demand: Demand, fractions: Floats, age: FloatColumn, left: FloatColumn, alone: FloatColumn
 ) -> float:
     """The worst finish-time fairness that ``fractions`` lead to, of the jobs that can run."""
-    rate = (demand.rates * fractions).sum(axis=1)
+    rate = demand.throughput(fractions)
     seconds = np.divide(left, rate, out=np.full(len(left), np.inf), where=rate > 0)
     return float(((age + seconds) / alone)[demand.able].max())
 
@@ -98,7 +98,7 @@ def fairest(
             break
         middle = (low + high) / 2 if high < np.inf else 2 * low
         need = np.where(able, left / np.where(able, middle * alone - age, 1.0), 1.0)
-        shared = raise_together(demand, demand.rates / need[:, None], ask, nothing, best, seconds)
+        shared = raise_together(demand, 1.0 / need, ask, nothing, best, seconds)
         reached = rho(demand, shared.fractions, age, left, alone)
         if reached < high:
             best, high = shared.fractions, reached

@@ -22,11 +22,11 @@ from pydantic import Field
 
 from volvelle.core.policy import View, policies
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
-from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, raise_together
 from volvelle.policies.gavel.las import (
     FEATHER,
-    normalised,
+    normaliser,
     split_over_types,
     types_alike,
     water_level,
@@ -39,7 +39,7 @@ _SLACK = 1e-9
 
 
 @policies.register
-class GavelHierarchical(Gavel):
+class GavelHierarchical(GavelProgram):
     """Max-min fairness between pools and within them, by water filling."""
 
     name: ClassVar[str] = "gavel-hierarchical"
@@ -53,13 +53,13 @@ class GavelHierarchical(Gavel):
         """Water filling, or its closed form for one entity on GPUs of one kind."""
         if self.within == "fairness" and types_alike(demand):
             return split_over_types(demand, water_level(demand))
-        if self.within == "fairness":
+        if self.within == "fairness" and not len(demand.pairs):
             groups, group = demand.grouped()
             return self._fill(groups, np.zeros(len(groups.gpus)))[group]
         return self._fill(demand, view.jobs.number)
 
     def _fill(self, demand: Demand, number: FloatColumn) -> Floats:
-        worth = normalised(demand)
+        scale = normaliser(demand)
         level = np.zeros(len(demand.gpus))
         rising = demand.able
         best = demand.equal_split()
@@ -67,7 +67,7 @@ class GavelHierarchical(Gavel):
         while rising.any():
             need = self._weights(demand, rising, number)
             held = level * (1 - _SLACK)
-            shared = raise_together(demand, worth, need, held, best, self.time_limit)
+            shared = raise_together(demand, scale, need, held, best, self.time_limit)
             worst_gap = max(worst_gap, shared.gap)
             best = shared.fractions
             if shared.binding is None or not shared.binding.any():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.policy import View, policies
 from volvelle.core.state import FloatColumn
-from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, raise_together
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ _ALIKE = 1e-12
 
 
 @policies.register
-class GavelLas(Gavel):
+class GavelLas(GavelProgram):
     """Max-min fairness: the job with the least normalised throughput for its weight is raised."""
 
     name: ClassVar[str] = "gavel-las"
@@ -37,28 +37,26 @@ class GavelLas(Gavel):
         """The program, or its closed form."""
         if types_alike(demand):
             return split_over_types(demand, water_level(demand))
-        groups, group = demand.grouped()
-        worth = normalised(groups) / _weights(groups)[:, None]
-        need = groups.able.astype(np.float64)
-        nothing = np.zeros(len(need))
-        shared = raise_together(groups, worth, need, nothing, groups.equal_split(), self.time_limit)
+        entries, group = (demand, None) if len(demand.pairs) else demand.grouped()
+        scale = normaliser(entries) / _weights(entries)
+        need = entries.able.astype(np.float64)
+        split = entries.equal_split()
+        shared = raise_together(entries, scale, need, np.zeros(len(need)), split, self.time_limit)
         self._gaps.append(shared.gap)
-        return shared.fractions[group]
+        return shared.fractions if group is None else shared.fractions[group]
 
 
-def normalised(demand: Demand) -> Floats:
-    """GPUs x rate over the rate under a proportional share, by job and type."""
+def normaliser(demand: Demand) -> FloatColumn:
+    """What makes a rate comparable: GPUs over the rate under a proportional share."""
     proportional = demand.proportional
-    scale = np.divide(
+    return np.divide(
         demand.gpus, proportional, out=np.zeros_like(proportional), where=proportional > 0
     )
-    worth: Floats = demand.rates * scale[:, None]
-    return worth
 
 
 def types_alike(demand: Demand) -> bool:
-    """Whether it is the same to every job on which type it runs, and no quota binds."""
-    if len(demand.quota):
+    """Whether it is the same to every job where it runs: no types that differ, quotas or pairs."""
+    if len(demand.quota) or len(demand.pairs):
         return False
     present = demand.rates[:, demand.capacity > 0]
     spread = present.max(axis=1, initial=0.0) - present.min(axis=1, initial=np.inf)

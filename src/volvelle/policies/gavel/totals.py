@@ -21,17 +21,16 @@ from pydantic import Field, field_validator
 
 from volvelle.core.policy import View, policies
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import JobSpec
+from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import AnyThroughput
-from volvelle.policies.gavel.base import Gavel
+from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, maximise_sum, raise_together
 
 Floats = NDArray[np.float64]
 
 
 @policies.register
-class GavelThroughput(Gavel):
+class GavelThroughput(GavelProgram):
     """Largest sum of rates: whoever does most steps a second on a GPU type has it."""
 
     name: ClassVar[str] = "gavel-throughput"
@@ -39,8 +38,7 @@ class GavelThroughput(Gavel):
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The program."""
-        worth = demand.rates * self.factors(view)
-        shared = maximise_sum(demand, worth, demand.equal_split(), self.time_limit)
+        shared = maximise_sum(demand, self.factors(view), demand.equal_split(), self.time_limit)
         self._gaps.append(shared.gap)
         return shared.fractions
 
@@ -74,7 +72,7 @@ class GavelCost(GavelThroughput):
         prices = read_prices(self.prices)
         return np.array([1.0 / prices.get(kind, 1.0) for kind in view.gpu_types])
 
-    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, AnyThroughput]]) -> None:
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` also where types differ and one has no price."""
         super().refuse(cluster, jobs)
         unknown = [kind for kind in cluster.gpu_types if kind not in read_prices(self.prices)]
@@ -101,7 +99,7 @@ def read_prices(text: str) -> dict[str, float]:
 
 
 @policies.register
-class GavelMakespan(Gavel):
+class GavelMakespan(GavelProgram):
     """Minimum makespan: all jobs end as early as the last one can."""
 
     name: ClassVar[str] = "gavel-makespan"
@@ -111,9 +109,10 @@ class GavelMakespan(Gavel):
         """The program, in units of what is left of each job."""
         left = np.maximum(view.jobs.remaining_work, _DONE)
         need = demand.able.astype(np.float64)
-        worth = demand.rates / left[:, None]
         nothing = np.zeros(len(need))
-        shared = raise_together(demand, worth, need, nothing, demand.equal_split(), self.time_limit)
+        shared = raise_together(
+            demand, 1.0 / left, need, nothing, demand.equal_split(), self.time_limit
+        )
         self._gaps.append(shared.gap)
         return shared.fractions
 

@@ -22,7 +22,13 @@ import msgspec
 
 from volvelle.model.job import Job, JobClass, JobSpec, Regime, Reward, Truth
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType, gavel_throughputs
+from volvelle.model.throughput import (
+    AnyThroughput,
+    PerBatchSize,
+    PerType,
+    gavel_pairs,
+    gavel_throughputs,
+)
 from volvelle.workload.batch_sizes import DATASET_SAMPLES, Mode, Phase, executed, profiled
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
@@ -47,10 +53,21 @@ _JOB_TYPE = re.compile(r"(?P<model>.+?)(?: \(batch size (?P<batch>\d+)\))?")
 
 
 class GavelOptions(ReaderOptions):
-    """``throughputs``: Gavel's JSON; ``gpu_type``: the one type of it that every GPU is."""
+    """``throughputs``: Gavel's JSON; ``gpu_type``: the one type of it that every GPU is.
+
+    ``sharing``: read too how fast jobs are that share their GPUs.
+    """
 
     throughputs: Path | None = None
     gpu_type: str | None = None
+    sharing: bool = False
+
+
+class Rates(NamedTuple):
+    """What a throughput file says: rates by job type, and beside other job types on the same GPUs."""
+
+    alone: dict[str, PerType]
+    beside: dict[str, dict[str, PerType]]
 
 
 class TraceLine(NamedTuple):
@@ -85,7 +102,9 @@ class Gavel(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each line."""
-        rates = read_throughputs(options.throughputs) if options.throughputs else None
+        rates = None
+        if options.throughputs:
+            rates = read_throughputs(options.throughputs, sharing=options.sharing)
         return each_job(
             _rows(path, ledger),
             lambda row: _job(read_line(row), rates, ledger, options),
@@ -93,12 +112,12 @@ class Gavel(TraceFormat):
         )
 
 
-def read_throughputs(path: Path) -> dict[str, PerType]:
-    """The rates of Gavel's JSON by job type, without its unconsolidated twins. Raises `Problem`."""
+def read_throughputs(path: Path, *, sharing: bool = False) -> Rates:
+    """The rates of Gavel's JSON, without its unconsolidated twins. Raises `Problem`."""
     try:
         document = json.loads(path.read_bytes())
         plain = {kind: jobs for kind, jobs in document.items() if "unconsolidated" not in kind}
-        return gavel_throughputs(plain)
+        return Rates(gavel_throughputs(plain), gavel_pairs(plain) if sharing else {})
     except OSError as error:
         raise Problem(f"cannot read the throughputs {path}: {error.strerror}") from None
     except (ValueError, AttributeError) as error:
@@ -147,7 +166,7 @@ def _mode(row: Row) -> Mode:
 
 def _job(
     line: TraceLine,
-    rates: dict[str, PerType] | None,
+    rates: Rates | None,
     ledger: Ledger,
     options: GavelOptions,
 ) -> Job:
@@ -175,10 +194,8 @@ def _job(
     return _with_deadline(job, line)
 
 
-def _job_in_steps(
-    spec: JobSpec, line: TraceLine, rates: dict[str, PerType], gpu_type: str | None
-) -> Job:
-    by_type = rates.get(line.job_type)
+def _job_in_steps(spec: JobSpec, line: TraceLine, rates: Rates, gpu_type: str | None) -> Job:
+    by_type = rates.alone.get(line.job_type)
     if by_type is None:
         raise Broken("no throughput for the job type", "job_type", line.job_type)
     if line.gpus <= 0 or line.total_steps <= 0:
@@ -194,9 +211,15 @@ def _job_in_steps(
     if gpu_type is None:
         spec = msgspec.structs.replace(spec, gpu_types=fastest_first)
     if line.mode is not Mode.STATIC and line.batch_size and line.model in DATASET_SAMPLES:
-        return _adapting_job(spec, line, rates, fastest_first, one_type=gpu_type is not None)
-    throughput = by_type if gpu_type is None else by_type.types[gpu_type]
-    return Job(spec, Truth(work=line.total_steps, throughput=throughput))
+        return _adapting_job(spec, line, rates.alone, fastest_first, one_type=gpu_type is not None)
+    pairs = rates.beside.get(line.job_type, {})
+    if gpu_type is None:
+        beside: dict[str, AnyThroughput] = dict(pairs)
+        return Job(spec, Truth(work=line.total_steps, throughput=by_type, beside=beside))
+    beside = {name: one.types[gpu_type] for name, one in pairs.items() if gpu_type in one.types}
+    return Job(
+        spec, Truth(work=line.total_steps, throughput=by_type.types[gpu_type], beside=beside)
+    )
 
 
 def _adapting_job(

@@ -64,6 +64,7 @@ COLUMNS: dict[str, str] = {
     "spread_slowdown": "longer iterations for each node beyond the fewest, as a share",
     "sensitivity": "its profile over CPUs and memory per GPU, JSON",
     "throughput": "its true throughput model, JSON",
+    "beside": "its throughput models while it shares its GPUs, by the other job's name, JSON",
     "declared_throughput": "the throughput model its user declares, JSON",
     "regimes": "batch-size regimes, JSON",
     "loss_curve": "training loss by work, JSON",
@@ -169,6 +170,7 @@ def _with_truth(job: Job, row: Row, work: float | None = None) -> Job:
         loss_curve=_decoded(row, "loss_curve", tuple[LossPoint, ...], ()),
         spread_slowdown=row.number("spread_slowdown", 0.0),
         sensitivity=_decoded(row, "sensitivity", Sensitivity, None),
+        beside=_decoded(row, "beside", dict[str, AnyThroughput], {}),
     )
     if any(one.work >= other.work for one, other in itertools.pairwise(truth.loss_curve)):
         raise Broken("a loss curve's work does not ascend", "loss_curve", row.text("loss_curve"))
