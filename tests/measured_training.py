@@ -17,8 +17,9 @@ def seconds(nodes: int, gpus: int, local: float) -> tuple[float, float]:
     return 0.1 + 0.01 * local + sync, sync
 
 
-def application(epochs: int = EPOCHS) -> Application:
+def application(longer: float = 1.0) -> Application:
     """Initial batch 32, up to 256; gradients get noisier from epoch to epoch."""
+    epochs = EPOCHS
     placements = ("1", "2", "3", "4", "11", "12", "22", "13", "23", "24", "33", "34", "44", "444")
     curves = {
         placement: [
@@ -33,7 +34,7 @@ def application(epochs: int = EPOCHS) -> Application:
         for local in LOCALS
     ]
     sizes = np.array([32.0, 64.0, 128.0, 256.0])
-    ends = EPOCH_ITERATIONS * np.arange(1.0, epochs + 1.0)
+    ends = longer * EPOCH_ITERATIONS * np.arange(1.0, epochs + 1.0)
     sqr = np.ones((len(sizes), epochs))
     var = np.tile(2.0 ** np.arange(epochs), (len(sizes), 1))
     scale = sizes[:, None] / sizes[0]
@@ -43,7 +44,7 @@ def application(epochs: int = EPOCHS) -> Application:
         steps=StepTimes(curves, scalability),
         batch_sizes=sizes,
         progress=ends,
-        iterations=np.cumsum(EPOCH_ITERATIONS / gain, axis=1),
+        iterations=np.cumsum(longer * EPOCH_ITERATIONS / gain, axis=1),
         grad_sqr=sqr,
         grad_var=var,
         least_local=8,
@@ -60,9 +61,10 @@ def training_job(
     most: float | None = None,
     whole_seconds: bool = False,
     tunable: bool = True,
+    longer: float = 1.0,
 ) -> Job:
     """A job of the made-up application, elastic from 1 to ``most`` GPUs where that is given."""
-    measured = application()
+    measured = application(longer)
     row = measured.batch_sizes.tolist().index(batch_size)
     declared = np.concatenate([[0.0], measured.iterations[row]])
     rates = []

@@ -8,6 +8,7 @@ fences late news of an earlier one.
 import msgspec
 
 from volvelle.model.cluster import Node, NodeState
+from volvelle.model.goodput import Goodput
 from volvelle.model.job import JobSpec, Truth
 
 
@@ -80,12 +81,16 @@ class BatchSizeChanged(msgspec.Struct, frozen=True, tag="batch-size", gc=False):
 
 
 class TrainingReported(msgspec.Struct, frozen=True, tag="training", gc=False):
-    """The job tells how far it is: ``work_done`` units, as it does at the end of every epoch."""
+    """The job tells how far it is: ``work_done`` units, as it does at the end of every epoch.
+
+    One that tunes its batch size also tells its goodput function.
+    """
 
     time: float
     number: int
     attempt: int
     work_done: float
+    goodput: Goodput | None = None
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss", gc=False):

@@ -58,7 +58,10 @@ class Placer:
         for i in self._sequence(rows, allocation.order):
             if gpus[i] == 0:
                 continue
-            slots[i] = self._choose(numbers[i], int(gpus[i]), int(types[i]))
+            if allocation.nodes is not None:
+                slots[i] = self._on_nodes(allocation.nodes[rows[i]])
+            else:
+                slots[i] = self._choose(numbers[i], int(gpus[i]), int(types[i]))
             if (chosen := slots[i]) is not None:
                 resources.take(chosen, numbers[i])
                 continue
@@ -69,6 +72,30 @@ class Placer:
         kept = [i for i, taken in enumerate(slots) if taken is not None]
         return Changes(
             rows[kept], gpus[kept], types[kept], [taken for taken in slots if taken is not None]
+        )
+
+    def with_moves(self, rows: IntArray, nodes: IntArray) -> IntArray:
+        """``rows``, and those of jobs whose GPUs are to be on other nodes than they are."""
+        owner, resources = self._resources.owner, self._resources
+        taken = owner >= 0
+        of_job = np.array(
+            [self._jobs.row_of[number] for number in owner[taken].tolist()], dtype=int
+        )
+        now = np.zeros_like(nodes)
+        np.add.at(now, (of_job, resources.slot_node[taken]), 1)
+        moved = (now != nodes).any(axis=1) & (nodes > 0).any(axis=1)
+        changed: IntArray = np.union1d(rows, moved.nonzero()[0])
+        return changed
+
+    def _on_nodes(self, counts: IntArray) -> IntArray:
+        """Free GPUs, as many on each node as ``counts`` says."""
+        resources = self._resources
+        return np.concatenate(
+            [
+                self._placement.pick(resources.free_slots(node), count, node, resources)
+                for node, count in enumerate(counts.tolist())
+                if count
+            ]
         )
 
     def _sequence(self, rows: IntArray, order: IntArray | None) -> list[int]:

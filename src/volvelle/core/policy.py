@@ -66,6 +66,8 @@ class Allocation(NamedTuple):
     ``gpu_type`` (None: the scheduler chooses types), ``reason`` for those without GPUs, and ``order``,
     the rows in the order in which starts are to be placed (None: by submission). ``partner``, where jobs
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
+    ``nodes``, (jobs, nodes): GPUs on each node, from a policy that chooses these itself (None: the
+    placement does); a placement that names GPUs then only picks them on their nodes.
     """
 
     gpus: FloatColumn
@@ -73,6 +75,7 @@ class Allocation(NamedTuple):
     reason: FloatColumn | None = None
     order: IntColumn | None = None
     partner: FloatColumn | None = None
+    nodes: NDArray[np.int64] | None = None
 
 
 class Policy(Part):
@@ -88,6 +91,8 @@ class Policy(Part):
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    tunes_batch_size: ClassVar[bool] = False
+    """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 

@@ -468,7 +468,8 @@ class Scheduler:
         """What differs between what jobs hold and what they are to hold, with GPUs chosen."""
         if allocation.gpu_type is None:
             allocation = self._choose_types(view, allocation)
-        gpus, types, reasons, _, partner = allocation
+        gpus, types, reasons = allocation.gpus, allocation.gpu_type, allocation.reason
+        partner = allocation.partner
         assert types is not None
         if reasons is None:
             reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
@@ -484,6 +485,8 @@ class Scheduler:
         placer = Placer(
             self.jobs, self.resources, self.composition.placement, self.slots, self.known
         )
+        if allocation.nodes is not None:
+            rows = placer.with_moves(rows, allocation.nodes)
         return placer.place(rows, allocation, types)
 
     def _note_partners(

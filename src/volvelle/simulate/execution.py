@@ -34,7 +34,7 @@ class Execution:
         "written_at",
     )
 
-    def __init__(self, number: int, job: Job, done: float = 0.0) -> None:
+    def __init__(self, number: int, job: Job, done: float = 0.0, *, tuned: bool = False) -> None:
         self.number = number
         self.job = job
         self.attempt = 0
@@ -53,7 +53,7 @@ class Execution:
         self.milestone = 0.0  # units of work at which something happens next
         self.failures = 0  # failures suffered so far
         self.token = 0  # outdates what the clock still holds about earlier rates
-        self.trainer = None if job.training is None else Trainer(job.training)
+        self.trainer = None if job.training is None else Trainer(job.training, tuned=tuned)
 
         truth = job.truth
         plain = not (truth.regimes or truth.failures or truth.spread_slowdown or truth.beside)

@@ -33,7 +33,7 @@ from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.releases import Releases
 from volvelle.simulate.trainer import Trainer
 
-_MILESTONE, _STOPPED, _STARTED, _REPORT = 0, 1, 2, 3
+_MILESTONE, _STOPPED, _STARTED, _REPORT, _TUNING = 0, 1, 2, 3, 4
 _PATIENCE = 1000
 """Wake-ups to no effect, while nothing runs, after which nothing is expected of them any more."""
 
@@ -229,7 +229,8 @@ class World:
         while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_time <= now:
             number, job = self._next_job, jobs[self._next_job]
             self._next_job += 1
-            self._in_system[number] = Execution(number, job)
+            tuned = self.scheduler.composition.policy.tunes_batch_size
+            self._in_system[number] = Execution(number, job, tuned=tuned)
             yield JobSubmitted(now, number, job.spec, job.truth if self._disclose else None)
         if self._wake is not None and self._wake <= now:
             self._wake = None
@@ -267,8 +268,10 @@ class World:
         execution = self._in_system[number]
         if kind == _STARTED:
             return JobStarted(now, number, execution.attempt, execution.starts_at)
-        if execution.trainer is not None and execution.milestone < execution.trainer.training.work:
-            return self._epoch_over(now, execution, execution.trainer)
+        if (trainer := execution.trainer) is not None and (
+            kind == _TUNING or execution.milestone < trainer.training.work
+        ):
+            return self._train_on(now, execution, trainer, epoch_over=kind == _MILESTONE)
         truth = execution.job.truth
         if execution.trainer is not None or execution.milestone >= truth.work:
             self._leave(execution)
@@ -287,14 +290,17 @@ class World:
         batch_size = regime.batch_size if regime else 0
         return BatchSizeChanged(now, number, batch_size, execution.done)
 
-    def _epoch_over(self, now: float, execution: Execution, trainer: Trainer) -> TrainingReported:
-        """Let the job go on with its next epoch."""
+    def _train_on(
+        self, now: float, execution: Execution, trainer: Trainer, *, epoch_over: bool
+    ) -> TrainingReported:
+        """Let the job go on with its next epoch, or with another batch size; it tells how it is."""
         self._save_passed(execution, now)
-        execution.done = execution.milestone
+        trainer.tune(execution.done, epoch_over=epoch_over)
+        execution.done = execution.milestone if epoch_over else execution.work_at(now)
         began = round(now) if trainer.training.whole_seconds else now
         self._set_rate(execution, began)
         told = trainer.training.told(execution.done)
-        return TrainingReported(now, execution.number, execution.attempt, told)
+        return TrainingReported(now, execution.number, execution.attempt, told, trainer.goodput)
 
     def _report(self, now: float, entry: tuple[float, int, int, int]) -> LossReported:
         """What the training script says of its loss; the next report follows a period later."""
@@ -365,6 +371,8 @@ class World:
             heapq.heappush(self._clock, (time, _MILESTONE, execution.number, execution.token))
             if self._loss_every is not None and execution.job.truth.loss_curve:
                 self._report_after(max(since, self.scheduler.now), execution)
+        if trainer is not None and (tuning := trainer.next_tuning(since)) < math.inf:
+            heapq.heappush(self._clock, (tuning, _TUNING, execution.number, execution.token))
 
     def _true_rate(self, execution: Execution) -> float:
         truth, resources = execution.job.truth, self._resources

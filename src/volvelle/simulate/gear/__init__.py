@@ -253,6 +253,7 @@ def play(jobs: Sequence[Job], setting: "Setting") -> Played | None:
         costs = (spec.checkpoint_seconds, spec.restore_seconds)
         if (
             curve == Curves.FOREIGN
+            or job.training is not None
             or needs > gpus
             or truth.failures
             or any(costs)

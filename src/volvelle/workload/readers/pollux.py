@@ -27,7 +27,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Table
 from volvelle.model.training import MOST_GPUS, MOST_NODES, Application, FloatColumn, Training
-from volvelle.workload.applications import read_application
+from volvelle.workload.readers.applications import read_application
 from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
