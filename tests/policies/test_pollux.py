@@ -107,8 +107,8 @@ class TestFit:
                 )
                 seen.append((nodes, gpus, local, compute, step))
         steps = np.array(fitted(np.array(seen, dtype=float).T))
-        for nodes, gpus, local, _, measured in seen:
-            predicted = functions.step_seconds(steps, nodes > 1, int(gpus), float(local))[1]
+        for spans, count, share, _, measured in seen:
+            predicted = functions.step_seconds(steps, spans > 1, int(count), share)[1]
             assert predicted == pytest.approx(measured, rel=0.05)
 
     def test_what_was_not_seen_is_believed_to_cost_nothing(self) -> None:
