@@ -17,11 +17,11 @@ with the largest rho gets all it can use of them. This is PCS' simulator (OSDI'2
 job.
 
 **With a filter** f the share f of the jobs that is worst off (the nearest whole number, at least one
-job) take part. Partial allocation divides the GPUs among them so that the product of their values 1 / rho
-is largest; with ``payments`` each then keeps only the share of its GPUs by which its presence leaves the
-others (to make bidding the truth pay; jobs here do not lie, so the default is without). What is left over
-goes to the jobs outside, worst off first, then to those inside. No job is leased more GPUs than it has
-work for until the lease is over.
+job) take part; so Shockwave writes it, where Themis' own f is the share left out. Partial allocation
+divides the GPUs among them so that the product of their values 1 / rho is largest; with ``payments`` each
+then keeps only the share of its GPUs by which its presence leaves the others (to make bidding the truth
+pay; jobs here do not lie, so the default is without). What is left over goes to the jobs outside, worst
+off first, then to those inside. No job is leased more GPUs than it has work for until the lease is over.
 
 Shockwave (NSDI'23, section 2.1) describes the same filter over "the jobs that have attained the least
 resource share in the past", and utility that is linear in GPUs (its footnote 6): ``by=share``. A job's
