@@ -17,6 +17,7 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import AnyThroughput, PerType, Table
+from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
 CLUSTER = parse_cluster("1x12:v100,1x12:p100,1x12:k80")
@@ -103,6 +104,28 @@ def test_the_makespan_is_no_longer_than_the_simulators(folder: Path) -> None:
     policy = f"gavel-makespan:{SIMULATOR}"
     outcomes, reference = ours_and_theirs(folder, policy, "min_total_duration_perf")
     assert 0.95 < outcomes.finish.max() / reference.columns["finish_s"].max() < 1.0
+
+
+def test_rates_in_pairs_are_read_from_gavels_file(shared: Path, tmp_path: Path) -> None:
+    """Of every job type the reference names, on every type of GPU."""
+    table = [
+        row
+        for row in rows(shared / "golden" / "gavel" / "pair_throughputs.csv")
+        if row["partner"] and float(row["tput_job"]) > 0 and float(row["tput_partner"]) > 0
+    ]
+    wanted = {(row["job"], row["scale_factor"]) for row in table}
+    trace = tmp_path / "all.trace"
+    cells = "{}\tpython3 train.py\t.\t--steps\t1\t1000\t{}\t1.0\t-1.0\t0\n"
+    trace.write_text("".join(cells.format(*one) for one in sorted(wanted)))
+    options = {
+        "throughputs": shared / "data" / "gavel" / "simulation_throughputs.json",
+        "sharing": True,
+    }
+    read = {(job.spec.name, job.spec.gpus): job for job in read_trace(trace, options=options).jobs}
+    for row in table:
+        gpus = float(row["scale_factor"])
+        model = read[row["job"], gpus].truth.beside[row["partner"]]
+        assert model.rate(gpus, row["worker_type"]) == pytest.approx(float(row["tput_job"]))
 
 
 def test_fifo_that_draws_types_at_random_is_about_what_the_simulators_draw_gave(

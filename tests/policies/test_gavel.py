@@ -1,5 +1,6 @@
 """Gavel: programs against their closed forms, incumbents, gaps, refusals."""
 
+import sys
 from collections.abc import Callable
 
 import msgspec
@@ -353,6 +354,14 @@ def test_a_model_by_batch_size_knows_types_where_all_of_its_models_do() -> None:
         else:
             with pytest.raises(Problem):
                 simulate(Workload([job]), where)
+
+
+def test_without_the_solver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    jobs = Workload([two_types(n, 4.0, 1.0 + n) for n in range(4)])
+    with pytest.raises(Problem, match=r"Pip install 'volvelle\[solvers\]'"):
+        simulate(jobs, setting("gavel-las", "1x1:a,1x1:b"))
+    simulate(jobs, setting("gavel-las", "1x1:a"))  # has a closed form
 
 
 def test_the_gap_of_the_programs_is_a_metric_of_the_run() -> None:
