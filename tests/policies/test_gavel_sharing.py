@@ -71,6 +71,19 @@ def test_wide_jobs_share_all_their_gpus() -> None:
     assert run.outcomes.gpu_seconds == pytest.approx([200.0, 200.0])
 
 
+def test_fifo_lets_who_does_not_fit_share_with_whom_it_does_best() -> None:
+    """Two GPUs; the third job is better off beside the second, the fourth can share with nobody."""
+    jobs = [
+        job(0, 100.0, {"2": 0.8}),
+        job(1, 90.0, {"2": 0.9}),
+        job(2, 90.0, {"0": 0.8, "1": 0.9}),
+        job(3, 50.0, {"0": 0.6}),
+    ]
+    policy = "gavel-fifo:space_sharing=true,round=100"
+    outcomes = together(*jobs, cluster="1x2", policy=policy).outcomes
+    assert outcomes.finish == pytest.approx([100.0, 100.0, 100.0, 150.0])
+
+
 def crowd(seed: int) -> tuple[list[Job], str]:
     rng = np.random.default_rng(seed)
     names = ["x", "y", "z"]
@@ -91,12 +104,15 @@ def crowd(seed: int) -> tuple[list[Job], str]:
     ], str(rng.choice(["1x2", "1x3"]))
 
 
+@pytest.mark.parametrize("policy", [POLICY, POLICY.replace("las", "fifo")])
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1))
-def test_no_gpu_is_given_to_more_than_two_and_every_unit_of_work_is_done(seed: int) -> None:
+def test_no_gpu_is_given_to_more_than_two_and_every_unit_of_work_is_done(
+    policy: str, seed: int
+) -> None:
     """Work is reckoned anew from the decisions: each holding at the rate of who shared it."""
     jobs, cluster = crowd(seed)
-    run = together(*jobs, cluster=cluster)
+    run = together(*jobs, cluster=cluster, policy=policy)
     done = np.zeros(len(jobs))
     holds: dict[int, tuple[float, int]] = {}
     before = 0.0

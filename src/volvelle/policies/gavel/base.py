@@ -50,6 +50,9 @@ class Gavel(Policy):
     by_type: bool = Field(
         False, description="fill each GPU type with whoever wants it before the next type"
     )
+    space_sharing: bool = Field(
+        False, description="let two jobs run on the same GPUs where that does more"
+    )
     seed: int = Field(0, description="of the order of GPU types, where not aware")
 
     _shares: Shares = PrivateAttr(default_factory=Shares)
@@ -57,10 +60,21 @@ class Gavel(Policy):
     _solved_at: float = PrivateAttr(default=-np.inf)
     _wake: float | None = PrivateAttr(default=None)
 
+    @model_validator(mode="after")
+    def _know_what_is_shared(self) -> Self:
+        if self.space_sharing and not self.aware:
+            raise ValueError("space_sharing needs aware: who may share depends on the GPU type")
+        return self
+
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
         return False
+
+    @property
+    def shares_gpus(self) -> bool:
+        """As the parameter ``space_sharing`` says."""
+        return self.space_sharing
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The share of its time that each job is to spend on each GPU type."""
@@ -112,12 +126,20 @@ class Gavel(Policy):
         return self._solved_at + self.reallocate if outdated else None
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
-        """Raise `Problem` where types differ and it is not known how."""
+        """Raise `Problem` where it is not known how jobs fare on types that differ, or beside others."""
+        known = list(jobs)
+        if self.space_sharing and not any(believed.beside for _, believed in known):
+            raise Problem(
+                f"policy {self.name!r} is to let jobs share GPUs, and of no job is it known how fast it "
+                "is beside others",
+                mend="use a trace that says so, as with --format gavel:throughputs=FILE,sharing=true",
+                usage=True,
+            )
         if not self.aware or len(cluster.gpu_types) == 1:
             return
         blind = [
             spec.id
-            for spec, believed in jobs
+            for spec, believed in known
             if not knows_types(believed.throughput)
             and len(set(spec.gpu_types or cluster.gpu_types) & set(cluster.gpu_types)) > 1
         ]
@@ -135,42 +157,16 @@ class Gavel(Policy):
 class GavelProgram(Gavel):
     """Base of those that solve programs."""
 
-    space_sharing: bool = Field(
-        False, description="let two jobs run on the same GPUs where that does more"
-    )
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
         10.0, description="seconds of real time for each program solved"
     )
 
     _gaps: list[float] = PrivateAttr(default_factory=list)
 
-    @model_validator(mode="after")
-    def _know_what_is_shared(self) -> Self:
-        if self.space_sharing and not self.aware:
-            raise ValueError("space_sharing needs aware: who may share depends on the GPU type")
-        return self
-
-    @property
-    def shares_gpus(self) -> bool:
-        """As the parameter ``space_sharing`` says."""
-        return self.space_sharing
-
     @property
     def solver_gaps(self) -> Sequence[float]:
         """The gap of each allocation that needed a solver."""
         return self._gaps
-
-    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
-        """Raise `Problem` also where jobs are to share GPUs and it is not known how they fare."""
-        known = list(jobs)
-        super().refuse(cluster, known)
-        if self.space_sharing and not any(believed.beside for _, believed in known):
-            raise Problem(
-                f"policy {self.name!r} is to let jobs share GPUs, and of no job is it known how fast it "
-                "is beside others",
-                mend="use a trace that says so, as with --format gavel:throughputs=FILE,sharing=true",
-                usage=True,
-            )
 
 
 def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
