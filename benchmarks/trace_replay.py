@@ -1,8 +1,9 @@
 """Replay a whole trace: python benchmarks/trace_replay.py TRACE [--cluster 120x8] [--times 3]
 
-Prints CPU seconds of the simulation proper on one core for each policy, counting GPUs only, and for srsf
-with consolidated placement and the journal written; then, on the first jobs of the trace, the ratio to the
-naive simulator of `naive.py`, whose completion times must be the same.
+Prints CPU seconds of the simulation proper on one core for each policy, counting GPUs only, run
+directly and, with a journal kept in memory, by the general engine, whose completion times must be the same;
+for srsf with consolidated placement and the journal written; then, on the first jobs of the trace, the
+ratio to the naive simulator of `naive.py`, whose completion times must be the same too.
 """
 
 import argparse
@@ -60,6 +61,9 @@ def main() -> None:
         warm_up(workload, setting)
         run = best_of(options.times, workload, setting)
         print(Figure(f"{policy}, counted", len(workload), run))
+        general = best_of(options.times, workload, setting, journal=True)
+        np.testing.assert_array_equal(run.outcomes.finish, general.outcomes.finish)
+        print(Figure(f"{policy}, general engine, journal", len(workload), general))
     placed = Setting(cluster=cluster, composition=WrittenComposition("srsf", "consolidated"))
     warm_up(workload, placed)
     with tempfile.TemporaryDirectory() as folder:

@@ -53,7 +53,7 @@ VARIANTS = [
     "optimus:round=30",
     "optimus:remaining=reported",
     "tiresias:first_in=entry,limits=20,round=30",
-    "tiresias:first_in=entry,limits=20/60,promote=2",
+    "tiresias:first_in=entry,limits=200/600,promote=2",  # a turn is longer than a restore
     "themis:lease=20",
     "themis:round=30",
     "themis:filter=0.5,lease=20,contention=time",

@@ -228,28 +228,35 @@ def test_apply_equals_its_plain_twin_and_settles_what_was_attained(
     assert matrix[Column.PREEMPTIONS, rows].tolist() == stops.astype(float).tolist()
 
 
+def numbered(numbers: NDArray[np.int64]) -> Floats:
+    """The columns of jobs of which only the numbers matter."""
+    matrix = np.zeros((Column.COUNT, len(numbers)))
+    matrix[Column.NUMBER] = numbers
+    return matrix
+
+
 @given(st.lists(st.integers(0, 3), max_size=12), st.integers(0, 999))
 def test_ties_are_settled_by_number(keys: list[int], seed: int) -> None:
     values = np.array(keys, dtype=np.float64)
-    numbers = np.random.default_rng(seed).permutation(len(keys)).astype(np.float64)
+    matrix = numbered(np.random.default_rng(seed).permutation(len(keys)))
     compiled, twin = np.argsort(values), np.argsort(values)
-    settle_ties(compiled, values, numbers)
-    plain(settle_ties)(twin, values, numbers)
+    settle_ties(compiled, values, matrix)
+    plain(settle_ties)(twin, values, matrix)
     assert np.array_equal(compiled, twin)
-    assert np.array_equal(compiled, np.lexsort((numbers, values)))
+    assert np.array_equal(compiled, np.lexsort((matrix[Column.NUMBER], values)))
 
 
 @given(st.lists(st.integers(0, 3), max_size=12), st.integers(0, 999))
 def test_sorting_again_from_a_hint_equals_sorting(keys: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    values, numbers = np.array(keys, dtype=np.float64), rng.permutation(len(keys)).astype(float)
+    values, matrix = np.array(keys, dtype=np.float64), numbered(rng.permutation(len(keys)))
     hint = rng.permutation(len(keys) + 2)[: len(keys)].astype(np.int64)
-    order, complete = sort_again(hint, values, numbers)
-    twin, twin_complete = plain(sort_again)(hint, values, numbers)
+    order, complete = sort_again(hint, values, matrix)
+    twin, twin_complete = plain(sort_again)(hint, values, matrix)
     assert complete
     assert twin_complete
     assert np.array_equal(order, twin)
-    assert np.array_equal(order, np.lexsort((numbers, values)))
+    assert np.array_equal(order, np.lexsort((matrix[Column.NUMBER], values)))
 
 
 @settings(max_examples=100)

@@ -1,5 +1,6 @@
 """Every job enters at once."""
 
+import math
 from typing import ClassVar
 
 from volvelle.core.parts import Admission, Verdict, admissions
@@ -15,3 +16,7 @@ class AcceptAll(Admission):
     def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
         """Always admit."""
         return Verdict.ADMIT
+
+    def limit(self, capacity: float) -> float:
+        """There is none."""
+        return math.inf

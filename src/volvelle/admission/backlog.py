@@ -34,5 +34,9 @@ class Backlog(Admission):
 
     def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
         """Admit what fits the threshold, and anything where nothing is admitted."""
-        fits = demand + spec.gpus <= self.factor * capacity + _ROUNDING
+        fits = demand + spec.gpus <= self.limit(capacity)
         return Verdict.ADMIT if fits or demand <= _ROUNDING else Verdict.WAIT
+
+    def limit(self, capacity: float) -> float:
+        """The multiple of ``capacity``."""
+        return self.factor * capacity + _ROUNDING

@@ -42,7 +42,7 @@ TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 
 
 @compiled
-def settle_ties(order: Ints, keys: Floats, numbers: Floats) -> None:
+def settle_ties(order: Ints, keys: Floats, matrix: Floats) -> None:
     """Put runs of equal keys in ``order`` (which sorts ``keys``) into order of submission, in place."""
     start = 0
     for end in range(1, len(order) + 1):
@@ -50,14 +50,14 @@ def settle_ties(order: Ints, keys: Floats, numbers: Floats) -> None:
             continue
         if end - start > 1:
             tied = order[start:end].copy()
-            by_number = np.argsort(numbers[tied])
+            by_number = np.argsort(matrix[_NUMBER][tied])
             for i in range(end - start):
                 order[start + i] = tied[by_number[i]]
         start = end
 
 
 @compiled
-def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
+def sort_again(hint: Ints, keys: Floats, matrix: Floats) -> tuple[Ints, bool]:
     """Rows by (key, number), starting from ``hint``: rows in an order that was right a while ago.
 
     Rows out of place are dropped on the way, sorted by themselves and merged in again, so that little
@@ -69,11 +69,11 @@ def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
     kept, dropped = np.empty(jobs, np.int64), np.empty(jobs, np.int64)
     keeps = drops = 0
     for row in order:
-        if keeps == 0 or not _before(row, kept[keeps - 1], keys, numbers):
+        if keeps == 0 or not _before(row, kept[keeps - 1], keys, matrix):
             kept[keeps] = row
             keeps += 1
             continue
-        if keeps == 1 or not _before(row, kept[keeps - 2], keys, numbers):
+        if keeps == 1 or not _before(row, kept[keeps - 2], keys, matrix):
             dropped[drops] = kept[keeps - 1]  # the one before is out of place, not this one
             kept[keeps - 1] = row
         else:
@@ -84,10 +84,10 @@ def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
     if drops == 0:
         return kept, True
     late = dropped[:drops][np.argsort(keys[dropped[:drops]])]
-    settle_ties(late, keys, numbers)
+    settle_ties(late, keys, matrix)
     i = j = 0
     for place in range(jobs):
-        if j == drops or (i < keeps and _before(kept[i], late[j], keys, numbers)):
+        if j == drops or (i < keeps and _before(kept[i], late[j], keys, matrix)):
             order[place] = kept[i]
             i += 1
         else:
@@ -97,10 +97,12 @@ def sort_again(hint: Ints, keys: Floats, numbers: Floats) -> tuple[Ints, bool]:
 
 
 @compiled
-def _before(row: int, other: int, keys: Floats, numbers: Floats) -> bool:
+def _before(row: int, other: int, keys: Floats, matrix: Floats) -> bool:
     """Whether ``row`` is served before ``other``."""
     first, second = keys[row], keys[other]
-    return bool(first < second or (first == second and numbers[row] < numbers[other]))
+    return bool(
+        first < second or (first == second and matrix[_NUMBER, row] < matrix[_NUMBER, other])
+    )
 
 
 @compiled

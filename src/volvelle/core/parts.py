@@ -27,6 +27,13 @@ class Admission(Part):
         """The verdict on ``spec`` while admitted jobs ask for ``demand`` of ``capacity`` GPUs."""
         raise NotImplementedError
 
+    def limit(self, capacity: float) -> float | None:
+        """The GPUs that admitted jobs may request together, where that is all `judge` goes by.
+
+        A job that alone requests more is admitted where nobody else is. None: there is more to it.
+        """
+        return None
+
 
 class KnownJob(NamedTuple):
     """What the scheduler keeps of a job beside its columns."""

@@ -25,6 +25,7 @@ from volvelle.core.kernels import (
     settle_ties,
     sort_again,
 )
+from volvelle.core.keys import Key
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
 from volvelle.model.cluster import Cluster
@@ -152,6 +153,10 @@ class OrderPolicy(Policy):
         """One number for each job; the smallest is served first."""
         raise NotImplementedError
 
+    def compiled_key(self) -> Key | None:
+        """The same key as compiled loops know it; None where they do not."""
+        return None
+
     def allocate(self, view: View) -> Allocation:
         """Serve the jobs in order of `key`."""
         if enough := all_served(view, elastic=self.elastic):
@@ -166,13 +171,29 @@ class OrderPolicy(Policy):
         )
 
 
+def compiled_key(policy: Policy) -> Key | None:
+    """The key of a policy that is nothing but an order by it; None for every other policy."""
+    kind = type(policy)
+    if not isinstance(policy, OrderPolicy) or kind.allocate is not OrderPolicy.allocate:
+        return None
+    if kind.learn is not Policy.learn or kind.next_wake is not Policy.next_wake or policy.columns:
+        return None
+    if _definer(kind, "key") is not _definer(kind, "compiled_key"):
+        return None  # a subclass with a key of its own
+    return policy.compiled_key()
+
+
+def _definer(kind: type, name: str) -> type:
+    """The class from which ``kind`` has a method."""
+    return next(base for base in kind.__mro__ if name in base.__dict__)
+
+
 def rank(keys: NDArray[np.float64], jobs: JobView) -> IntColumn:
     """Rows by ascending key, ties by submission."""
-    numbers = jobs.number
-    order, sorted_ = sort_again(jobs.columns.order_hint, keys, numbers)
+    order, sorted_ = sort_again(jobs.columns.order_hint, keys, jobs.matrix)
     if not sorted_:
         order = np.argsort(keys)
-        settle_ties(order, keys, numbers)
+        settle_ties(order, keys, jobs.matrix)
     jobs.columns.order_hint = order
     return order
 

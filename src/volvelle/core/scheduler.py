@@ -147,6 +147,34 @@ class Scheduler:
         """Jobs that wait to be admitted, in order."""
         return tuple(self._door)
 
+    def obstacle(self, spec: JobSpec) -> str:
+        """Why a job could not run here even on an empty cluster; nothing if it could."""
+        return self._eligibility.obstacle(spec)
+
+    def stand_at(
+        self,
+        now: float,
+        columns: FloatColumn,
+        known: Sequence[KnownJob],
+        door: Sequence[JobSubmitted],
+        *,
+        undecided: bool,
+    ) -> None:
+        """Take over the state at ``now``, reached otherwise than by `handle`: by a direct run.
+
+        columns: (Column.COUNT, jobs), of GPUs that are only counted. known: for each of them. door:
+        who waits to be admitted. undecided: something happened that the policy was not asked about.
+        """
+        self.now = now
+        self.jobs = JobColumns(self.composition.policy.columns)
+        for job, values in zip(known, columns.T.tolist(), strict=True):
+            number = int(values[Column.NUMBER])
+            self.jobs.add(number, values)
+            self.known[number] = job
+        self._door = deque(door)
+        self._demand = sum(job.spec.gpus for job in known)
+        self._dirty = undecided
+
     def fork(self) -> "Scheduler":
         """A scheduler in the same state that can run ahead; its parent never notices."""
         copy = object.__new__(Scheduler)
@@ -168,7 +196,7 @@ class Scheduler:
     # ------------------------------------------------------------------ folding events
 
     def _submitted(self, event: JobSubmitted) -> None:
-        if reason := self._eligibility.obstacle(event.spec):
+        if reason := self.obstacle(event.spec):
             self._rejected.append(Rejection(event.number, reason))
         else:
             self._door.append(event)
@@ -330,21 +358,33 @@ class Scheduler:
                 self._add(event)
 
     def _add(self, event: JobSubmitted) -> None:
+        newcomer = self.newcomer(event)
+        if isinstance(newcomer, str):
+            self._rejected.append(Rejection(event.number, newcomer))
+            return
+        values, known = newcomer
+        self.jobs.add(event.number, values)
+        self.known[event.number] = known
+        self._demand += event.spec.gpus
+        self._checkpoints |= self.overheads.checkpoint_seconds(event.spec) > 0.0
+        self._dirty = True
+
+    def newcomer(self, event: JobSubmitted) -> tuple[list[float], KnownJob] | str:
+        """A job as it enters: its columns and what is known of it; or why it never will."""
         spec = event.spec
         belief = self.composition.estimator.believe(event, self.seed)
         types = self._eligibility.useful_types(spec, belief.truth)
         if not types:
-            reason = f"makes no progress on {' or '.join(self.resources.types)} GPUs"
-            self._rejected.append(Rejection(event.number, reason))
-            return
+            return f"makes no progress on {' or '.join(self.resources.types)} GPUs"
+        gpus, most = spec.gpus, spec.most_gpus
         gpu_type = self._first_type(types)
-        full_rate = mean_rate(belief.truth, spec.most_gpus, gpu_type, 0.0)
+        full_rate = mean_rate(belief.truth, most, gpu_type, 0.0)
         values = _NEWCOMER.copy()
         values[Column.NUMBER] = event.number
         values[Column.SUBMIT] = spec.submit_time
-        values[Column.GPUS] = spec.gpus
+        values[Column.GPUS] = gpus
         values[Column.LEAST] = spec.least_gpus
-        values[Column.MOST] = spec.most_gpus
+        values[Column.MOST] = most
         values[Column.TYPES] = types
         values[Column.POOL] = self._pools.get(spec.pool, -1)
         values[Column.WEIGHT] = spec.weight
@@ -352,17 +392,13 @@ class Scheduler:
         values[Column.TOTAL] = belief.truth.work
         values[Column.SCALE] = belief.scale
         values[Column.FULL_RATE] = values[Column.REQUEST_RATE] = full_rate
-        if spec.gpus != spec.most_gpus:
-            values[Column.REQUEST_RATE] = mean_rate(belief.truth, spec.gpus, gpu_type, 0.0)
+        if gpus != most:
+            values[Column.REQUEST_RATE] = mean_rate(belief.truth, gpus, gpu_type, 0.0)
         values[Column.UNIT_RATE] = _unit_rate(belief.truth)
         values[Column.START_GAP] = self.overheads.start
         values[Column.RESTORE] = self.overheads.restore_seconds(spec)
         values[Column.RESIZE] = self.overheads.resize_seconds(spec)
-        self._checkpoints |= self.overheads.checkpoint_seconds(spec) > 0.0
-        self.jobs.add(event.number, values)
-        self.known[event.number] = KnownJob(spec, belief.truth)
-        self._demand += spec.gpus
-        self._dirty = True
+        return values, KnownJob(spec, belief.truth)
 
     def _rates(self) -> RateTable:
         """What `View.rates` promises."""
@@ -594,11 +630,11 @@ class Scheduler:
         return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
 
 
-def _newcomer() -> FloatColumn:
+def _newcomer() -> list[float]:
     """The columns of a job that has just come, as far as they are alike for all."""
-    values: FloatColumn = np.zeros(Column.COUNT)
-    values[[Column.TYPE, Column.CURVE]] = -1.0
-    values[Column.FIRST_START] = np.nan
+    values = [0.0] * Column.COUNT
+    values[Column.TYPE] = values[Column.CURVE] = -1.0
+    values[Column.FIRST_START] = math.nan
     values[Column.REASON] = Reason.ROUND
     return values
 

@@ -4,6 +4,8 @@ Policies read `JobView`: the columns as read-only arrays, with what depends on t
 moment of the decision.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +47,7 @@ class JobColumns:
         self.matrix = np.concatenate([stored, np.zeros((own, stored.shape[1]))])
         self._own = own
 
-    def add(self, number: int, values: FloatColumn) -> None:
+    def add(self, number: int, values: Sequence[float] | FloatColumn) -> None:
         """Append job ``number``; ``values`` in the order of `Column`, the policy's own are 0."""
         row = self.count
         if row == self.matrix.shape[1]:

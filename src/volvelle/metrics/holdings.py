@@ -51,6 +51,16 @@ class HoldingLog:
         else:
             self._slot_count.extend([0] * count)
 
+    def extend(
+        self, job: IntColumn, time: FloatColumn, gpus: FloatColumn, attempt: IntColumn
+    ) -> None:
+        """Rows of GPUs that are only counted; attempt -1 where the job ended by itself."""
+        self._job.frombytes(job.tobytes())
+        self._time.frombytes(time.tobytes())
+        self._gpus.frombytes(gpus.tobytes())
+        self._attempt.frombytes(attempt.tobytes())
+        self._slot_count.extend([0] * len(job))
+
     def close(self, job: int, time: float) -> None:
         """The job holds nothing any more, by itself."""
         self._job.append(job)

@@ -86,6 +86,31 @@ class Recorder:
         if len(decision.job):
             self._log.add(time, decision)
 
+    def holdings(
+        self, job: IntColumn, time: FloatColumn, gpus: FloatColumn, attempt: IntColumn
+    ) -> None:
+        """Take over a stretch of the log of who holds what, as `HoldingLog.extend` says."""
+        self._log.extend(job, time, gpus, attempt)
+
+    def ends(
+        self,
+        now: float,
+        specs: Sequence[JobSpec],
+        finish: FloatColumn,
+        contention: FloatColumn,
+        rejected: Mapping[int, str],
+    ) -> None:
+        """Take over what became of all jobs by ``now``; NaN where a job is not through."""
+        self._now = now
+        self._specs.extend(specs)
+        self._reasons.update(rejected)
+        self._ended.update(dict.fromkeys(rejected, JobStatus.REJECTED))
+        finished = np.flatnonzero(~np.isnan(finish))
+        self._finish.update(zip(finished.tolist(), finish[finished].tolist(), strict=True))
+        self._ended.update(dict.fromkeys(finished.tolist(), JobStatus.FINISHED))
+        through = np.flatnonzero(~np.isnan(contention))
+        self._contention.update(zip(through.tolist(), contention[through].tolist(), strict=True))
+
     def _submitted(self, event: JobSubmitted) -> None:
         self._specs.append(event.spec)
         # As in PCS' simulator, the job's own arrival counts twice.

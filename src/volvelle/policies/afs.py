@@ -171,10 +171,10 @@ def share_by_length(
         order = np.argsort(-matrix[_NUMBER, :jobs])
         order = order[np.argsort(seconds[order], kind="mergesort")]
     else:
-        order, sorted_ = sort_again(hint, seconds, matrix[_NUMBER])
+        order, sorted_ = sort_again(hint, seconds, matrix)
         if not sorted_:
             order = np.argsort(seconds)
-            settle_ties(order, seconds, matrix[_NUMBER])
+            settle_ties(order, seconds, matrix)
     least = matrix[_LEAST]
     given = fill(matrix, order, least, least, capacity, quota, True, False)
     free, left = capacity.copy(), quota.copy()

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
+from volvelle.core.keys import TIE_SECONDS, Key
 from volvelle.core.policy import OrderPolicy, Period, policies
 from volvelle.core.state import JobView
-
-_TIE_SECONDS = 1e-6
-"""Remaining service is equal below this many seconds a GPU."""
 
 
 @policies.register
@@ -32,6 +30,10 @@ class Fifo(OrderPolicy):
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """Order of submission."""
         return jobs.number
+
+    def compiled_key(self) -> Key:
+        """As `key`."""
+        return Key.SUBMISSION
 
 
 @policies.register
@@ -59,6 +61,10 @@ class ShortestJob(OrderPolicy):
         """Seconds of the whole job."""
         return jobs.total_seconds
 
+    def compiled_key(self) -> Key:
+        """As `key`."""
+        return Key.TOTAL_SECONDS
+
 
 @policies.register
 class SmallestJob(OrderPolicy):
@@ -72,6 +78,10 @@ class SmallestJob(OrderPolicy):
         """GPUs requested."""
         return jobs.gpus
 
+    def compiled_key(self) -> Key:
+        """As `key`."""
+        return Key.GPUS
+
 
 @policies.register
 class ShortestRemainingTime(OrderPolicy):
@@ -84,6 +94,10 @@ class ShortestRemainingTime(OrderPolicy):
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """Seconds left on the GPUs requested."""
         return jobs.remaining_seconds
+
+    def compiled_key(self) -> Key:
+        """As `key`."""
+        return Key.REMAINING_SECONDS
 
 
 @policies.register
@@ -99,7 +113,11 @@ class ShortestRemainingService(OrderPolicy):
 
         No paper says so: of the tie rules tried, this one agrees with all reference runs.
         """
-        return (jobs.remaining_seconds + _TIE_SECONDS) * jobs.max_gpus
+        return (jobs.remaining_seconds + TIE_SECONDS) * jobs.max_gpus
+
+    def compiled_key(self) -> Key:
+        """As `key`."""
+        return Key.REMAINING_SERVICE
 
 
 @policies.register
@@ -121,3 +139,8 @@ class LeastAttainedService(OrderPolicy):
         return np.asarray(
             jobs.attained_gpu_seconds if self.service == "gpu-seconds" else jobs.attained_seconds
         )
+
+    def compiled_key(self) -> Key:
+        """As `key`."""
+        by_gpus = self.service == "gpu-seconds"
+        return Key.ATTAINED_SERVICE if by_gpus else Key.ATTAINED_SECONDS

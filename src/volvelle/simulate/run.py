@@ -22,6 +22,7 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
+from volvelle.simulate.direct import DirectRun
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.world import Watcher, World
 from volvelle.workload.workload import Workload
@@ -141,16 +142,29 @@ def _run(
             seed=setting.seed,
         )
         watchers.append(predictor)
-    world = World(
-        scheduler,
-        workload.jobs,
-        watchers,
-        tick=setting.tick,
-        until=float("inf") if setting.until is None else setting.until,
-        tracked=None if setting.tracked is None else np.flatnonzero(tracked).tolist(),
-    )
+    until = float("inf") if setting.until is None else setting.until
+    waited_for = None if setting.tracked is None else np.flatnonzero(tracked).tolist()
     interrupted = False
     began = time.process_time()
+    world: World | DirectRun | None = None
+    if watchers == [recorder]:
+        world = DirectRun.of(
+            scheduler,
+            workload.jobs,
+            recorder,
+            tick=setting.tick,
+            until=until,
+            tracked=waited_for,
+        )
+    if world is None:
+        world = World(
+            scheduler,
+            workload.jobs,
+            watchers,
+            tick=setting.tick,
+            until=until,
+            tracked=waited_for,
+        )
     with asked_to_stop() as stopped:
         try:
             world.run(_EachMoment(stopped, progress, len(workload), predictor))
@@ -183,7 +197,7 @@ def _run(
 
 
 class _EachMoment:
-    """Ends the run between two moments where that was asked for; predicts; passes every 256th on."""
+    """Ends the run between two moments where that was asked for; predicts; reports now and then."""
 
     def __init__(
         self,
@@ -196,13 +210,15 @@ class _EachMoment:
         self._stopped = stopped
         self._report = report
         self._jobs = jobs
+        self._next = 0
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, world: World | DirectRun) -> None:
         if self._stopped():
             raise KeyboardInterrupt
-        if self._predict is not None:
+        if self._predict is not None and isinstance(world, World):
             self._predict(world)
-        if self._report is not None and world.moments % 256 == 0:
+        if self._report is not None and world.moments >= self._next:
+            self._next = world.moments + 256
             self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
 
 
