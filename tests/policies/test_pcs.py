@@ -19,7 +19,15 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import Table
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.policies.pcs.queues import create_queues, squared_variation
-from volvelle.policies.pcs.shares import cap, choose_types, divide, fair_shares, kept
+from volvelle.policies.pcs.shares import (
+    cap,
+    choose_types,
+    divide,
+    divide_all,
+    fair_shares,
+    join,
+    kept,
+)
 from volvelle.policies.pcs.whole import give_whole
 
 SIZES = st.lists(st.floats(1.0, 1e7), min_size=1, max_size=60)
@@ -295,6 +303,15 @@ def test_shares_are_the_same_compiled_and_plain(case: dict[str, Any]) -> None:
     assert choose_types(m, case["rows"], capacity).tolist() == [
         *plain(choose_types)(m, case["rows"], capacity)
     ]
+    given = [case[k] for k in ("matrix", "table", "rows", "queue", "weights")]
+    given += [np.array([case["capacity"]]), case["quota"], case["floor"], 0.0]
+    assert divide_all(*given).tolist() == plain(divide_all)(*given).tolist()
+    wide, other = (np.vstack([m, np.zeros((2, m.shape[1]))]) for _ in range(2))
+    wide[Column.TOTAL] = other[Column.TOTAL] = np.arange(m.shape[1]) * 7.0
+    wide[Column.SCALE] = other[Column.SCALE] = 1.0
+    for matrix, loop in ((wide, join), (other, plain(join))):
+        loop(matrix, m.shape[1], Column.COUNT, case["table"], np.array([10.0, 30.0]))
+    np.testing.assert_array_equal(wide, other)
     for row in range(len(case["rows"])):
         assert kept(m, row) == plain(kept)(m, row)
         assert cap(m, row, case["table"], 0, 0.7) == plain(cap)(m, row, case["table"], 0, 0.7)

@@ -90,11 +90,11 @@ def test_a_forecast_at_any_moment_is_the_same(policy: str, scenario: Scenario, n
     ahead = Gear(scenario.scheduler())
 
     def look_ahead(world: World) -> None:
-        foreseen = forecast(world.scheduler).finish
-        played = ahead.play(world.scheduler)
+        foreseen, played = forecast(world.scheduler), ahead.forecast(world.scheduler)
         assert played is not None
-        numbers = sorted(world.scheduler.known)
-        same(played.finish, [foreseen.get(number, np.nan) for number in numbers])
+        for ours, theirs in ((played.start, foreseen.start), (played.finish, foreseen.finish)):
+            assert set(ours) == set(theirs)
+            same([ours[n] for n in sorted(ours)], [theirs[n] for n in sorted(ours)])
 
     happen(scenario, on_moment=look_ahead)
 

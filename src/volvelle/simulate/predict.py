@@ -111,7 +111,8 @@ class Predictor:
         for number in come:
             self._predict(world.scheduler, number, come[number - come.start + 1 :], self._gear)
         if self._refresh:
-            self.refreshed.append(Refreshed(world.now, forecast(world.scheduler)))
+            foreseen = self._gear.forecast(world.scheduler) or forecast(world.scheduler)
+            self.refreshed.append(Refreshed(world.now, foreseen))
 
     def _predict(self, scheduler: Scheduler, number: int, later: range, gear: Gear) -> None:
         finish = predicted_finish(scheduler, number, later, gear)

@@ -1,18 +1,20 @@
 """The policy: which job is in which queue, and the GPUs of all of them."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import Column, Reason
-from volvelle.core.policy import Allocation, Policy, View, policies, rank
+from volvelle.core.curves import RateTable
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.policy import Allocation, Policy, View, all_served, policies, rank
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.units import Seconds
-from volvelle.policies.growth import seconds_on_least
 from volvelle.policies.pcs.queues import decaying, read_sizes, read_weights
-from volvelle.policies.pcs.shares import choose_types, divide
+from volvelle.policies.pcs.shares import choose_types, divide_all, join
 from volvelle.policies.pcs.whole import give_whole
 
 
@@ -110,31 +112,35 @@ class Pcs(Policy):
         """Shares of the queues, and GPUs of the jobs in them."""
         jobs = view.jobs
         table = view.rates()
-        self._join(view)
+        join(jobs.matrix, len(jobs), Column.COUNT, table, self._thresholds)
+        if self._whole(view):
+            return self._give_whole(view, table)
+        if enough := all_served(view, elastic=True):
+            return enough
+        rows = rank(jobs.number, jobs)
+        queue, weights, _ = self._queues(view)
+        given = divide_all(
+            jobs.matrix,
+            table,
+            rows,
+            queue,
+            weights,
+            view.capacity,
+            view.quota,
+            self.efficiency,
+            self.delta or 0.0,
+        )
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], rows)
+
+    def _give_whole(self, view: View, table: RateTable) -> Allocation:
+        jobs = view.jobs
         rows = rank(jobs.number, jobs)
         queue, weights, keys = self._queues(view)
         types = choose_types(jobs.matrix, rows, view.capacity)
         gpus, quota = np.zeros(len(jobs)), view.quota.copy()
-        whole = self._whole(view)
-        if whole:
-            self._settle(view.now)
+        self._settle(view.now)
         for gpu_type, capacity in enumerate(view.capacity.tolist()):
-            mine = rows[types[rows] == gpu_type] if len(view.capacity) > 1 else rows
-            if not whole:
-                divide(
-                    jobs.matrix,
-                    table,
-                    mine,
-                    queue,
-                    weights,
-                    capacity,
-                    quota,
-                    gpu_type,
-                    self.efficiency,
-                    self.delta or 0.0,
-                    gpus,
-                )
-                continue
+            mine = rows[types[rows] == gpu_type]
             owed = np.array([self._owed.get((gpu_type, key), 0.0) for key in keys])
             shares = give_whole(
                 jobs.matrix,
@@ -164,8 +170,10 @@ class Pcs(Policy):
 
     def next_wake(self, view: View) -> float | None:
         """With whole GPUs: the end of a turn, where queues are to be made even."""
+        if not self._whole(view):
+            return None
         uneven = sum(abs(rate) > 1e-9 for rate in self._growing.values())
-        return view.now + self.turn if uneven > 1 and self._whole(view) else None
+        return view.now + self.turn if uneven > 1 else None
 
     def _whole(self, view: View) -> bool:
         if self.whole is None:
@@ -178,26 +186,12 @@ class Pcs(Policy):
             )
         return self.whole
 
-    def _join(self, view: View) -> None:
-        """Queues for those who have just come."""
-        own = view.jobs.own
-        new = own[_QUEUE] == 0.0
-        if new.any():
-            matrix = view.jobs.matrix[:, : len(view.jobs)]
-            work = matrix[Column.TOTAL] * matrix[Column.SCALE]
-            size = matrix[Column.LEAST] * seconds_on_least(view.jobs.matrix, view.rates(), work)
-            own[_SIZE, new] = size[new]
-            own[_QUEUE, new] = 1.0 + self.queue_of(size[new])
-
-    def _queues(self, view: View) -> tuple[IntColumn, FloatColumn, list[int]]:
+    def _queues(self, view: View) -> tuple[IntColumn, FloatColumn, Sequence[int]]:
         """The queue of each job, the weights of the queues, and what they are remembered by."""
         jobs = view.jobs
         if not self.own_queues:
-            return (
-                (jobs.own[_QUEUE] - 1.0).astype(np.int64),
-                self._weights,
-                [*range(len(self._weights))],
-            )
+            weights = self._weights
+            return jobs.own[_QUEUE].astype(np.int64) - 1, weights, range(len(weights))
         order = np.lexsort((jobs.number, jobs.own[_SIZE]))
         queue = np.empty(len(jobs), dtype=np.int64)
         queue[order] = np.arange(len(jobs))

@@ -3,8 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import Column, Reason
 from volvelle.core.compiled import compiled
+from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.policies.growth import rate_on
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -19,9 +21,38 @@ _TYPES = Column.TYPES
 _PINNED = Column.PINNED
 _PREEMPTIBLE = Column.PREEMPTIBLE
 _UNIT_RATE = Column.UNIT_RATE
+_TOTAL = Column.TOTAL
+_SCALE = Column.SCALE
+_GPUS_SHORT = int(Reason.GPUS)
 
 _DUST = 1e-11
 """GPUs: less than this is rounding."""
+
+
+@compiled
+def join(
+    matrix: Floats, jobs: int, own: int, table: NDArray[np.float64], thresholds: Floats
+) -> None:
+    """Note queue and size of those of the first ``jobs`` jobs that have no queue yet.
+
+    Size is GPU-seconds on the fewest GPUs the job runs on, of the type it holds or would take. Row
+    ``own`` of ``matrix`` is 1 + the queue, the next one the size.
+    """
+    for row in range(jobs):
+        if matrix[own, row] > 0.0:
+            continue
+        gpu_type = int(matrix[_TYPE, row])
+        if gpu_type < 0:
+            types = int(matrix[_TYPES, row])
+            gpu_type = 0
+            while not (types >> gpu_type) & 1:
+                gpu_type += 1
+        least = matrix[_LEAST, row]
+        rate = rate_on(table, int(matrix[_CURVE, row]), gpu_type, least)
+        work = matrix[_TOTAL, row] * matrix[_SCALE, row]
+        size = least * work / rate if rate > 0.0 else np.inf
+        matrix[own, row] = 1.0 + np.searchsorted(thresholds, size)
+        matrix[own + 1, row] = size
 
 
 @compiled
@@ -119,6 +150,49 @@ def divide(
         elif gpus[row] < _DUST:
             gpus[row] = 0.0
     return shares
+
+
+@compiled
+def divide_all(
+    matrix: Floats,
+    table: NDArray[np.float64],
+    rows: Ints,
+    queue: Ints,
+    weights: Floats,
+    capacity: Floats,
+    quota: Floats,
+    floor: float,
+    delta: float,
+) -> Floats:
+    """`divide` on every GPU type: GPUs, type and reason of each job, as `fill` returns them.
+
+    ``rows`` are all jobs, by submission; ``capacity`` GPUs by type, ``quota`` by pool.
+    """
+    result = np.zeros((3, len(rows)))
+    types = choose_types(matrix, rows, capacity)
+    left = quota.copy()
+    for gpu_type in range(len(capacity)):
+        mine = rows if len(capacity) == 1 else rows[types[rows] == gpu_type]
+        divide(
+            matrix,
+            table,
+            mine,
+            queue,
+            weights,
+            capacity[gpu_type],
+            left,
+            gpu_type,
+            floor,
+            delta,
+            result[TARGET],
+        )
+    for row in rows:
+        if result[TARGET, row] > 0.0:
+            result[TARGET_TYPE, row] = types[row]
+        else:
+            result[TARGET_TYPE, row] = -1.0
+            result[TARGET_REASON, row] = _GPUS_SHORT
+    return result
 
 
 @compiled

@@ -20,6 +20,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Linear, Table
 from volvelle.policies import orders
 from volvelle.policies.pcs.policy import Pcs
+from volvelle.simulate.forecast import Forecast
 from volvelle.simulate.gear.loop import Input, Order, play_out
 
 if TYPE_CHECKING:
@@ -131,6 +132,18 @@ class Gear:
         jobs = self.columns(scheduler)
         return None if jobs is None else self.play_columns(jobs, jobs.shape[1], scheduler, last)
 
+    def forecast(self, scheduler: Scheduler) -> Forecast | None:
+        """As `volvelle.simulate.forecast.forecast`; None where this gear cannot say."""
+        played = self.play(scheduler)
+        if played is None:
+            return None
+        matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
+        matrix = matrix[:, np.argsort(matrix[Column.NUMBER])]
+        numbers = matrix[Column.NUMBER].astype(np.int64).tolist()
+        first = matrix[Column.FIRST_START]
+        starts = np.where(np.isnan(first), played.start, first)
+        return Forecast(_known(numbers, starts), _known(numbers, played.finish))
+
     def columns(self, scheduler: Scheduler) -> FloatColumn | None:
         """The jobs in ``scheduler`` as `Input` columns, by number; None where this gear cannot say."""
         matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
@@ -187,6 +200,14 @@ class Gear:
             job = scheduler.known[int(numbers[i])]
             curve[i] = self._curve_of[numbers[i]] = self._curves.of(job.spec, job.believed)
         return curve
+
+
+def _known(numbers: Sequence[int], times: FloatColumn) -> dict[int, float]:
+    return {
+        number: time
+        for number, time in zip(numbers, times.tolist(), strict=True)
+        if not math.isnan(time)
+    }
 
 
 _COPIED = (
