@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from volvelle.core.columns import Column
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
@@ -173,6 +174,7 @@ def state_of(scheduler: Scheduler) -> bytes:
     known = [(n, repr(job), jobs.row_of[n]) for n, job in sorted(scheduler.known.items())]
     memories = [repr(part.__pydantic_private__) for part in scheduler.composition]
     columns = jobs.matrix[:, [row for _, row in sorted(jobs.row_of.items())]]
+    columns[Column.CURVE] = -1.0  # where in a table of its own: says nothing by itself
     described = (
         scheduler.now,
         known,

@@ -64,7 +64,16 @@ def assert_same(direct: Simulation, general: Simulation) -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [*DIRECT, "fifo:preemptive=true", "srtf:round=20,strict=true", "las:service=seconds"]
+    "policy",
+    [
+        *DIRECT,
+        "afs-l",
+        "afs-l:ties=later",
+        "afs-l:round=20",
+        "fifo:preemptive=true",
+        "srtf:round=20,strict=true",
+        "las:service=seconds",
+    ],
 )
 @settings(max_examples=60)
 @given(data=st.data())

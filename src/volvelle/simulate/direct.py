@@ -2,8 +2,9 @@
 
 The general engine (`World` around `Scheduler.handle`) is the reference and runs everything; a direct run
 gives the same results, to the last bit, for what an order decides over counted GPUs: policies that name
-a `Key`, admissions that are a limit on demand, estimators that do not learn, and jobs that scale
-linearly, never fail, keep one batch size and stop at no cost. `DirectRun.of` says whether that is so.
+a `Key` (and AFS-L, whose decision is one compiled call), admissions that are a limit on demand,
+estimators that do not learn, and jobs that scale linearly, never fail, keep one batch size and stop at no
+cost. `DirectRun.of` says whether that is so.
 It leaves no journal: there are no events and decisions to write.
 """
 
@@ -13,13 +14,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from volvelle.core.columns import Column
+from volvelle.core.curves import RateCurves, RateTable
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Estimator, KnownJob
 from volvelle.core.policy import OrderPolicy, compiled_key
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import FloatColumn, JobColumns
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.job import Job
 from volvelle.model.throughput import Linear
+from volvelle.policies.afs import AfsL
 from volvelle.simulate import direct_loop as loop
 from volvelle.simulate.direct_loop import Ahead, Log, Rules, advance
 
@@ -64,7 +68,8 @@ class DirectRun:
         composition, overheads = scheduler.composition, scheduler.overheads
         policy, capacity = composition.policy, scheduler.resources.gpus_by_type(up_only=True)
         key, limit = compiled_key(policy), composition.admission.limit(sum(capacity.tolist()))
-        if key is None or limit is None or not isinstance(policy, OrderPolicy):
+        by_length = type(policy) is AfsL
+        if (key is None and not by_length) or limit is None:
             return None
         named = composition.placement.names_gpus or scheduler.cluster.nodes_change
         learning = type(composition.estimator).learn is not Estimator.learn
@@ -75,11 +80,15 @@ class DirectRun:
         entries = _Entries(scheduler, jobs)
         if np.isnan(entries.columns[:, Column.UNIT_RATE]).any():
             return None  # believed not to scale linearly
+        an_order = policy if isinstance(policy, OrderPolicy) else None
         rules = Rules(
-            key=int(key),
-            preemptive=policy.preemptive,
-            strict=policy.strict,
-            elastic=policy.elastic,
+            key=int(key or 0),
+            by_length=by_length,
+            later=isinstance(policy, AfsL) and policy.ties == "later",
+            rates=entries.rates(capacity) if by_length else np.zeros((0, 0, 0)),
+            preemptive=an_order is None or an_order.preemptive,
+            strict=an_order is not None and an_order.strict,
+            elastic=an_order is None or an_order.elastic,
             round=policy.round or 0.0,
             time_varying=policy.time_varying,
             limit=limit,
@@ -167,6 +176,7 @@ class DirectRun:
             },
         )
         tally, known = ahead.tally, self._entries.known
+        ahead.matrix[Column.CURVE] = -1.0  # the scheduler itself has no curves yet
         inside = ahead.matrix[Column.NUMBER, : tally[loop.ROWS]].astype(np.int64).tolist()
         door = range(int(tally[loop.DOOR]), submitted)
         self.scheduler.stand_at(
@@ -193,6 +203,7 @@ class _Entries:
         self.verdict = np.full(len(jobs), loop.ADMITTED)
         self.known: dict[int, KnownJob] = {}
         self.reasons: dict[int, str] = {}
+        self._types = scheduler.resources.types
         self._disclose = scheduler.composition.estimator.needs_truth
         for number, job in enumerate(jobs):
             if obstacle := scheduler.obstacle(job.spec):
@@ -210,6 +221,18 @@ class _Entries:
                 )
                 continue
             self.columns[number], self.known[number] = newcomer
+
+    def rates(self, capacity: FloatColumn) -> RateTable:
+        """Believed rates by numbers of GPUs; every job's columns know its curve afterwards."""
+        jobs = JobColumns()
+        numbers = list(self.known)
+        for number in numbers:
+            jobs.add(number, self.columns[number])
+        table = RateCurves().table(
+            jobs, lambda number: self.known[number].believed, self._types, capacity
+        )
+        self.columns[numbers, Column.CURVE] = jobs.matrix[Column.CURVE, : len(numbers)]
+        return table
 
     def submission(self, number: int, job: Job) -> JobSubmitted:
         """What the scheduler is told of the job."""

@@ -26,6 +26,7 @@ from volvelle.core.kernels import (
     unit_rates,
 )
 from volvelle.core.keys import keys_of
+from volvelle.policies.afs import share_by_length
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,12 +69,16 @@ _COLUMNS = Column.COUNT
 class Rules(NamedTuple):
     """What does not change while time passes.
 
-    key: a `Key`. round: seconds, 0 where decisions follow events. limit: the most GPUs admitted jobs
-    may request together. tick: ends are noticed at multiples of it, 0 for at once. until: the end of
-    time.
+    key: a `Key`. by_length: AFS-L decides instead of a key, with ``rates`` by (curve, GPU type, GPUs), of
+    equals the ``later`` submission first. round: seconds, 0 where decisions follow events. limit: the
+    most GPUs admitted jobs may request together. tick: ends are noticed at multiples of it, 0 for at
+    once. until: the end of time.
     """
 
     key: int
+    by_length: bool
+    later: bool
+    rates: NDArray[np.float64]
     preemptive: bool
     strict: bool
     elastic: bool
@@ -332,14 +337,18 @@ def _boundary(now: float, period: float, after: bool) -> float:
 
 @compiled
 def _decide(ahead: Ahead, rules: Rules, hint: Ints, now: float) -> Ints:
-    """Ask the order, fill, and let what changes happen; returns the order of the rows."""
+    """Ask the policy and let what changes happen; returns the order of the rows."""
     matrix, jobs = ahead.matrix, ahead.tally[ROWS]
     least = matrix[_LEAST] if rules.elastic else matrix[_GPUS]
     most = matrix[_MOST] if rules.elastic else matrix[_GPUS]
     order, served = hint, np.zeros((3, 0))
     if len(rules.capacity) == 1 and len(rules.quota) == 0:
         served = serve_all(matrix, jobs, most, rules.capacity[0])
-    if served.shape[1] < jobs:
+    if served.shape[1] < jobs and rules.by_length:
+        served, order = share_by_length(
+            matrix, jobs, rules.rates, now, rules.capacity, rules.quota, hint, rules.later
+        )
+    elif served.shape[1] < jobs:
         keys = keys_of(rules.key, matrix, jobs, now)
         order, sorted_ = sort_again(hint, keys, matrix)
         if not sorted_:
