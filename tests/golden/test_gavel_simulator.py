@@ -28,7 +28,6 @@ CASES = {
     "finish_time_fairness_perf": "gavel-ftf",
     "max_sum_throughput_perf": "gavel-throughput",
     "min_total_duration_perf": "gavel-makespan",
-    "max_min_fairness_packed": "gavel-las:space_sharing=true",
 }
 SIMULATOR = "reallocate=1920,by_type=true"
 
@@ -80,11 +79,11 @@ def test_every_job_fares_as_under_the_simulators_fifo(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("ways", "within"), [(SIMULATOR, 0.03), ("round=360", 0.05)])
+@pytest.mark.parametrize(("ways", "within"), [(SIMULATOR, 0.015), ("round=360", 0.05)])
 def test_the_mean_completion_time_is_the_simulators(
     folder: Path, case: str, ways: str, within: float
 ) -> None:
-    """Within 3 % where rounds are filled in its ways (all but two within 1 %), within 5 % in ours."""
+    """Within 1.5 % where rounds are filled in its ways, within 5 % in ours."""
     joint = "," if ":" in CASES[case] else ":"
     policy = f"{CASES[case]}{joint}{ways}"
     outcomes, reference = ours_and_theirs(folder, policy, case)
@@ -97,6 +96,16 @@ def test_max_min_treats_most_jobs_as_the_simulator_does(folder: Path) -> None:
     apart = np.abs(outcomes.jct / reference.columns["jct_s"] - 1)
     assert np.median(apart) < 0.005
     assert np.max(apart) < 0.1
+
+
+@pytest.mark.parametrize(("ways", "least"), [(SIMULATOR, 0.97), ("round=360", 0.92)])
+def test_jobs_that_share_gpus_are_through_as_early_or_earlier(
+    folder: Path, ways: str, least: float
+) -> None:
+    """Within 3 % in its ways, earlier in ours: what its program leaves open we use (see `gavel-las`)."""
+    policy = f"gavel-las:space_sharing=true,{ways}"
+    outcomes, reference = ours_and_theirs(folder, policy, "max_min_fairness_packed")
+    assert least < np.mean(outcomes.jct) / np.mean(reference.columns["jct_s"]) < 1.0
 
 
 def test_the_makespan_is_no_longer_than_the_simulators(folder: Path) -> None:

@@ -244,3 +244,9 @@ def test_pair_rates_are_read_from_gavels_file() -> None:
     assert "A" not in pairs["A"]
     with pytest.raises(ValueError, match="no two rates"):
         gavel_pairs({"k80": {"('A', 1)": {"('B', 1)": 3.0}}})
+
+
+def test_nobody_shares_where_there_are_gpus_enough() -> None:
+    jobs = [job(n, 90.0, {str(other): 0.9 for other in range(3)}) for n in range(3)]
+    run = together(*jobs, cluster="1x3")
+    assert run.outcomes.finish == pytest.approx([90.0] * 3)

@@ -300,16 +300,31 @@ def _least(has: FloatColumn, need: FloatColumn) -> float:
     return float((has[asking] / need[asking]).min(initial=np.inf))
 
 
-def maximise_sum(demand: Demand, by_type: FloatColumn, incumbent: Floats, seconds: float) -> Shared:
-    """Maximise the sum of all jobs' rates, those on GPU type t counting ``by_type(t)`` times."""
+def maximise_sum(
+    demand: Demand,
+    scale: FloatColumn,
+    by_type: FloatColumn,
+    floor: FloatColumn,
+    incumbent: Floats,
+    seconds: float,
+) -> Shared:
+    """Maximise the sum of ``scale(i) x rate`` over all jobs, on GPU type t counted ``by_type(t)`` times.
+
+    Each job's ``scale(i) x its throughput`` stays at least ``floor(i)``, as it is in ``incumbent``.
+    """
     variables = _Variables(demand)
-    counted = variables.rate * demand.alike[variables.job]
-    gain = np.bincount(variables.variable, counted, minlength=len(variables))
-    gain = gain * by_type[variables.gpu_type]
+    worth = variables.rate * scale[variables.job]
+    gain = np.zeros(len(variables))
+    np.add.at(gain, variables.variable, worth * demand.alike[variables.job])
+    gain *= by_type[variables.gpu_type]
+    rows = variables.rows(demand)
+    for i in np.flatnonzero(floor > 0).tolist():
+        lines = slice(variables.starts[i], variables.starts[i + 1])
+        rows.add(variables.variable[lines], worth[lines], lower=floor[i])
     most = np.zeros(len(demand.gpus))
     np.maximum.at(most, variables.job, gain[variables.variable])
     answer = maximise(
-        Program(gain, np.ones(len(variables)), variables.rows(demand)),
+        Program(gain, np.ones(len(variables)), rows),
         variables.column(incumbent),
         float(most.sum()),
         seconds,

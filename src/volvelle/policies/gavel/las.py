@@ -5,6 +5,8 @@
 where P(i) is the rate of a job that spends its time on the GPU types in proportion to their numbers (and
 stays at 0 for types on which it cannot run). Only the smallest value is raised, as in Gavel's simulator; what
 is left of the GPUs lies wherever the solver leaves it, and rounds hand it out. `gavel-hierarchical` goes on.
+With ``space_sharing`` a second program raises the sum of all values with the smallest held: what the first
+leaves open may be pairs that nobody gains from, and rounds would follow them.
 
 Where all types are alike to every job (a cluster of one type, or ``aware=false``) no program is solved:
 `water_level` gives one of its solutions, the one in which nobody can have more without another having less.
@@ -19,11 +21,14 @@ from numpy.typing import NDArray
 from volvelle.core.policy import View, policies
 from volvelle.core.state import FloatColumn
 from volvelle.policies.gavel.base import GavelProgram
-from volvelle.policies.gavel.demand import Demand, raise_together
+from volvelle.policies.gavel.demand import Demand, maximise_sum, raise_together
 
 Floats = NDArray[np.float64]
 
 _ALIKE = 1e-12
+
+_SLACK = 1e-6
+"""What the smallest value may lose, relative to it, where the others are raised after it."""
 
 
 @policies.register
@@ -43,7 +48,13 @@ class GavelLas(GavelProgram):
         split = entries.equal_split()
         shared = raise_together(entries, scale, need, np.zeros(len(need)), split, self.time_limit)
         self._gaps.append(shared.gap)
-        return shared.fractions if group is None else shared.fractions[group]
+        if group is not None:
+            return shared.fractions[group]
+        floor = need * shared.level * (1 - _SLACK)
+        types = np.ones(len(demand.capacity))
+        rest = maximise_sum(demand, scale, types, floor, shared.fractions, self.time_limit)
+        self._gaps.append(rest.gap)
+        return rest.fractions
 
 
 def normaliser(demand: Demand) -> FloatColumn:

@@ -38,7 +38,15 @@ class GavelThroughput(GavelProgram):
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The program."""
-        shared = maximise_sum(demand, self.factors(view), demand.equal_split(), self.time_limit)
+        jobs = len(demand.gpus)
+        shared = maximise_sum(
+            demand,
+            np.ones(jobs),
+            self.factors(view),
+            np.zeros(jobs),
+            demand.equal_split(),
+            self.time_limit,
+        )
         self._gaps.append(shared.gap)
         return shared.fractions
 
