@@ -26,7 +26,8 @@ from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Amdahl, Linear, PerType, Table, ThroughputModel
 from volvelle.simulate.run import Setting
-from volvelle.simulate.world import Watcher, World
+from volvelle.simulate.world import Director, Watcher, World
+from volvelle.tune.synthesizer import Synthesizer
 from volvelle.workload.workload import Workload
 
 END_OF_PATIENCE = 1e6
@@ -122,8 +123,11 @@ def happen(
     *watchers: Watcher,
     scheduler: Scheduler | None = None,
     on_moment: Callable[[World], None] | None = None,
+    director: Director | None = None,
 ) -> Run:
     """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
+    if director is None and (synthesis := scenario.setting.synthesis) is not None:
+        director = Synthesizer(synthesis)
     scheduler = scheduler or scenario.scheduler()
     journal = Journal(scenario.setting.header)
     recorder = Recorder(scenario.cluster)
@@ -133,6 +137,7 @@ def happen(
         [journal, recorder, *watchers],
         tick=scenario.setting.tick,
         until=END_OF_PATIENCE,
+        director=director,
     )
     world.run(on_moment)
     assert world.now < END_OF_PATIENCE, "the run does not end"

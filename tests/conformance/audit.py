@@ -23,6 +23,7 @@ from volvelle.core.events import (
     JobSubmitted,
     LossReported,
     NodeChanged,
+    Recomposed,
     WakeUp,
 )
 from volvelle.metrics.outcomes import JobStatus, Outcomes
@@ -418,4 +419,6 @@ def _rank(event: Event) -> int:
         return 1
     if isinstance(event, JobSubmitted):
         return 2
+    if isinstance(event, Recomposed):
+        return 4
     return 3 if isinstance(event, WakeUp) else 0

@@ -57,9 +57,9 @@ def _facts(record: "RunRecord") -> dict[str, str]:
     facts = {
         "Jobs": workload_line(record.workload),
         "Cluster": cluster_line(record.cluster),
-        "Policy": composition.policy,
+        "Policy": composition.policy if record.synthesis is None else str(record.synthesis),
         "Placement": composition.placement,
-        "Admission": composition.admission,
+        "Admission": record.composition_parts["admission"],
         "Estimator": composition.estimator,
         "Termination": composition.termination,
         "Overheads": costs or "none",

@@ -137,23 +137,9 @@ PlayOuts = Annotated[
 ]
 _PART = "NAME[:KEY=VALUE,...]"
 _FILE = "or a .py file"
-Policy = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        "-p",
-        metavar=_PART,
-        help=f"Who gets how many GPUs, {_FILE}; see: volvelle list policies.",
-        rich_help_panel=_SCHEDULER,
-    ),
-]
 Placement = Annotated[
     str | None,
     typer.Option("--placement", metavar=_PART, help="Which GPUs.", rich_help_panel=_SCHEDULER),
-]
-Admission = Annotated[
-    str | None,
-    typer.Option("--admission", metavar=_PART, help="Who may enter.", rich_help_panel=_SCHEDULER),
 ]
 Estimator = Annotated[
     str | None,
@@ -204,6 +190,25 @@ Terminations = Annotated[
         "--termination",
         metavar=_PART,
         help="When a job ends; repeatable.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
+Synthesize = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--synthesize",
+        metavar="NAME[:MEASURE]",
+        help="Choose among the policies and admissions while running, as for jct:mean; repeatable.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
+SynthesizeEvery = Annotated[
+    str | None,
+    typer.Option(
+        "--synthesize-every",
+        metavar="TIME",
+        help="How often to choose.  [default: 50m]",
+        show_default=False,
         rich_help_panel=_SCHEDULER,
     ),
 ]

@@ -26,11 +26,13 @@ def simulate(
     strict: options.Strict = None,
     track: options.Track = None,
     cluster: options.Cluster = None,
-    policy: options.Policy = None,
+    policies: options.Policies = None,
     placement: options.Placement = None,
-    admission: options.Admission = None,
+    admissions: options.Admissions = None,
     estimator: options.Estimator = None,
     termination: options.Termination = None,
+    synthesize: options.Synthesize = None,
+    synthesize_every: options.SynthesizeEvery = None,
     overheads: options.Overheads = None,
     tick: options.Tick = None,
     until: options.Until = None,
@@ -60,11 +62,13 @@ def simulate(
         format=format,
         strict=strict,
         cluster=cluster,
-        policies=policy,
+        policies=policies,
         placements=placement,
-        admissions=admission,
+        admissions=admissions,
         estimators=estimator,
         terminations=termination,
+        synthesize=synthesize,
+        synthesize_every=synthesize_every,
         overheads=overheads,
         track=track,
         tick=tick,
@@ -88,6 +92,8 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> 
 
     cluster = experiment.read_cluster()
     runs = experiment.runs(cluster)
+    if experiment.synthesize:
+        runs = [run for run in runs if run.setting.synthesis is not None]
     if len(runs) > 1:
         raise Problem(
             f"simulate makes one run, these are {len(runs)}",
@@ -121,6 +127,7 @@ def _run(
     directory: Path, source: "Source", setting: "Setting", *, keep_journal: bool
 ) -> "Simulation":
     from volvelle.cli.output import progress
+    from volvelle.simulate.compare import usable_cpus
     from volvelle.simulate.run import Progress, simulate
     from volvelle.simulate.run_directory import JOURNAL, written
 
@@ -129,10 +136,11 @@ def _run(
         def note(now: Progress) -> None:
             update(now.submitted - now.in_system, now.jobs)
 
+        workers = usable_cpus()
         if not keep_journal:
-            return simulate(source.workload, setting, progress=note)
+            return simulate(source.workload, setting, progress=note, workers=workers)
         with written(directory / JOURNAL) as path:
-            return simulate(source.workload, setting, journal=path, progress=note)
+            return simulate(source.workload, setting, journal=path, progress=note, workers=workers)
 
 
 def _report(directory: Path, record: "RunRecord", simulation: "Simulation") -> Path:

@@ -10,6 +10,7 @@ from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.summary import Group, Summary, summarise
 from volvelle.report import pictures
 from volvelle.report.charts import Drawing, write_png
+from volvelle.report.choices import choices
 from volvelle.report.gantt import bars_of
 from volvelle.report.gantt_view import gantt_drawing, gantt_html, gantt_note
 from volvelle.report.page import Section, figure, note, tiles, write_page
@@ -58,6 +59,8 @@ def write_run_report(
         "utilisation": pictures.utilisation(outcomes),
         "queue": pictures.queue(outcomes),
     }
+    if outcomes.choices:
+        drawings["choices"] = choices(outcomes)
     write_pngs({**drawings, "gantt": gantt_drawing(outcomes, bars)}, directory)
     figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
     sections = [
@@ -68,6 +71,11 @@ def write_run_report(
             f'<div class="pair">{figures["jct_cdf"]}{figures["wait_cdf"]}</div>',
         ),
         Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
+        *(
+            [Section("choices", "What the synthesizer chose", figures["choices"])]
+            if outcomes.choices
+            else []
+        ),
         Section(
             "gantt-chart",
             "Who held the GPUs",

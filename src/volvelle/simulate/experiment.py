@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
@@ -20,6 +20,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, describe_validation
 from volvelle.model.units import Seconds
 from volvelle.simulate.run import PLAY_OUTS, Setting
+from volvelle.simulate.run_directory import SYNTHESIZER
 from volvelle.simulate.sources import (
     Read,
     Source,
@@ -28,6 +29,7 @@ from volvelle.simulate.sources import (
     resubmitted,
     split_pairs,
 )
+from volvelle.tune.synthesizer import Synthesis, read_foreseen
 
 _SINGULAR = {
     "policy": "policies",
@@ -95,6 +97,12 @@ def _rate_span(text: str) -> list[float]:
     return [first + index * step for index in range(int((last - first) / step + 1e-9) + 1)]
 
 
+def _foreseen(objectives: tuple[str, ...]) -> tuple[str, ...]:
+    for one in objectives:
+        read_foreseen(one)
+    return objectives
+
+
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Written = Annotated[str, BeforeValidator(_written)]
 Names = Annotated[tuple[Written, ...], BeforeValidator(_listed), Field(min_length=1)]
@@ -134,6 +142,12 @@ class Experiment(BaseModel):
         None, description="ends of jobs are noticed at multiples of this"
     )
     until: Annotated[Seconds, Field(gt=0)] | None = Field(None, description="end of the simulation")
+    synthesize: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_foreseen)] = (
+        Field((), description="choose among policies x admissions while running, as by jct:mean")
+    )
+    synthesize_every: Annotated[Seconds, Field(gt=0)] = Field(
+        3000.0, description="how often to choose"
+    )
     predict: bool = Field(False, description="forecast every job's finish at its submission")
     refresh: bool = Field(False, description="and the finish of all jobs at every event")
     play_outs: Annotated[int, Field(ge=0)] = Field(
@@ -205,18 +219,33 @@ class Experiment(BaseModel):
 
     def runs(self, cluster: Cluster) -> "list[PlannedRun]":
         """Every run of the experiment, named by what sets it apart."""
-        parts = [tuple(dict.fromkeys(getattr(self, kind))) for kind in _PARTS]
+        parts = {kind: tuple(dict.fromkeys(getattr(self, kind))) for kind in _PARTS}
+        runs = self._runs_of(cluster, parts, None)
+        if self.synthesize:
+            synthesis = Synthesis(
+                policies=parts["policies"],
+                admissions=parts["admissions"],
+                objectives=self.synthesize,
+                every=self.synthesize_every,
+            )
+            first = {kind: parts[kind][:1] for kind in ("policies", "admissions")}
+            runs += self._runs_of(cluster, parts | first, synthesis)
+        return list({run.name: run for run in runs}.values())
+
+    def _runs_of(
+        self, cluster: Cluster, parts: Mapping[str, tuple[str, ...]], synthesis: Synthesis | None
+    ) -> "list[PlannedRun]":
         seeds = tuple(dict.fromkeys(self.seeds))
         runs = []
-        for rate, *chosen, seed in product(self._rates(), *parts, seeds):
+        for rate, chosen, seed in product(self._rates(), product(*parts.values()), seeds):
             composition = WrittenComposition(*chosen)
             labels = composition.build().written
             told = [
                 label
-                for kind, label, choices in zip(_PARTS, _fields(labels), parts, strict=True)
-                if len(choices) > 1 or kind == "policies"
+                for kind, label in zip(_PARTS, _fields(labels), strict=True)
+                if len(parts[kind]) > 1 or (kind == "policies" and synthesis is None)
             ]
-            name = " + ".join(told)
+            name = " + ".join(told if synthesis is None else [SYNTHESIZER, *told])
             name += f", {rate:g} jobs/h" if rate is not None else ""
             name += f", seed {seed}" if len(seeds) > 1 else ""
             setting = Setting(
@@ -230,9 +259,10 @@ class Experiment(BaseModel):
                 predict=self.predict or self.refresh,
                 refresh=self.refresh,
                 play_outs=self.play_outs,
+                synthesis=synthesis,
             )
             runs.append(PlannedRun(name, setting, rate))
-        return list({run.name: run for run in runs}.values())
+        return runs
 
 
 class WorkloadKey(NamedTuple):

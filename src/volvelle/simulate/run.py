@@ -25,6 +25,7 @@ from volvelle.model.throughput import LINEAR
 from volvelle.simulate.direct import DirectRun
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.world import Watcher, World
+from volvelle.tune.synthesizer import Synthesis, Synthesizer
 from volvelle.workload.workload import Workload
 
 PLAY_OUTS = 20
@@ -41,6 +42,7 @@ class Setting:
     predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
     play_outs: with how many futures like the recent past P50 and P90 are found; 0: with none, from
     past errors alone.
+    synthesis: choose policy and admission anew now and then; those of ``composition`` rule until then.
     """
 
     cluster: Cluster
@@ -53,6 +55,7 @@ class Setting:
     predict: bool = False
     refresh: bool = False
     play_outs: int = PLAY_OUTS
+    synthesis: Synthesis | None = None
 
     @property
     def header(self) -> Header:
@@ -100,9 +103,11 @@ def simulate(
     *,
     journal: bool | Path = False,
     progress: Callable[[Progress], None] | None = None,
+    workers: int = 1,
 ) -> Simulation:
     """Let ``workload`` happen under ``setting``.
 
+    workers: processes with which a synthesis looks ahead.
     journal: keep one in memory (True), or write it to this path while the simulation goes on.
     progress: called every few hundred moments. KeyboardInterrupt ends the simulation early with what
     is done so far. Raises `Problem` where the parts do not go together.
@@ -118,9 +123,9 @@ def simulate(
     if isinstance(journal, Path):
         with journal.open("wb") as file:
             kept = Journal(setting.header, file)
-            return _run(workload, setting, scheduler, recorder, kept, progress)
+            return _run(workload, setting, scheduler, recorder, kept, progress, workers)
     kept_in_memory = Journal(setting.header) if journal else None
-    return _run(workload, setting, scheduler, recorder, kept_in_memory, progress)
+    return _run(workload, setting, scheduler, recorder, kept_in_memory, progress, workers)
 
 
 def _run(
@@ -130,7 +135,9 @@ def _run(
     recorder: Recorder,
     journal: Journal | None,
     progress: Callable[[Progress], None] | None,
+    workers: int,
 ) -> Simulation:
+    synthesis = setting.synthesis
     tracked = _tracked(workload, setting)
     watchers: list[Watcher] = [recorder] if journal is None else [journal, recorder]
     predictor = None
@@ -147,7 +154,7 @@ def _run(
     interrupted = False
     began = time.process_time()
     world: World | DirectRun | None = None
-    if watchers == [recorder]:
+    if watchers == [recorder] and synthesis is None:
         world = DirectRun.of(
             scheduler,
             workload.jobs,
@@ -164,6 +171,7 @@ def _run(
             tick=setting.tick,
             until=until,
             tracked=waited_for,
+            director=None if synthesis is None else Synthesizer(synthesis, workers),
         )
     with asked_to_stop() as stopped:
         try:

@@ -37,8 +37,12 @@ from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import PLAY_OUTS, Setting, Simulation
+from volvelle.tune.synthesizer import Synthesis
 
 FORMAT = 1
+
+SYNTHESIZER = "synthesizer"
+"""What stands for policy and admission where these are chosen while the run goes on."""
 
 RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS = (
     "run.json",
@@ -76,6 +80,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     predict: bool = False
     refresh: bool = False
     play_outs: int = PLAY_OUTS
+    synthesis: Synthesis | None = None
     started: str = ""
     versions: dict[str, str] = {}
     cpu_seconds: float | None = None
@@ -99,6 +104,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             predict=setting.predict,
             refresh=setting.refresh,
             play_outs=setting.play_outs,
+            synthesis=setting.synthesis,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             versions={
                 "volvelle": volvelle.__version__,
@@ -110,7 +116,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def composition_parts(self) -> dict[str, str]:
         """The parts of the composition by kind, as they are written."""
-        return msgspec.structs.asdict(self.composition)
+        parts: dict[str, str] = msgspec.structs.asdict(self.composition)
+        if self.synthesis is not None:
+            parts |= {"policy": SYNTHESIZER, "admission": SYNTHESIZER}
+        return parts
 
     def ended(self, simulation: Simulation) -> "RunRecord":
         """The record of the run that gave ``simulation``."""

@@ -46,11 +46,23 @@ class Watcher(Protocol):
         ...
 
 
+class Director(Protocol):
+    """Whoever steers the scheduler while it runs, as an operator would: through events."""
+
+    every: float
+    """Seconds; it is asked at multiples of this, as long as there are jobs."""
+
+    def choose(self, scheduler: Scheduler, now: float, events: Sequence[Event]) -> Sequence[Event]:
+        """What else is to happen at ``now``, beside ``events`` that ``scheduler`` has not seen yet."""
+        ...
+
+
 class World:
     """A cluster on which the jobs of ``jobs`` really happen.
 
     jobs: in order of submission. tick: ends of jobs are noticed at multiples of it (None: at once).
     until: the world ends at this time. tracked: it ends when all these jobs have (None: when all have).
+    director: steers the scheduler.
     """
 
     def __init__(
@@ -63,8 +75,11 @@ class World:
         tick: float | None = None,
         until: float = math.inf,
         tracked: Sequence[int] | None = None,
+        director: Director | None = None,
     ) -> None:
         self.scheduler = scheduler
+        self._director = director
+        self._direct_at = math.inf if director is None else director.every
         self.overheads = overheads or scheduler.overheads
         self._jobs = jobs
         self._watchers = watchers
@@ -99,6 +114,8 @@ class World:
                 return
             self.now = now
             events = tuple(self._events_at(now))
+            if now >= self._direct_at:
+                events = self._directed(now, events)
             decision = self.scheduler.handle(now, events)
             for watcher in self._watchers:
                 watcher.record(now, events, decision)
@@ -197,6 +214,8 @@ class World:
             now = min(now, self._wake)
         if self._next_node is not None and (now < math.inf or self._in_system):
             now = min(now, self._next_node.time)
+        if now < math.inf and self._in_system:
+            now = min(now, self._direct_at)
         return now
 
     def _valid(self, entry: tuple[float, int, int, int]) -> bool:
@@ -235,6 +254,16 @@ class World:
         if self._wake is not None and self._wake <= now:
             self._wake = None
             yield WakeUp(now)
+
+    def _directed(self, now: float, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """``events`` and what the director adds; a date that nobody was there for is passed over."""
+        assert self._director is not None
+        while self._direct_at < now:
+            self._direct_at = next_multiple(self._direct_at, self._director.every)
+        if self._direct_at > now or not self._in_system:
+            return events
+        self._direct_at = next_multiple(now, self._director.every)
+        return (*events, *self._director.choose(self.scheduler, now, events))
 
     def _through(self) -> bool:
         if self._waited_for is not None and not self._waited_for:

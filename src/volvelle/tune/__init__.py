@@ -1,0 +1,1 @@
+"""Tuning: compositions chosen by looking ahead."""

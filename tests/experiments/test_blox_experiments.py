@@ -1,0 +1,51 @@
+"""Every experiment after Blox runs, small, and its page says what the paper says beside what is seen."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "blox"
+EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "study")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_it_runs_small_and_writes_its_page(experiment: str, tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [
+            sys.executable, str(FOLDER / f"{experiment}.py"), "--jobs", "80", "--seeds", "1",
+            "--workers", "1", "--out", str(tmp_path),
+        ],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    page = (tmp_path / f"{experiment}.md").read_text(encoding="utf-8")
+    assert ran.stdout.startswith(page.rstrip())
+    assert "| the paper | here |" in page or "the paper" in page
+    assert "nan" not in page
+    for picture in tmp_path.glob("*.png"):
+        assert f"({picture.name})" in page
+    with (tmp_path / f"{experiment}.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert rows
+    assert all(len(row) == len(head) for row in rows)
+    assert all(float(row[-1]) >= 0 for row in rows)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_its_results_are_committed(experiment: str) -> None:
+    page = FOLDER / "results" / f"{experiment}.md"
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert (page.parent / f"{experiment}.csv").is_file()
+
+
+def test_a_window_that_is_too_small_is_refused() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(FOLDER / "termination.py"), "--jobs", "5"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert "--jobs is at least 20" in ran.stderr
