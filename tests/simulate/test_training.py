@@ -7,6 +7,8 @@ from strategies import Scenario, happen, state_of
 
 from volvelle.core.events import JobFailed, TrainingReported
 from volvelle.core.journal import replay
+from volvelle.core.policy import policies
+from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
@@ -109,6 +111,13 @@ class TestProgress:
         header = done.journal.header
         assert state_of(replay(header, done.journal.entries)) == state_of(done.scheduler)
         assert b"made-up" not in done.journal_bytes
+
+
+@pytest.mark.parametrize("policy", policies.all())
+def test_every_policy_serves_jobs_that_train_as_measured(policy: str) -> None:
+    jobs = [training_job(n, 9.0 * n, 1.0 + n % 3, most=4.0 if n % 2 else None) for n in range(5)]
+    done = happen(run(*jobs, policy=policy, overheads=Overheads(restore=1)))
+    assert set(done.outcomes.status) == {JobStatus.FINISHED}
 
 
 class TestStepTimes:

@@ -38,7 +38,9 @@ RIGID = ("ncf",)
 
 
 class PolluxOptions(ReaderOptions):
-    """``applications``: the folder of measured tables; ``node_gpus``: GPUs of a node, at most 4."""
+    """``applications``: the folder of measured tables; ``node_gpus``: GPUs of a node, at most 4;
+    ``elastic``: jobs may run on other numbers of GPUs; ``simulator``: as the artifact's simulator.
+    """
 
     applications: Path | None = None
     node_gpus: Annotated[int, Field(ge=1, le=4)] = 4
