@@ -175,3 +175,12 @@ def test_on_traces_that_nothing_was_chosen_on_too(
     setting = replace(scenario.setting, predict=True, play_outs=20)
     outcomes = simulate(scenario.workload, setting).outcomes
     assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 95.0
+
+
+def test_what_was_believed_of_a_job_at_the_door_is_not_learnt_from() -> None:
+    scenario = Scenario.of(parse_cluster("1x8"), crowd(5, 150))
+    composition = WrittenComposition("srsf", admission="backlog:factor=1.2", estimator="noisy")
+    setting = replace(scenario.setting, predict=True, play_outs=3, composition=composition)
+    outcomes = simulate(scenario.workload, setting).outcomes
+    assert outcomes.predicted_p90 is not None
+    assert not np.isnan(outcomes.predicted_p90[100:]).any()

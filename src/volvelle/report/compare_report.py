@@ -22,6 +22,8 @@ DEFAULT_COLUMNS = (
     "rho:max",
     "unfair",
     "eta_error:p90",
+    "eta_p90_coverage",
+    "eta_p90_width",
     "deadline_miss",
     "utilisation",
     "makespan",

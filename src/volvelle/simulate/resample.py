@@ -5,6 +5,7 @@ jobs really take, over what was believed of them, is drawn from what was seen of
 job under way only what is still possible.
 """
 
+import math
 from collections import deque
 
 import numpy as np
@@ -35,8 +36,9 @@ class RecentPast:
         self._times.append(time)
 
     def finished(self, ratio: float) -> None:
-        """A job took ``ratio`` times as long as was believed at its submission."""
-        self._ratios.append(ratio)
+        """A job took ``ratio`` times as long as was believed at its submission, where that is known."""
+        if 0.0 < ratio < math.inf:
+            self._ratios.append(ratio)
 
     def quantiles(
         self,
