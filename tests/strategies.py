@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 from hypothesis import strategies as st
+from resource_cases import sensitivities
 
 from volvelle.core.columns import Column
 from volvelle.core.composition import WrittenComposition
@@ -187,8 +188,9 @@ def state_of(scheduler: Scheduler) -> bytes:
         [state.value for state in resources.state],
         resources.names,
         scheduler.wake_at(),
+        sorted(scheduler.amounts.items()),
     )
-    arrays = (columns, resources.owner, resources.free, resources.schedulable)
+    arrays = (columns, resources.owner, resources.free, resources.schedulable, resources.given)
     return repr(described).encode() + b"".join(array.tobytes() for array in arrays)
 
 
@@ -217,6 +219,7 @@ class Features:
     impossible: bool = True  # jobs that can never run
     checkpoints: bool = True  # stopping a job takes time
     losses: bool = False  # jobs have loss curves, which only some parts ask about
+    amounts: bool = True  # nodes that say what CPUs and memory they have, jobs that need these
     most_jobs: int = 9
 
 
@@ -232,6 +235,7 @@ GANGS = Features(
     regimes=False,
     slots=False,
     impossible=False,
+    amounts=False,
 )
 """Rigid jobs on equal GPUs that are only counted."""
 KNOWN = Features(failures=False, nodes=False, impossible=False)
@@ -242,11 +246,20 @@ KNOWN = Features(failures=False, nodes=False, impossible=False)
 def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
     """Up to four nodes of up to four GPUs."""
     kinds = ["a", "b"] if features.types and draw(st.booleans()) else [""]
-    nodes = tuple(
+    nodes = [
         Node(f"node-{i}", draw(st.integers(1, 4)), kinds[i % len(kinds)])
         for i in range(draw(st.integers(len(kinds), 4)))
-    )
-    cluster = Cluster(nodes)
+    ]
+    if features.amounts and draw(st.booleans()):
+        nodes = [
+            msgspec.structs.replace(
+                node,
+                cpus=node.gpus * draw(st.sampled_from([2.0, 2.0, 3.5, 0.0])),
+                memory_gb=node.gpus * draw(st.sampled_from([20.0, 20.0, 30.0, 0.0])),
+            )
+            for node in nodes
+        ]
+    cluster = Cluster(tuple(nodes))
     if features.pools and draw(st.booleans()):
         red = draw(st.integers(1, cluster.gpus))
         pools = [Pool("red", float(red))]
@@ -348,6 +361,10 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             LossPoint(share * work, loss)
             for share, loss in zip(shares, reversed(losses), strict=True)
         )
+    cpus, profile = 0.0, None
+    if features.amounts and draw(st.booleans()):
+        cpus = draw(st.sampled_from([0.0, 1.0, 9.0]))
+        profile = draw(st.none() | sensitivities(stuck=features.impossible))
     own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
     return Job(
         JobSpec(
@@ -358,6 +375,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             max_gpus=most,
             gpu_types=types,
             pool=pool,
+            cpus=cpus,
             user=draw(st.sampled_from(["ada", "bo"])),
             name=draw(st.sampled_from(["", "lm"])),
             preemptible=not (features.pinned and draw(st.integers(0, 3)) == 0),
@@ -373,6 +391,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             regimes=tuple(regimes),
             loss_curve=curve,
             spread_slowdown=draw(st.sampled_from([0.0, 0.0, 0.3])) if features.slots else 0.0,
+            sensitivity=profile,
         ),
     )
 

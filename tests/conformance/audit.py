@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from strategies import Scenario
 
-from volvelle.core.decision import Decision
+from volvelle.core.decision import Decision, Sharing
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -30,6 +30,9 @@ from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.model.cluster import NodeState
 
 TOLERANCE = 1e-9
+
+Amounts = tuple[float, float]
+"""CPUs and GB of memory; infinite where nobody says what there is."""
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Holding:
     ended: float = math.nan
     free_at: float = math.nan
     end: str = ""
+    amounts: list[tuple[float, Amounts]] = field(default_factory=list)
+    """From when on it had how many CPUs and GB of memory per GPU."""
 
     @property
     def start(self) -> float:
@@ -118,7 +123,10 @@ class Audit:
         self._check_shape(decision)
         for row, number in enumerate(decision.job.tolist()):
             self._change(time, decision, row, number)
+        if decision.sharing is not None:
+            self._share(time, decision, decision.sharing)
         self._check_capacity()
+        self._check_amounts()
         self._check_slots(before)
 
     def _conclude(self, number: int, time: float) -> None:
@@ -200,8 +208,60 @@ class Audit:
         if held is not None:
             different = (held.gpus, held.kind, held.slots) != (gpus, kind, slots)
             assert different, "a decision names only what changes"
+        holding.amounts.append((time, self._proportional(holding)))
         self.holds[number] = holding
         books.holdings.append(holding)
+
+    def _share(self, time: float, decision: Decision, sharing: Sharing) -> None:
+        """Note who is given which CPUs and memory."""
+        told = sharing.job.tolist()
+        assert told, "nothing is said where nothing changes"
+        assert len(set(told)) == len(told) == len(sharing.cpus) == len(sharing.memory_gb)
+        begun = {n for n, g in zip(decision.job.tolist(), decision.gpus.tolist(), strict=True) if g}
+        assert begun <= set(told), "whoever starts or resizes is told what it has"
+        for number, *amounts in zip(
+            told, sharing.cpus.tolist(), sharing.memory_gb.tolist(), strict=True
+        ):
+            holding = self.holds[number]
+            cpus, memory = (amount / holding.gpus for amount in amounts)
+            assert math.isfinite(cpus) and math.isfinite(memory) and cpus >= 0 and memory >= 0
+            assert number in begun or (cpus, memory) != holding.amounts[-1][1]
+            holding.amounts.append((time, (cpus, memory)))
+
+    def _proportional(self, holding: Holding) -> Amounts:
+        """What a job has per GPU where nothing is said: in proportion to its GPUs, at its poorest node."""
+        nodes = self.cluster.nodes
+        if holding.slots:
+            groups = [[nodes[index]] for index in self._nodes(holding.slots)]
+        else:
+            groups = [[node for node in nodes if node.gpu_type == holding.kind and node.gpus]]
+        gpus = [sum(node.gpus for node in group) for group in groups]
+        cpus = [sum(node.cpus or math.inf for node in group) for group in groups]
+        memory = [sum(node.memory_gb or math.inf for node in group) for group in groups]
+        return (
+            min(amount / count for amount, count in zip(cpus, gpus, strict=True)),
+            min(amount / count for amount, count in zip(memory, gpus, strict=True)),
+        )
+
+    def _check_amounts(self) -> None:
+        """CPUs and memory: on no node more than it has, or of no GPU type where GPUs are counted."""
+        there: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        held: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for node in self.cluster.nodes:
+            for place in (f"node {node.name}", f"type {node.gpu_type}"):
+                there[place][0] += node.cpus or math.inf
+                there[place][1] += node.memory_gb or math.inf
+        for holding in self.holds.values():
+            gpus_at = {f"type {holding.kind}": holding.gpus}
+            if holding.slots:
+                names = [self.cluster.nodes[self.node_of[slot]].name for slot in holding.slots]
+                gpus_at = {f"node {name}": float(names.count(name)) for name in names}
+            for place, gpus in gpus_at.items():
+                for kind, amount in enumerate(holding.amounts[-1][1]):
+                    held[place][kind] += amount * gpus
+        for place, (cpus, memory) in held.items():
+            assert cpus <= there[place][0] * (1 + TOLERANCE), f"more CPUs than {place} has"
+            assert memory <= there[place][1] * (1 + TOLERANCE), f"more memory than {place} has"
 
     @staticmethod
     def _check_shape(decision: Decision) -> None:
@@ -372,8 +432,12 @@ class Audit:
             least = self.jobs[holding.number].spec.least_gpus
             rate = share * truth.rate(max(holding.gpus, least), holding.kind, nodes, reached)
             rate *= min(holding.gpus / least, 1.0)  # with less it has them for part of the time
+            if truth.sensitivity is not None:
+                has = [amounts for time, amounts in holding.amounts if time <= now][-1]
+                rate *= truth.sensitivity.share(*has)
             ahead = [r.start_work for r in truth.regimes if r.start_work > reached]
-            until = min([end, *(now + (bound - work) / rate for bound in ahead[:1])])
+            changes = [time for time, _ in holding.amounts if time > now]
+            until = min([end, *changes, *(now + (bound - work) / rate for bound in ahead[:1])])
             work += rate * (until - now)
             now = until
         return work

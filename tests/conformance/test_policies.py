@@ -69,6 +69,9 @@ VARIANTS = [
     "pcs:thresholds=60,delta=0.1,efficiency=0.9",
     "pcs:own_queues=true,disparity=0.5,turn=30",
     "pcs:thresholds=60,weights=3/1,round=30",
+    "synergy-tune:order=srtf",
+    "synergy-tune:order=las,round=30",
+    "synergy-opt:order=afs-l,round=30",
 ]
 """Parameters other than the defaults, in which policies differ most."""
 

@@ -25,7 +25,9 @@ from volvelle.simulate.direct import DirectRun
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.workload.workload import Workload
 
-COUNTED = Features(failures=False, nodes=False, regimes=False, slots=False, checkpoints=False)
+COUNTED = Features(
+    failures=False, nodes=False, regimes=False, slots=False, checkpoints=False, amounts=False
+)
 
 DIRECT = [
     name

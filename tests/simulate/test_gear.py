@@ -51,6 +51,7 @@ PLAIN = Features(
     slots=False,
     impossible=False,
     most_jobs=12,
+    amounts=False,
 )
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 

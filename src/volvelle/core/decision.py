@@ -27,6 +27,27 @@ class Conclusion(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Sharing(msgspec.Struct, frozen=True):
+    """From now on job ``job[i]`` has ``cpus[i]`` CPUs and ``memory_gb[i]`` GB; the others keep theirs.
+
+    It has them on each of its nodes in proportion to its GPUs there, and is not restarted for it. Every
+    job that starts or resizes is named.
+    """
+
+    job: IntArray
+    cpus: FloatArray
+    memory_gb: FloatArray
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give the same to the same jobs."""
+        if not isinstance(other, Sharing):
+            return NotImplemented
+        arrays = ("job", "cpus", "memory_gb")
+        return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Decision(msgspec.Struct, frozen=True):
     """From now on job ``job[i]`` holds ``gpus[i]`` GPUs; jobs not named keep what they hold.
 
@@ -36,6 +57,8 @@ class Decision(msgspec.Struct, frozen=True):
     ``slots[slot_offsets[i]:slot_offsets[i + 1]]`` by their cluster-wide numbers. ``wake_at`` replaces
     the wake-up asked for before; None asks for none. Where jobs share GPUs, ``partner[i]`` is the job
     with which job ``job[i]`` does, each holding one half of them (-1: none); else it is empty.
+    ``sharing`` says who has which CPUs and memory, where a policy divides them; elsewhere a job has what
+    its nodes have for as many GPUs.
     """
 
     job: IntArray = NO_INTS
@@ -48,6 +71,7 @@ class Decision(msgspec.Struct, frozen=True):
     concluded: tuple[Conclusion, ...] = ()
     wake_at: float | None = None
     partner: IntArray = NO_INTS
+    sharing: Sharing | None = None
 
     def slots_of(self, row: int) -> IntArray:
         """The GPUs of row ``row``; empty where the placement only counts."""
@@ -64,6 +88,7 @@ class Decision(msgspec.Struct, frozen=True):
             self.rejected == other.rejected
             and self.concluded == other.concluded
             and self.wake_at == other.wake_at
+            and self.sharing == other.sharing
             and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
         )
 

@@ -11,6 +11,7 @@ class Eligibility:
     def __init__(
         self, resources: Resources, pools: tuple[Pool, ...], *, whole_gpus: bool, elastic: bool
     ) -> None:
+        self._resources = resources
         self._types = resources.types
         self._gpus = resources.gpus_by_type(up_only=False).tolist()
         self._quota = {pool.name: pool.quota for pool in pools}
@@ -38,11 +39,18 @@ class Eligibility:
         """The wished types on which the job fits and is believed to run at all, as bits."""
         bits, _ = self._allowed_types(spec.gpu_types)
         need = self._least(spec)
-        for t, gpu_type in enumerate(self._types):
-            useful = self._gpus[t] >= need and believed.rate(need, gpu_type) > 0
+        for t in range(len(self._types)):
+            useful = self._gpus[t] >= need and self._rate(believed, need, t) > 0
             if bits >> t & 1 and not useful:
                 bits ^= 1 << t
         return bits
+
+    def _rate(self, believed: Truth, gpus: float, gpu_type: int) -> float:
+        """Units per second believed on the node of a type that is poorest in CPUs and memory."""
+        rate = believed.rate(gpus, self._types[gpu_type])
+        if believed.sensitivity is None:
+            return rate
+        return rate * believed.sensitivity.share(*self._resources.least_amounts(gpu_type))
 
     def _least(self, spec: JobSpec) -> float:
         """The fewest GPUs on which the policy lets the job run."""

@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.core.demand import Amounts
 from volvelle.core.events import JobSubmitted
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import IntColumn, Resources
@@ -48,6 +49,8 @@ class Placement(Part):
     names_gpus: ClassVar[bool] = True
     shrinks_in_place: ClassVar[bool] = True
     """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
+    claims: ClassVar[bool] = False
+    """Whether it goes by CPUs and memory, and `claim`s them until the policy has divided them."""
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """GPUs to take on each node for a gang of ``gpus``, or None to let it wait.
@@ -61,6 +64,10 @@ class Placement(Part):
     ) -> IntColumn | None:
         """As `choose`, which it is unless overridden, where it matters which job it is."""
         return self.choose(free, gpus, resources)
+
+    def claim(self, job: KnownJob, slots: IntColumn, resources: Resources) -> Amounts:
+        """CPUs and memory per GPU that ``job`` is counted on to get on ``slots``, just chosen for it."""
+        raise NotImplementedError
 
     def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
         """Which ``count`` of a node's free ``slots`` to take: the first, unless overridden."""

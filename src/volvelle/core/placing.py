@@ -24,7 +24,7 @@ class Placer:
     """Places what an allocation starts or resizes, and gives back what it stops.
 
     slots and known: the GPUs each job holds and what is known of it, by its number; owned by the
-    scheduler.
+    scheduler. divides: the policy divides CPUs and memory, so that placements may claim them.
     """
 
     def __init__(
@@ -34,12 +34,15 @@ class Placer:
         placement: Placement,
         slots: dict[int, IntArray],
         known: dict[int, KnownJob],
+        *,
+        divides: bool,
     ) -> None:
         self._jobs = jobs
         self._resources = resources
         self._placement = placement
         self._slots = slots
         self._known = known
+        self._claims = divides and placement.claims and resources.stock is not None
 
     def place(self, rows: IntArray, allocation: Allocation, types: FloatColumn) -> Changes:
         """Choose GPUs for ``rows``: whatever is given up first, then starts in their order.
@@ -63,6 +66,9 @@ class Placer:
             else:
                 slots[i] = self._choose(numbers[i], int(gpus[i]), int(types[i]))
             if (chosen := slots[i]) is not None:
+                if self._claims:
+                    claimed = self._placement.claim(self._known[numbers[i]], chosen, resources)
+                    resources.given[:, chosen] = np.array([claimed]).T
                 resources.take(chosen, numbers[i])
                 continue
             gpus[i], types[i] = 0.0, -1.0

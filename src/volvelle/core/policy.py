@@ -26,8 +26,10 @@ from volvelle.core.kernels import (
     sort_again,
 )
 from volvelle.core.keys import Key
+from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
+from volvelle.core.stock import Standing, Stock
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.units import Seconds
@@ -39,10 +41,10 @@ class View(NamedTuple):
     """What a policy sees: the jobs in the system and what there is to give, at ``now``.
 
     ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
-    believed rates by (curve, GPU type, GPUs), for whole GPUs on one node; ``jobs.curve`` says
-    which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type, of a job that shares
-    the GPUs it requests with another (0 where that is not known). ``spec(number)`` is what a job's user
-    declared, ``resources`` the nodes (to be read, not changed).
+    believed rates by (curve, GPU type, GPUs), for whole GPUs on one node with CPUs and memory enough;
+    ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
+    of a job that shares the GPUs it requests with another (0 where that is not known).
+    ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to be read, not changed).
     """
 
     now: float
@@ -94,6 +96,8 @@ class Policy(Part):
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
     tunes_batch_size: ClassVar[bool] = False
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
+    divides: ClassVar[bool] = False
+    """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 
@@ -119,6 +123,13 @@ class Policy(Part):
         With a `round`, at the first multiple of the period from then on.
         """
         return None
+
+    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
+        """CPUs and memory per GPU, (2, jobs), of the ``jobs`` that have GPUs, where these stand.
+
+        Asked at every decision, if it `divides` and there is something to divide. Finite.
+        """
+        raise NotImplementedError
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where these jobs, believed to be so, cannot be served on ``cluster``."""

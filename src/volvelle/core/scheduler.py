@@ -10,12 +10,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from volvelle.core.columns import Column, Reason
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, RateTable
-from volvelle.core.decision import NO_INTS, Conclusion, Decision, IntArray, Rejection
+from volvelle.core.decision import NO_INTS, Conclusion, Decision, IntArray, Rejection, Sharing
+from volvelle.core.demand import Amounts
+from volvelle.core.dividing import divide
 from volvelle.core.eligibility import Eligibility, mean_rate
 from volvelle.core.events import (
     BatchSizeChanged,
@@ -106,6 +109,8 @@ class Scheduler:
         self._named_wake: float | None = None
         self._rejected: list[Rejection] = []
         self._concluded: list[Conclusion] = []
+        self.amounts: dict[int, Amounts] = {}
+        """CPUs and memory per GPU of the jobs that have GPUs, where the policy divides them."""
 
     # ------------------------------------------------------------------ the cycle
 
@@ -125,7 +130,10 @@ class Scheduler:
         allocation = self.composition.policy.allocate(view)
         changes = self._changes(view, allocation)
         self._named_wake = self.composition.policy.next_wake(view)
-        return self._commit(changes)
+        decision = self._commit(changes)
+        if self.composition.policy.divides:
+            return self._divide(decision, allocation.order)
+        return decision
 
     def view(self) -> View:
         """What a policy sees now."""
@@ -186,6 +194,7 @@ class Scheduler:
         copy.slots = self.slots.copy()
         copy._beside = self._beside.copy()
         copy.stopping = self.stopping.copy()
+        copy.amounts = self.amounts.copy()
         copy._curves = self._curves.fork()
         copy._failures = self._failures.copy()
         copy._door = self._door.copy()
@@ -266,7 +275,7 @@ class Scheduler:
             (Column.FULL_RATE, known.spec.most_gpus),
             (Column.REQUEST_RATE, known.spec.gpus),
         ):
-            matrix[column, row] = mean_rate(known.believed, gpus, full_type, event.work_done)
+            matrix[column, row] = self._mean_rate(known.believed, gpus, full_type, event.work_done)
         if held := float(matrix[Column.HELD, row]):
             gpu_type = int(matrix[Column.TYPE, row])
             matrix[Column.RATE, row] = self._rate(event.number, known, row, held, gpu_type)
@@ -375,10 +384,13 @@ class Scheduler:
         belief = self.composition.estimator.believe(event, self.seed)
         types = self._eligibility.useful_types(spec, belief.truth)
         if not types:
-            return f"makes no progress on {' or '.join(self.resources.types)} GPUs"
+            kinds = " or ".join(filter(None, self.resources.types)) or "its"
+            if belief.truth.sensitivity is None:
+                return f"makes no progress on {kinds} GPUs"
+            return f"makes no progress on {kinds} GPUs with the CPUs and memory that go with them"
         gpus, most = spec.gpus, spec.most_gpus
         gpu_type = self._first_type(types)
-        full_rate = mean_rate(belief.truth, most, gpu_type, 0.0)
+        full_rate = self._mean_rate(belief.truth, most, gpu_type, 0.0)
         values = _NEWCOMER.copy()
         values[Column.NUMBER] = event.number
         values[Column.SUBMIT] = spec.submit_time
@@ -393,12 +405,21 @@ class Scheduler:
         values[Column.SCALE] = belief.scale
         values[Column.FULL_RATE] = values[Column.REQUEST_RATE] = full_rate
         if gpus != most:
-            values[Column.REQUEST_RATE] = mean_rate(belief.truth, gpus, gpu_type, 0.0)
+            values[Column.REQUEST_RATE] = self._mean_rate(belief.truth, gpus, gpu_type, 0.0)
         values[Column.UNIT_RATE] = _unit_rate(belief.truth)
         values[Column.START_GAP] = self.overheads.start
         values[Column.RESTORE] = self.overheads.restore_seconds(spec)
         values[Column.RESIZE] = self.overheads.resize_seconds(spec)
         return values, KnownJob(spec, belief.truth)
+
+    def _mean_rate(self, believed: Truth, gpus: float, gpu_type: str, done: float) -> float:
+        """Units per second believed to the end, with the CPUs and memory there are at best."""
+        rate = mean_rate(believed, gpus, gpu_type, done)
+        if believed.sensitivity is None:
+            return rate
+        at_most = self.composition.policy.divides
+        amounts = self.resources.best_amounts(self.resources.types.index(gpu_type), gpus, at_most)
+        return rate * believed.sensitivity.share(*amounts)
 
     def _rates(self) -> RateTable:
         """What `View.rates` promises."""
@@ -519,7 +540,12 @@ class Scheduler:
         if not self.composition.placement.names_gpus:
             return Changes(rows, gpus[rows], types[rows], None)
         placer = Placer(
-            self.jobs, self.resources, self.composition.placement, self.slots, self.known
+            self.jobs,
+            self.resources,
+            self.composition.placement,
+            self.slots,
+            self.known,
+            divides=self.composition.policy.divides,
         )
         if allocation.nodes is not None:
             rows = placer.with_moves(rows, allocation.nodes)
@@ -611,6 +637,40 @@ class Scheduler:
             wake_at=self.wake_at(),
         )
 
+    def _divide(self, decision: Decision, order: IntArray | None) -> Decision:
+        """The decision with the CPUs and memory that go with its GPUs, where that changes."""
+        division = divide(
+            self.composition.policy,
+            self.jobs,
+            self.resources,
+            self.known,
+            self.amounts,
+            decision.job,
+            order,
+        )
+        if division is None:
+            return decision
+        self.amounts = division.amounts
+        if not len(division.told):
+            return decision
+        matrix, told = self.jobs.matrix, division.told
+        numbers, gpus = matrix[Column.NUMBER, told].astype(np.int64), matrix[Column.HELD, told]
+        for number, row in zip(numbers.tolist(), told.tolist(), strict=True):
+            known = self.known[number]
+            if known.believed.sensitivity is not None:
+                self._settle_work(row)
+                held, gpu_type = float(matrix[Column.HELD, row]), int(matrix[Column.TYPE, row])
+                matrix[Column.RATE, row] = self._rate(number, known, row, held, gpu_type)
+        given = np.array([self.amounts[number] for number in numbers.tolist()]).T
+        return msgspec.structs.replace(decision, sharing=Sharing(numbers, *(given * gpus)))
+
+    def _settle_work(self, row: int) -> None:
+        """Count the work that the job in ``row`` is believed to have done up to now."""
+        matrix = self.jobs.matrix
+        worked = max(self.now - matrix[Column.PROGRESS_FROM, row], 0.0)
+        matrix[Column.DONE, row] += worked * matrix[Column.RATE, row]
+        matrix[Column.PROGRESS_FROM, row] = max(self.now, matrix[Column.PROGRESS_FROM, row])
+
     def _rate(self, number: int, known: KnownJob, row: int, gpus: float, gpu_type: int) -> float:
         """Units of work per second believed of the job in ``row`` on these GPUs."""
         if gpus <= 0:
@@ -624,10 +684,17 @@ class Scheduler:
         slots = self.slots.get(number)
         if slots is None:
             beside = self.beside(number)
-            return rate_of(spec, believed, gpus, self.resources.types[gpu_type], 1, done, beside)
-        nodes = len(self.resources.nodes_of(slots))
-        rate = rate_of(spec, believed, gpus, self.resources.types[gpu_type], nodes, done)
-        return rate * self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
+            rate = rate_of(spec, believed, gpus, self.resources.types[gpu_type], 1, done, beside)
+        else:
+            nodes = len(self.resources.nodes_of(slots))
+            rate = rate_of(spec, believed, gpus, self.resources.types[gpu_type], nodes, done)
+            rate *= self.resources.spread_factor(believed.spread_slowdown, int(gpus), nodes)
+        if believed.sensitivity is None:
+            return rate
+        amounts = self.amounts.get(number)
+        if amounts is None:
+            amounts = self.resources.share_of(NO_INTS if slots is None else slots, gpu_type)
+        return rate * believed.sensitivity.share(*amounts)
 
 
 def _newcomer() -> list[float]:
@@ -645,7 +712,9 @@ _NEWCOMER = _newcomer()
 def _unit_rate(believed: Truth) -> float:
     """The rate per GPU of a job that scales linearly wherever it runs; NaN for others."""
     throughput = believed.throughput
-    plain = not (believed.regimes or believed.spread_slowdown or believed.beside)
+    plain = not (
+        believed.regimes or believed.spread_slowdown or believed.beside or believed.sensitivity
+    )
     if type(throughput) is Linear and plain:
         return throughput.per_gpu
     return math.nan

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import Column
 from volvelle.core.kernels import assign_slots, free_by_node, work_left
+from volvelle.core.stock import Stock
 from volvelle.model.cluster import Cluster, Node, NodeState
 
 FloatColumn = NDArray[np.float64]
@@ -243,6 +244,11 @@ class Resources:
         joining = first_changes_to_up(cluster)
         for node in cluster.nodes:
             self._append(node, NodeState.DOWN if node.name in joining else NodeState.UP)
+        self.stock: Stock | None = None
+        """CPUs and memory by node; None where no node says what it has."""
+        self.given = np.zeros((2, 0))
+        """CPUs and memory that go with each GPU, as a policy divided them; kept where there is a stock."""
+        self._count_stock()
 
     def _append(self, node: Node, state: NodeState) -> None:
         if node.gpu_type not in self.types:
@@ -274,10 +280,61 @@ class Resources:
             if node is None:
                 raise ValueError(f"node {name!r} is not known and not described")
             self._append(node, state)
+            self._count_stock()
             return
         at = self.index[name]
         self.state[at] = state
         self.schedulable[at] = state is NodeState.UP
+
+    def _count_stock(self) -> None:
+        if any(node.cpus or node.memory_gb for node in self.nodes):
+            self.stock = Stock.of(self.nodes, np.arange(len(self.nodes)))
+            new = np.zeros((2, len(self.owner) - self.given.shape[1]))
+            self.given = np.concatenate([self.given, new], axis=1)
+
+    def stock_by_type(self) -> Stock:
+        """CPUs and memory of all nodes of each GPU type together: for GPUs that are only counted."""
+        return Stock.of(self.nodes, self.node_type)
+
+    def share_of(self, slots: IntColumn, gpu_type: int) -> tuple[float, float]:
+        """The CPUs and memory that go with each GPU of a job in proportion to its GPUs.
+
+        They stand on ``slots``, or somewhere among those of ``gpu_type`` where they are only counted.
+        Infinite where nobody says what there is.
+        """
+        if self.stock is None:
+            return np.inf, np.inf
+        if len(slots):
+            return self.stock.share_at(self.nodes_of(slots))
+        return self.stock_by_type().share_at(np.array([gpu_type]))
+
+    def best_amounts(self, gpu_type: int, gpus: float, divided: bool) -> tuple[float, float]:
+        """The CPUs and memory per GPU of a job on the richest node of a type.
+
+        In proportion to its ``gpus``, or where they are ``divided`` all that the node has.
+        """
+        if self.stock is None:
+            return np.inf, np.inf
+        stock = self.stock.at(np.flatnonzero(self.node_type == gpu_type))
+        on_one = np.minimum(stock.gpus, gpus) if divided else stock.gpus
+        cpus, memory = (stock.capacity[:, on_one > 0] / on_one[on_one > 0]).max(axis=1).tolist()
+        return cpus, memory
+
+    def least_amounts(self, gpu_type: int) -> tuple[float, float]:
+        """The CPUs and memory that go with a GPU on the poorest node of a type."""
+        if self.stock is None:
+            return np.inf, np.inf
+        return self.stock.share_at(
+            np.flatnonzero((self.node_type == gpu_type) & (self.stock.gpus > 0))
+        )
+
+    def spare(self) -> FloatColumn:
+        """CPUs and memory that nobody holds, (2, nodes); needs `stock`."""
+        assert self.stock is not None
+        held = self.owner >= 0
+        nodes = self.slot_node[held]
+        taken = [np.bincount(nodes, given[held], len(self.nodes)) for given in self.given]
+        return self.stock.capacity - np.stack(taken)
 
     def take(self, slots: IntColumn, number: int) -> None:
         """Job ``number`` holds ``slots`` now."""

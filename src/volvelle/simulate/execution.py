@@ -3,6 +3,7 @@
 import numpy as np
 
 from volvelle.core.decision import IntArray
+from volvelle.core.demand import Amounts
 from volvelle.model.job import Job
 from volvelle.model.throughput import Linear
 from volvelle.simulate.trainer import Trainer
@@ -12,6 +13,7 @@ class Execution:
     """The truth about one job in the system."""
 
     __slots__ = (
+        "amounts",
         "attempt",
         "beside",
         "cadence_from",
@@ -42,6 +44,7 @@ class Execution:
         self.gpu_type = -1
         self.slots: IntArray = np.zeros(0, dtype=np.int64)
         self.beside = ""  # the name of the job with which it shares its GPUs
+        self.amounts: Amounts | None = None  # CPUs, memory per GPU; None: in proportion to GPUs
         self.done = done  # units of work done at `since`
         self.since = 0.0  # when progress at `rate` began or begins
         self.rate = 0.0
@@ -56,7 +59,13 @@ class Execution:
         self.trainer = None if job.training is None else Trainer(job.training, tuned=tuned)
 
         truth = job.truth
-        plain = not (truth.regimes or truth.failures or truth.spread_slowdown or truth.beside)
+        plain = not (
+            truth.regimes
+            or truth.failures
+            or truth.spread_slowdown
+            or truth.beside
+            or truth.sensitivity
+        )
         linear = plain and type(truth.throughput) is Linear
         # The rate per GPU where that is all there is to it, else 0: the common case, made quick.
         self.unit_rate = truth.throughput.rate(1) if linear else 0.0

@@ -91,6 +91,7 @@ def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
             attempt=int(matrix[Column.ATTEMPT, row]),
             since=float(matrix[Column.PROGRESS_FROM, row]),
             beside=ahead.beside(number),
+            amounts=ahead.amounts.get(number),
         )
         if not np.isnan(first := matrix[Column.FIRST_START, row]):
             watch.start[number] = float(first)

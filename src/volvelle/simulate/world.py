@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from volvelle.core.decision import Decision, IntArray
+from volvelle.core.decision import Decision, IntArray, Sharing
+from volvelle.core.demand import Amounts
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -151,6 +152,7 @@ class World:
         attempt: int,
         since: float,
         beside: str = "",
+        amounts: Amounts | None = None,
     ) -> None:
         """Put a job that is already in the scheduler's state into this world: a forecast's start."""
         execution = Execution(number, job, done)
@@ -159,6 +161,7 @@ class World:
         if gpus > 0:
             execution.gpus, execution.gpu_type, execution.slots = gpus, gpu_type, slots
             execution.beside = beside
+            execution.amounts = amounts
             execution.saved_at = execution.cadence_from = since
             self._releases.hold(gpus, gpu_type)
             self._set_rate(execution, since)
@@ -410,7 +413,11 @@ class World:
         spec = execution.job.spec
         gpus, beside = execution.gpus, execution.beside
         rate = rate_of(spec, truth, gpus, gpu_type, nodes, execution.done, beside)
-        return rate * resources.spread_factor(truth.spread_slowdown, int(execution.gpus), nodes)
+        rate *= resources.spread_factor(truth.spread_slowdown, int(execution.gpus), nodes)
+        if truth.sensitivity is None:
+            return rate
+        amounts = execution.amounts or resources.share_of(execution.slots, execution.gpu_type)
+        return rate * truth.sensitivity.share(*amounts)
 
     # ------------------------------------------------------------------ carrying out decisions
 
@@ -427,6 +434,8 @@ class World:
         if decision.wake_at is not None and decision.wake_at <= now:
             raise RuntimeError(f"the scheduler asks at {now} to be woken at {decision.wake_at}")
         self._wake = decision.wake_at
+        if decision.sharing is not None:
+            self._share(now, decision, decision.sharing)
         if not len(decision.job):
             return
         numbers, gpus = decision.job.tolist(), decision.gpus.tolist()
@@ -449,6 +458,24 @@ class World:
         """The names of the jobs beside which others run, "" for nobody."""
         numbers = partners.tolist()
         return ["" if n < 0 else self._in_system[n].job.spec.name for n in numbers]
+
+    def _share(self, now: float, decision: Decision, sharing: Sharing) -> None:
+        """Let jobs have the CPUs and memory they are given; those that go on, without a pause."""
+        starting = dict(zip(decision.job.tolist(), decision.gpus.tolist(), strict=True))
+        rows = zip(
+            sharing.job.tolist(),
+            sharing.cpus.tolist(),
+            sharing.memory_gb.tolist(),
+            strict=True,
+        )
+        for number, cpus, memory_gb in rows:
+            execution = self._in_system[number]
+            gpus = starting.get(number, execution.gpus)
+            execution.amounts = cpus / gpus, memory_gb / gpus
+            if number not in starting and execution.job.truth.sensitivity is not None:
+                self._save_passed(execution, now)
+                execution.done = execution.work_at(now)
+                self._set_rate(execution, max(now, execution.since))
 
     def _stop(self, now: float, execution: Execution) -> None:
         """Stop at a checkpoint; the GPUs are free when it is written."""

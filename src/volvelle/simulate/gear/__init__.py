@@ -102,7 +102,8 @@ class Curves:
     def of(self, spec: JobSpec, truth: Truth) -> int:
         """The curve of one job."""
         throughput = truth.throughput
-        if truth.regimes or truth.spread_slowdown or spec.least_gpus > self._widest:
+        fixed = not (truth.regimes or truth.spread_slowdown or truth.sensitivity)
+        if not fixed or spec.least_gpus > self._widest:
             return self.FOREIGN
         if type(throughput) is Linear:
             return self.LINEAR

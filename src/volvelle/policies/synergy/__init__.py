@@ -1,0 +1,185 @@
+"""Synergy: who runs is for another policy to say; how CPUs and memory are divided is Synergy's (OSDI'22).
+
+``order`` names that policy: ``synergy-tune:order=srtf``. It gives out the GPUs as it would by itself; the
+placement chooses them (``multi-resource`` is Synergy's). Then, at every decision, CPUs and memory are
+divided among all jobs that have GPUs, without a restart of any: an amount per GPU, the same for all GPUs
+of a job, so that a gang over several nodes has CPUs and memory on each in proportion to its GPUs there.
+
+- ``synergy-proportional``, the baseline: the amounts that a node's GPUs come with. So does every policy
+  that is not Synergy's; this one decides in the same rounds as the others here.
+- ``synergy-tune``: jobs are served in the order of the inner policy. Each gets its **demand**, the least
+  with which it runs at full rate, where that is left; else its proportional share, or as little as is no
+  slower; where even that is not left, earlier jobs that have more are put back to theirs.
+- ``synergy-opt``: the division with the greatest throughput under the same promise, as a linear program;
+  how far from its bound the division is, is told as ``solver_gap``.
+
+Under all three no job is slower than with its proportional share. Rounds are 300 s, as in the authors'
+simulator (github.com/msr-fiddle/synergy).
+
+Departures: the authors place all jobs anew in every round; here a job stays where it is, and only CPUs
+and memory move. Storage bandwidth, the fourth resource of their simulator, is not modelled. Profiles are
+known where the estimator knows the truth (Synergy measures them before a job starts); to a job without
+one the demand is what its user declares, else its proportional share. CPUs may be given in fractions.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from volvelle.core.demand import Wants, wants_of
+from volvelle.core.events import TrainingReported
+from volvelle.core.parts import KnownJob
+from volvelle.core.policy import Allocation, Period, Policy, View, policies
+from volvelle.core.stock import FloatColumn, Standing, Stock
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec, Truth
+from volvelle.model.problems import Problem
+from volvelle.model.units import Seconds
+from volvelle.policies.synergy.opt import columns_of, optimum
+from volvelle.policies.synergy.tune import tune
+
+
+class Synergy(Policy):
+    """Base: the GPUs are another policy's matter, subclasses `divide` CPUs and memory."""
+
+    source: ClassVar[str] = "Synergy (OSDI'22)"
+    optimises: ClassVar[str] = "what its order optimises, with CPUs and memory where they help"
+    work_conserving: ClassVar[bool] = False
+
+    round: Period | None = Field(300.0, description="decide only at multiples of this period")
+    order: str = Field(
+        "fifo", description="the policy that gives out the GPUs: srtf, or las:service=seconds"
+    )
+    _inner: Policy = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _orders(self) -> Self:
+        inner = policies.make(self.order)
+        if isinstance(inner, Synergy):
+            raise Problem(
+                f"policy {self.name!r}: its order is {inner.name!r}, which has an order of its own",
+                mend=f"name that one: order={inner.order}",
+                usage=True,
+            )
+        self._inner = inner
+        return self
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """Those of the inner policy."""
+        return self._inner.columns
+
+    @property
+    def divisible(self) -> bool:  # type: ignore[override]
+        """As the inner policy."""
+        return self._inner.divisible
+
+    @property
+    def time_varying(self) -> bool:  # type: ignore[override]
+        """As the inner policy."""
+        return self._inner.time_varying
+
+    @property
+    def tunes_batch_size(self) -> bool:  # type: ignore[override]
+        """As the inner policy."""
+        return self._inner.tunes_batch_size
+
+    @property
+    def shares_gpus(self) -> bool:
+        """As the inner policy."""
+        return self._inner.shares_gpus
+
+    @property
+    def resizes(self) -> bool:
+        """As the inner policy."""
+        return self._inner.resizes
+
+    def allocate(self, view: View) -> Allocation:
+        """What the inner policy gives."""
+        return self._inner.allocate(view)
+
+    def next_wake(self, view: View) -> float | None:
+        """When the inner policy wants to be asked."""
+        return self._inner.next_wake(view)
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
+        """Raise `Problem` where there is nothing to divide, or the inner policy cannot serve the jobs."""
+        self._inner.refuse(cluster, jobs)
+        if self.divides and not any(node.cpus or node.memory_gb for node in cluster.nodes):
+            raise Problem(
+                f"policy {self.name!r} divides CPUs and memory, and no node of this cluster says what "
+                "it has of them",
+                mend="describe the nodes in a file with cpus and memory_gb, as in --cluster nodes.toml",
+                usage=True,
+            )
+
+    @property
+    def solver_gaps(self) -> Sequence[float]:
+        """Those of the inner policy."""
+        return self._inner.solver_gaps
+
+    def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
+        """For the inner policy."""
+        self._inner.learn(spec, gpu_seconds)
+
+    def hear(self, report: TrainingReported) -> None:
+        """For the inner policy."""
+        self._inner.hear(report)
+
+
+@policies.register
+class SynergyProportional(Synergy):
+    """Any policy, in Synergy's rounds; CPUs and memory in proportion to GPUs."""
+
+    name: ClassVar[str] = "synergy-proportional"
+
+
+@policies.register
+class SynergyTune(Synergy):
+    """Any policy; CPUs and memory to those they make faster, nobody slower than in proportion to GPUs."""
+
+    name: ClassVar[str] = "synergy-tune"
+    divides: ClassVar[bool] = True
+
+    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
+        """Each its demand where it fits, in the order of the inner policy."""
+        demand, fallback = columns_of(all_wants(jobs, standing, stock))
+        return tune(standing.first, standing.place, standing.gpus, stock.capacity, demand, fallback)
+
+
+@policies.register
+class SynergyOpt(Synergy):
+    """As synergy-tune, with the greatest throughput that a linear program finds (extra `solvers`)."""
+
+    name: ClassVar[str] = "synergy-opt"
+    divides: ClassVar[bool] = True
+
+    time_limit: Annotated[Seconds, Field(gt=0)] = Field(
+        10.0, description="seconds of real time for each program solved"
+    )
+    _gaps: list[float] = PrivateAttr(default_factory=list)
+
+    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
+        """The solution, or what `tune` finds where that is better."""
+        found = optimum(all_wants(jobs, standing, stock), standing, stock, self.time_limit)
+        self._gaps.append(found.gap)
+        return found.amounts
+
+    @property
+    def solver_gaps(self) -> Sequence[float]:
+        """Those of the inner policy; of each division, how much better one could at most be."""
+        return [*self._inner.solver_gaps, *self._gaps]
+
+
+def all_wants(jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> list[Wants]:
+    """What each of ``jobs`` wants where it stands."""
+    wants = []
+    for at, job in enumerate(jobs):
+        mine = slice(standing.first[at], standing.first[at + 1])
+        places = standing.place[mine]
+        cpus, memory = (stock.capacity[:, places] / standing.gpus[mine]).min(axis=1).tolist()
+        wants.append(
+            wants_of(job.spec, job.believed.sensitivity, stock.share_at(places), (cpus, memory))
+        )
+    return wants

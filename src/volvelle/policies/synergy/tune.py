@@ -1,0 +1,107 @@
+"""Synergy-tune: everybody's demand where it fits, nobody below the proportional share (OSDI'22)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_FITS = 1e-9
+
+
+@compiled
+def tune(
+    first: Ints, place: Ints, gpus: Floats, capacity: Floats, demand: Floats, fallback: Floats
+) -> Floats:
+    """CPUs and memory per GPU of each job (2, jobs), served in order.
+
+    ``first``, ``place``, ``gpus``: `volvelle.core.stock.Standing`; ``capacity`` (2, places).
+    A job has its ``demand`` where all its places have that left, else its ``fallback``, which is not
+    above its demand nor its proportional share. Where even that is not left, jobs before it that
+    hold more than their fallback are put back to it until it is: first those at one place only, then
+    those with the most CPUs per GPU, the most memory, and the later ones.
+    """
+    jobs = len(first) - 1
+    left = capacity.copy()
+    given = np.zeros((2, jobs))
+    above = np.zeros(jobs, np.bool_)
+    for job in range(jobs):
+        if _fits(first, place, gpus, left, capacity, demand, job):
+            _change(first, place, gpus, left, given, demand, job)
+            above[job] = demand[0, job] > fallback[0, job] or demand[1, job] > fallback[1, job]
+            continue
+        while not _fits(first, place, gpus, left, capacity, fallback, job):
+            peer = _richest(first, place, gpus, left, capacity, fallback, given, above, job)
+            if peer < 0:
+                break  # what is short is short by rounding
+            _change(first, place, gpus, left, given, fallback, peer)
+            above[peer] = False
+        _change(first, place, gpus, left, given, fallback, job)
+    return given
+
+
+@compiled
+def _fits(
+    first: Ints,
+    place: Ints,
+    gpus: Floats,
+    left: Floats,
+    capacity: Floats,
+    wanted: Floats,
+    job: int,
+) -> bool:
+    """Whether all places of ``job`` have ``wanted`` left for each of its GPUs there."""
+    for k in range(first[job], first[job + 1]):
+        for kind in range(2):
+            room = left[kind, place[k]] + _FITS * capacity[kind, place[k]]
+            if wanted[kind, job] * gpus[k] > room:
+                return False
+    return True
+
+
+@compiled
+def _change(
+    first: Ints, place: Ints, gpus: Floats, left: Floats, given: Floats, to: Floats, job: int
+) -> None:
+    """Give ``job`` what ``to`` says, instead of what it has."""
+    for kind in range(2):
+        for k in range(first[job], first[job + 1]):
+            left[kind, place[k]] -= (to[kind, job] - given[kind, job]) * gpus[k]
+        given[kind, job] = to[kind, job]
+
+
+@compiled
+def _richest(
+    first: Ints,
+    place: Ints,
+    gpus: Floats,
+    left: Floats,
+    capacity: Floats,
+    fallback: Floats,
+    given: Floats,
+    above: NDArray[np.bool_],
+    job: int,
+) -> int:
+    """Who is to give up what it has above its fallback where ``job`` is short; -1 for nobody."""
+    richest, score = -1, (False, 0.0, 0.0)
+    for peer in range(job):
+        if not above[peer]:
+            continue
+        shares = False
+        for mine in range(first[job], first[job + 1]):
+            for kind in range(2):
+                room = left[kind, place[mine]] + _FITS * capacity[kind, place[mine]]
+                if fallback[kind, job] * gpus[mine] <= room:
+                    continue
+                for theirs in range(first[peer], first[peer + 1]):
+                    shares = shares or (
+                        place[theirs] == place[mine] and given[kind, peer] > fallback[kind, peer]
+                    )
+        if shares:
+            alone = first[peer + 1] - first[peer] == 1
+            mark = (alone, given[0, peer], given[1, peer])
+            if richest < 0 or mark >= score:
+                richest, score = peer, mark
+    return richest
