@@ -34,7 +34,8 @@ class Problem(NamedTuple):
     """What is searched for: jobs (J) on nodes (N), jobs in the order in which repair serves them.
 
     values: (J, 2, GPUs + 1) by being spread and by GPUs. base: (J, N) GPUs now. fixed: jobs that stay as
-    they are; they come first. factor: what a change of its GPUs leaves of a job's value.
+    they are; they come first. factor: what a change of its GPUs leaves of a job's value. (Caches of machine
+    code refer to this class by name: whoever renames it clears them.)
     """
 
     values: Floats
