@@ -1,21 +1,27 @@
 """Predictions at submission and at every event: what they know, and what they leave out."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from strategies import Scenario, linear_job
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import JobSubmitted, Recomposed
+from volvelle.core.scheduler import Scheduler
 from volvelle.metrics import per_job
 from volvelle.metrics.catalogue import measure
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
+from volvelle.simulate.predict import Predictor
 from volvelle.simulate.run import Simulation, simulate
+from volvelle.simulate.world import World
 from volvelle.workload.reading import read_trace
 
 LONG = linear_job(0, 0.0, 1.0, 100.0)
@@ -184,3 +190,38 @@ def test_what_was_believed_of_a_job_at_the_door_is_not_learnt_from() -> None:
     outcomes = simulate(scenario.workload, setting).outcomes
     assert outcomes.predicted_p90 is not None
     assert not np.isnan(outcomes.predicted_p90[100:]).any()
+
+
+class Still:
+    """A world in which nothing happens: the scheduler alone."""
+
+    settled = True
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.submitted = 0
+        self.now = 0.0
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Let ``jobs`` come now."""
+        come = range(self.submitted, self.submitted + len(jobs))
+        self.scheduler.handle(
+            self.now,
+            [
+                JobSubmitted(self.now, n, job.spec, job.truth)
+                for n, job in zip(come, jobs, strict=True)
+            ],
+        )
+        self.submitted += len(jobs)
+
+
+def test_predictions_follow_a_policy_that_is_recomposed() -> None:
+    """Four jobs for one GPU: shortest first at first, then first in first out by size."""
+    jobs = [linear_job(n, 0.0, 1.0, seconds) for n, seconds in enumerate([40.0, 30.0, 20.0, 10.0])]
+    world = Still(Scenario.of(parse_cluster("1x1"), jobs, policy="srtf").scheduler())
+    predictor = Predictor(jobs, play_outs=2)
+    for first, policy in ((0, "srtf"), (2, "pcs")):
+        world.scheduler.handle(0.0, [Recomposed(0.0, policy, "accept-all")])
+        world.submit(jobs[first : first + 2])
+        predictor(cast(World, world))
+    assert predictor.predictions(4).finish.tolist() == [40.0, 30.0, 90.0, 100.0]

@@ -17,6 +17,7 @@ import numpy as np
 from volvelle.core.columns import Column
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFinished
+from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.estimate.calibration import Calibration
 from volvelle.metrics.outcomes import FloatColumn
@@ -70,6 +71,7 @@ class Predictor:
         self._rng = np.random.default_rng([seed, 0x9C5])
         self._predicted = 0
         self._gear: Gear | None = None
+        self._policy: Policy | None = None
         self._past = RecentPast()
         self._calibrations = (Calibration(0.5), Calibration(0.9, finest=0.005))
         self._finish: dict[int, float] = {}
@@ -104,8 +106,9 @@ class Predictor:
         """Predict for those who came, if the moment is settled."""
         if not world.settled:
             return
-        if self._gear is None:
-            self._gear = Gear(world.scheduler)
+        policy = world.scheduler.composition.policy
+        if self._gear is None or policy is not self._policy:  # also where it was recomposed
+            self._gear, self._policy, self._past = Gear(world.scheduler), policy, RecentPast()
         come = range(self._predicted, world.submitted)
         self._predicted = world.submitted
         for number in come:

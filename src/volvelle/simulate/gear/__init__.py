@@ -118,7 +118,10 @@ class Curves:
 
 
 class Gear:
-    """Plays out the jobs of one scheduler, again and again; remembers what it knows of each."""
+    """Plays out the jobs of one scheduler, again and again; remembers what it knows of each.
+
+    It is for as long as the scheduler keeps its policy.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._rules = _rules_of(scheduler)
@@ -160,6 +163,8 @@ class Gear:
         jobs[Input.CURVE] = curve
         if self._rules.order == Order.SHARES:
             jobs[Input.QUEUE] = matrix[Column.COUNT] - 1.0
+            if (jobs[Input.QUEUE] < 0.0).any():
+                return None  # somebody has no queue yet: the policy was not asked since it came
         progress = np.maximum(scheduler.now - matrix[Column.PROGRESS_FROM], 0.0)
         reached = matrix[Column.DONE] + progress * matrix[Column.RATE]
         rest = np.maximum(matrix[Column.TOTAL] - reached, 0.0)
