@@ -69,7 +69,7 @@ VARIANTS = [
     "pcs:thresholds=60,delta=0.1,efficiency=0.9",
     "pcs:own_queues=true,disparity=0.5,turn=30",
     "pcs:thresholds=60,weights=3/1,round=30",
-    "synergy-tune:order=srtf",
+    "synergy-tune:order=srtf,leftovers=true",
     "synergy-tune:order=las,round=30",
     "synergy-opt:order=afs-l,round=30",
 ]

@@ -112,14 +112,28 @@ def check_promises(case: Case, amounts: FloatColumn) -> None:
 @given(cases())
 def test_tuning_keeps_its_promises_compiled_and_plain(case: Case) -> None:
     demand, fallback = columns_of(case.wants)
-    amounts = tune(*case.places, demand, fallback)
-    assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback))
+    amounts = tune(*case.places, demand, fallback, False)
+    assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, False))
     check_promises(case, amounts)
     for job in range(len(case.jobs)):
         has_demand = np.array_equal(amounts[:, job], demand[:, job])
         assert has_demand or np.array_equal(amounts[:, job], fallback[:, job])
     if np.all(case.left(demand)[np.isfinite(case.stock.capacity)] >= 0):
         assert np.array_equal(amounts, demand), "there is enough for everybody"
+
+
+@given(cases())
+def test_leftovers_only_add_and_leave_nothing_that_somebody_wants(case: Case) -> None:
+    demand, fallback = columns_of(case.wants)
+    before = tune(*case.places, demand, fallback, False)
+    amounts = tune(*case.places, demand, fallback, True)
+    assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, True))
+    check_promises(case, amounts)
+    assert np.all(amounts >= before)
+    left = case.left(amounts)
+    for job in range(len(case.jobs)):
+        short = amounts[:, job] < demand[:, job] - 1e-9
+        assert np.all(left[:, case.places_of(job)].min(axis=1)[short] <= 1e-6)
 
 
 @given(cases())
@@ -147,7 +161,7 @@ def test_the_last_to_come_is_served_from_those_who_have_most_above_their_share()
     def cpus(count: int) -> list[float]:
         standing = Standing(np.arange(count + 1), np.zeros(count, np.int64), np.ones(count))
         case = Case(jobs[:count], standing, Stock(np.array([[24.0], [500.0]]), np.array([8.0])))
-        amounts = tune(*case.places, *columns_of(case.wants))
+        amounts = tune(*case.places, *columns_of(case.wants), False)
         check_promises(case, amounts)
         return [float(cpus) for cpus in amounts[0]]
 
@@ -207,7 +221,7 @@ def test_the_program_is_within_its_gap_of_the_best_division(case: Case) -> None:
     reached = value(case, found.amounts)
     best = best_by_trying(case)
     assert best <= reached * (1.0 + found.gap) + 1e-6, "the bound holds"
-    greedy = tune(*case.places, *columns_of(case.wants))
+    greedy = tune(*case.places, *columns_of(case.wants), False)
     assert reached >= value(case, greedy) - 1e-9, "never worse than the heuristic"
 
 
@@ -223,7 +237,7 @@ def test_the_program_gives_cpus_to_those_who_gain_most() -> None:
     ]
     standing = Standing(np.arange(5), np.zeros(4, np.int64), np.ones(4))
     case = Case(jobs, standing, Stock(np.array([[19.0], [400.0]]), np.array([4.0])))
-    greedy = tune(*case.places, *columns_of(case.wants))
+    greedy = tune(*case.places, *columns_of(case.wants), False)
     assert greedy[0].tolist() == pytest.approx([6.0, 4.75, 1.0, 1.0])
     found = optimum(case.wants, case.standing, case.stock, 10.0)
     assert found.amounts[0, 1] == 12.0

@@ -16,6 +16,9 @@ of a job, so that a gang over several nodes has CPUs and memory on each in propo
 Under all three no job is slower than with its proportional share. Rounds are 300 s, as in the authors'
 simulator (github.com/msr-fiddle/synergy).
 
+``synergy-tune:leftovers=true`` is ours: what nobody holds afterwards is given to the jobs that fell back,
+in order. The published rule leaves idle what is not enough for a whole demand.
+
 Departures: the authors place all jobs anew in every round; here a job stays where it is, and only CPUs
 and memory move. Storage bandwidth, the fourth resource of their simulator, is not modelled. Profiles are
 known where the estimator knows the truth (Synergy measures them before a job starts); to a job without
@@ -142,10 +145,14 @@ class SynergyTune(Synergy):
     name: ClassVar[str] = "synergy-tune"
     divides: ClassVar[bool] = True
 
+    leftovers: bool = Field(
+        False, description="give what is left over to jobs below their demand, in part (ours)"
+    )
+
     def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
         """Each its demand where it fits, in the order of the inner policy."""
         demand, fallback = columns_of(all_wants(jobs, standing, stock))
-        return tune(standing.first, standing.place, standing.gpus, stock.capacity, demand, fallback)
+        return tune(*standing, stock.capacity, demand, fallback, self.leftovers)
 
 
 @policies.register

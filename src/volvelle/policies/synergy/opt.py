@@ -41,7 +41,7 @@ def optimum(wants: Sequence[Wants], standing: Standing, stock: Stock, seconds: f
     """
     demand, fallback = columns_of(wants)
     places = (standing.first, standing.place, standing.gpus, stock.capacity)
-    greedy = tune(*places, demand, fallback)
+    greedy = tune(*places, demand, fallback, False)
     if np.array_equal(greedy, demand):
         return Optimum(greedy, 0.0)  # everybody is at full rate
     points = [_points(each) for each in wants]
@@ -61,7 +61,7 @@ def optimum(wants: Sequence[Wants], standing: Standing, stock: Stock, seconds: f
         [np.bincount(owner, answer.x * kind, len(wants)).astype(np.float64) for kind in amounts]
     )
     asked = np.where(_no_slower(wants, mixed), np.maximum(mixed, fallback), fallback)
-    rounded = tune(*places, asked, fallback)
+    rounded = tune(*places, asked, fallback, False)
     best = max((rounded, greedy), key=lambda given: _value(wants, given))
     reached = _value(wants, best)
     return Optimum(best, max(bound - reached, 0.0) / reached if reached else 0.0)

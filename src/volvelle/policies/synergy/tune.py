@@ -13,7 +13,13 @@ _FITS = 1e-9
 
 @compiled
 def tune(
-    first: Ints, place: Ints, gpus: Floats, capacity: Floats, demand: Floats, fallback: Floats
+    first: Ints,
+    place: Ints,
+    gpus: Floats,
+    capacity: Floats,
+    demand: Floats,
+    fallback: Floats,
+    leftovers: bool,
 ) -> Floats:
     """CPUs and memory per GPU of each job (2, jobs), served in order.
 
@@ -21,7 +27,8 @@ def tune(
     A job has its ``demand`` where all its places have that left, else its ``fallback``, which is not
     above its demand nor its proportional share. Where even that is not left, jobs before it that
     hold more than their fallback are put back to it until it is: first those at one place only, then
-    those with the most CPUs per GPU, the most memory, and the later ones.
+    those with the most CPUs per GPU, the most memory, and the later ones. ``leftovers``: what nobody has
+    then goes to those below their demand, in order, as far as it goes.
     """
     jobs = len(first) - 1
     left = capacity.copy()
@@ -39,6 +46,15 @@ def tune(
             _change(first, place, gpus, left, given, fallback, peer)
             above[peer] = False
         _change(first, place, gpus, left, given, fallback, job)
+    if leftovers:
+        for job in range(jobs):
+            more = given.copy()
+            for kind in range(2):
+                extra = max(demand[kind, job] - given[kind, job], 0.0)
+                for k in range(first[job], first[job + 1]):
+                    extra = min(extra, max(left[kind, place[k]], 0.0) / gpus[k])
+                more[kind, job] += extra
+            _change(first, place, gpus, left, given, more, job)
     return given
 
 
