@@ -13,27 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volvelle.core.columns import Column
-from volvelle.core.policy import OrderPolicy, Policy
+from volvelle.core.policy import OrderPolicy, Policy, compiled_key
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Linear, Table
-from volvelle.policies import orders
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.forecast import Forecast
-from volvelle.simulate.gear.loop import Input, Order, play_out
+from volvelle.simulate.gear.loop import SHARES, Input, play_out
 
 if TYPE_CHECKING:
     from volvelle.simulate.run import Setting
-
-_ORDERS: dict[type[Policy], int] = {
-    orders.Fifo: Order.NUMBER,
-    orders.FifoSkip: Order.NUMBER,
-    orders.ShortestJob: Order.TOTAL_SECONDS,
-    orders.SmallestJob: Order.GPUS,
-    orders.ShortestRemainingTime: Order.REMAINING_SECONDS,
-    orders.ShortestRemainingService: Order.REMAINING_SERVICE,
-}
 
 
 class Rules(NamedTuple):
@@ -57,17 +47,12 @@ def rules_of(policy: Policy) -> Rules | None:
             return None
         weights = policy.queue_weights
         delta = policy.delta or 0.0
-        return Rules(Order.SHARES, True, False, True, 0.0, weights, policy.efficiency, delta)
-    if not isinstance(policy, OrderPolicy):
-        return None
-    order = _ORDERS.get(type(policy))
-    if type(policy) is orders.LeastAttainedService:
-        by_service = policy.service == "gpu-seconds"
-        order = Order.ATTAINED_SERVICE if by_service else Order.ATTAINED_SECONDS
-    if order is None:
+        return Rules(SHARES, True, False, True, 0.0, weights, policy.efficiency, delta)
+    order = compiled_key(policy)
+    if order is None or not isinstance(policy, OrderPolicy):
         return None
     return Rules(
-        order,
+        int(order),
         policy.preemptive,
         policy.strict,
         policy.elastic,
@@ -161,7 +146,7 @@ class Gear:
         for to, column in _COPIED:
             jobs[to] = matrix[column]
         jobs[Input.CURVE] = curve
-        if self._rules.order == Order.SHARES:
+        if self._rules.order == SHARES:
             jobs[Input.QUEUE] = matrix[Column.COUNT] - 1.0
             if (jobs[Input.QUEUE] < 0.0).any():
                 return None  # somebody has no queue yet: the policy was not asked since it came

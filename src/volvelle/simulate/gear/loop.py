@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.core.keys import TIE_SECONDS, Key
 from volvelle.policies.pcs.shares import fair_shares
 
 Floats = NDArray[np.float64]
@@ -42,27 +43,16 @@ class Input:
     COUNT: Final = 16
 
 
-class Order:
-    """What jobs are served by."""
-
-    NUMBER: Final = 0
-    REMAINING_SECONDS: Final = 1
-    REMAINING_SERVICE: Final = 2
-    ATTAINED_SERVICE: Final = 3
-    ATTAINED_SECONDS: Final = 4
-    TOTAL_SECONDS: Final = 5
-    GPUS: Final = 6
-    SHARES: Final = 7  # PCS
-
+SHARES: Final = -1
+"""What stands for PCS' shares where orders have their `Key`."""
 
 _SUBMIT, _GPUS, _LEAST, _MOST, _CURVE = 0, 1, 2, 3, 4
 _UNIT_RATE, _FULL_RATE, _LEFT, _SIZE, _QUEUE = 5, 6, 7, 8, 9
 _HELD, _SINCE, _RATE, _ATTAINED, _SECONDS, _TRULY_LEFT = 10, 11, 12, 13, 14, 15
-_REMAINING_SECONDS, _REMAINING_SERVICE = Order.REMAINING_SECONDS, Order.REMAINING_SERVICE
-_ATTAINED_SERVICE, _ATTAINED_SECONDS = Order.ATTAINED_SERVICE, Order.ATTAINED_SECONDS
-_TOTAL_SECONDS, _WIDTH, _SHARES = Order.TOTAL_SECONDS, Order.GPUS, Order.SHARES
+_REMAINING_SECONDS, _REMAINING_SERVICE = int(Key.REMAINING_SECONDS), int(Key.REMAINING_SERVICE)
+_ATTAINED_SERVICE, _ATTAINED_SECONDS = int(Key.ATTAINED_SERVICE), int(Key.ATTAINED_SECONDS)
+_TOTAL_SECONDS, _WIDTH = int(Key.TOTAL_SECONDS), int(Key.GPUS)
 
-_TIE_SECONDS = 1e-6  # as srsf has it
 _DUST = 1e-11  # as PCS' shares have it
 
 
@@ -136,7 +126,7 @@ def play_out(
             in_system -= 1
             events += 1
             dirty = True
-            if order == _SHARES:
+            if order == SHARES:
                 queue = int(jobs[_QUEUE, job])
                 demand[queue] -= most[job]
                 _unlink(job, queue, head, tail, before, after)
@@ -151,7 +141,7 @@ def play_out(
             if job >= present:
                 events += 1
                 dirty = True
-            if order == _SHARES:
+            if order == SHARES:
                 queue = int(jobs[_QUEUE, job])
                 demand[queue] += most[job]
                 caps[job] = _cap(jobs, rates, job, least[job], most[job], floor)
@@ -166,13 +156,13 @@ def play_out(
                 runs += 1
                 if jobs[_RATE, job] > 0.0:
                     end[job] = jobs[_SINCE, job] + jobs[_TRULY_LEFT, job] / jobs[_RATE, job]
-            elif order != _SHARES:
+            elif order != SHARES:
                 waits = _push(heap, keys, waits, job, _key(jobs, job, order, now))
         # the decision
         boundary = period == 0.0 or now == np.rint(now / period) * period
         if boundary and (dirty or next_decision <= now):
             dirty = False
-            if order == _SHARES:
+            if order == SHARES:
                 runs = _divide(
                     jobs, rates, weights, demand, head, after, caps, most, least,
                     capacity, floor, delta, running, runs, new, listed,
@@ -192,7 +182,7 @@ def play_out(
                         start[job] = now
                     if new[job] == 0.0:
                         end[job] = np.inf
-                        if order != _SHARES:
+                        if order != SHARES:
                             waits = _push(heap, keys, waits, job, _key(jobs, job, order, now))
                     elif jobs[_RATE, job] > 0.0:
                         end[job] = now + jobs[_TRULY_LEFT, job] / jobs[_RATE, job]
@@ -232,7 +222,7 @@ def _key(jobs: Floats, job: int, order: int, now: float) -> float:
         left = max(jobs[_LEFT, job] - worked * jobs[_RATE, job], 0.0)
         key = left / jobs[_FULL_RATE, job]
         if order == _REMAINING_SERVICE:
-            key = (key + _TIE_SECONDS) * jobs[_MOST, job]
+            key = (key + TIE_SECONDS) * jobs[_MOST, job]
     elif order == _ATTAINED_SERVICE:
         key = jobs[_ATTAINED, job] + worked * jobs[_HELD, job]
     elif order == _ATTAINED_SECONDS:
