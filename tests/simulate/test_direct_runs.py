@@ -21,6 +21,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Truth
 from volvelle.model.throughput import Amdahl, Linear
 from volvelle.policies.orders import Fifo
+from volvelle.simulate import run
 from volvelle.simulate.direct import DirectRun
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.workload.workload import Workload
@@ -28,6 +29,12 @@ from volvelle.workload.workload import Workload
 COUNTED = Features(
     failures=False, nodes=False, regimes=False, slots=False, checkpoints=False, amounts=False
 )
+
+
+@pytest.fixture(autouse=True)
+def however_few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "DIRECT_FROM", 0)
+
 
 DIRECT = [
     name

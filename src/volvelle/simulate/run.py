@@ -28,6 +28,8 @@ from volvelle.simulate.world import Watcher, World
 from volvelle.tune.synthesizer import Synthesis, Synthesizer
 from volvelle.workload.workload import Workload
 
+DIRECT_FROM = 5_000
+"""Jobs from which on a direct run is worth the seconds that compiling its loop takes the first time."""
 PLAY_OUTS = 20
 """Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
