@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from volvelle import __version__
-from volvelle.cli import compare, listing, report, simulate, trace
+from volvelle.cli import compare, listing, report, simulate, trace, tune
 
 app = typer.Typer(
     name="volvelle",
-    help="A scheduler for GPU clusters that train models: simulate, compare, predict.",
+    help="A scheduler for GPU clusters that train models: simulate, compare, predict, tune.",
     epilog="Two minutes: volvelle compare --demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(simulate.simulate)
 app.command()(compare.compare)
+app.command()(tune.tune)
 app.command()(report.report)
 app.add_typer(trace.app, name="trace")
 app.command("list")(listing.list_parts)

@@ -28,10 +28,11 @@ from volvelle.core.kernels import (
 from volvelle.core.keys import Key
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
+from volvelle.core.space import Space
 from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
 from volvelle.core.stock import Standing, Stock
 from volvelle.model.cluster import Cluster
-from volvelle.model.job import JobSpec, Truth
+from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.units import Seconds
 
 Period = Annotated[Seconds, Field(gt=0)]
@@ -133,6 +134,11 @@ class Policy(Part):
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where these jobs, believed to be so, cannot be served on ``cluster``."""
+
+    @classmethod
+    def search_space(cls, jobs: Sequence[Job]) -> Space | None:
+        """What a search may vary for jobs like these, at least one; None: nothing."""
+        return None
 
     @property
     def solver_gaps(self) -> Sequence[float]:

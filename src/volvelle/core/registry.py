@@ -3,7 +3,8 @@
 A part is a pydantic model: its fields are its parameters, typed, validated, described. It becomes
 known in one of three ways, all equal: a module of our own package, an entry point of somebody else's
 package, or a single file named on the command line. It is written ``name``, ``name:key=value,...`` or
-``path/to/file.py[:name[:key=value,...]]``.
+``path/to/file.py[:name[:key=value,...]]``; for parameters there may stand a point that a search found,
+``name:front.json#balanced[,key=value,...]``.
 """
 
 import importlib
@@ -17,6 +18,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from volvelle.core.fronts import resolved
 from volvelle.model.problems import Problem, describe_validation, nearest
 
 
@@ -102,7 +104,7 @@ class Registry(Generic[P]):
 
     def make(self, written: str) -> P:
         """The part written as ``name:key=value,...`` or as a file. Raises `Problem`."""
-        head, _, rest = written.partition(":")
+        head, _, rest = resolved(written).partition(":")
         if head.endswith(".py"):
             name, _, rest = rest.partition(":")
             if "=" in name:

@@ -115,6 +115,10 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 """Every metric by name, in the order of a report."""
 
 
+_ALSO = {"pred_error": "eta_error"}
+"""Metrics by the names that papers give them."""
+
+
 @dataclass(frozen=True)
 class Objective:
     """A metric and a measure of it, written ``jct:p99``; no measure for one of kind run."""
@@ -143,7 +147,7 @@ def read_objective(text: str) -> Objective:
     Raises `Problem` naming what is unknown and the nearest name.
     """
     name, separator, measure = text.partition(":")
-    metric = METRICS.get(name)
+    metric = METRICS.get(_ALSO.get(name, name))
     if metric is None:
         raise Problem(
             f"unknown metric {name!r}{nearest(name, METRICS)}",

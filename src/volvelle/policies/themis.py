@@ -40,6 +40,7 @@ so goes to the others in order.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -47,7 +48,9 @@ from pydantic import Field
 
 from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Policy, View, fill_in_order, policies
+from volvelle.core.space import Dimension, Space
 from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.model.job import Job
 from volvelle.model.units import Seconds
 from volvelle.policies.auction import (
     ASKED,
@@ -93,6 +96,17 @@ class Themis(Policy):
         "earlier", description="which submission goes first among equals"
     )
     payments: bool = Field(False, description="bidders pay for being there with part of their GPUs")
+
+    @classmethod
+    def search_space(cls, jobs: Sequence[Job]) -> Space:
+        """The filter, and how long a lease lasts."""
+        return Space(
+            (
+                Dimension("filter", 0.05, 1.0, "share of the jobs that bid"),
+                Dimension("lease", 60.0, 7200.0, "seconds between auctions", log=True),
+            ),
+            lambda point: f"filter={point[0]:.12g},lease={point[1]:.12g}",
+        )
 
     def allocate(self, view: View) -> Allocation:
         """One auction of all GPUs."""

@@ -30,7 +30,7 @@ Two switches reproduce simulators instead of the paper:
   after each decision those that wait stand behind those that run; times are whole seconds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -45,7 +45,9 @@ from volvelle.core.policy import (
     fill_in_order,
     policies,
 )
+from volvelle.core.space import Dimension, Space
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn, JobView
+from volvelle.model.job import Job
 from volvelle.model.units import parse_duration
 
 _MOMENT = 1e-6
@@ -134,6 +136,19 @@ class Tiresias(OrderPolicy):
         if self.first_in == "entry" and (self.forgive or self.simulator):
             raise ValueError("first_in does not go with forgive or simulator, which have their own")
         return self
+
+    @classmethod
+    def search_space(cls, jobs: Sequence[Job]) -> Space:
+        """The limits of three queues, within the services of ``jobs``."""
+        service = [job.spec.gpus * job.seconds_on(job.spec.gpus) for job in jobs]
+        low, high = np.maximum(np.quantile(service, (0.05, 0.95)), (1.0, 10.0)).tolist()
+        return Space(
+            (
+                Dimension("first", low, high, "limit of the first queue, GPU-seconds", log=True),
+                Dimension("ratio", 1.1, 100.0, "limit of the second over that", log=True),
+            ),
+            lambda point: f"limits={point[0]:.12g}/{point[0] * point[1]:.12g}",
+        )
 
     def allocate(self, view: View) -> Allocation:
         """Serve the queues in turn."""

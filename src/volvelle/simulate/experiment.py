@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.fronts import Reference, resolved
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, describe_validation
@@ -223,7 +224,7 @@ class Experiment(BaseModel):
         runs = self._runs_of(cluster, parts, None)
         if self.synthesize:
             synthesis = Synthesis(
-                policies=parts["policies"],
+                policies=tuple(map(resolved, parts["policies"])),
                 admissions=parts["admissions"],
                 objectives=self.synthesize,
                 every=self.synthesize_every,
@@ -238,11 +239,11 @@ class Experiment(BaseModel):
         seeds = tuple(dict.fromkeys(self.seeds))
         runs = []
         for rate, chosen, seed in product(self._rates(), product(*parts.values()), seeds):
-            composition = WrittenComposition(*chosen)
+            composition = WrittenComposition(*map(resolved, chosen))
             labels = composition.build().written
             told = [
-                label
-                for kind, label in zip(_PARTS, _fields(labels), strict=True)
+                label if resolved(written) == written else written
+                for kind, written, label in zip(_PARTS, chosen, _fields(labels), strict=True)
                 if len(parts[kind]) > 1 or (kind == "policies" and synthesis is None)
             ]
             name = " + ".join(told if synthesis is None else [SYNTHESIZER, *told])
@@ -331,7 +332,10 @@ def _beside(config: Path, key: str, value: Any) -> Any:
         return value
     is_file = key in ("trace", "out") or (key == "cluster" and Path(value).suffix in _FILES)
     if key in _PARTS:
-        is_file = value.partition(":")[0].endswith(".py")
+        name, _, rest = value.partition(":")
+        if Reference.read(rest) is not None:
+            return f"{name}:{config.parent / rest}"
+        is_file = name.endswith(".py")
     return str(config.parent / value) if is_file else value
 
 

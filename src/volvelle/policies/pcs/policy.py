@@ -10,11 +10,14 @@ from volvelle.core.columns import Column, Reason
 from volvelle.core.curves import RateTable
 from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation, Policy, View, all_served, policies, rank
+from volvelle.core.space import Space
 from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.units import Seconds
 from volvelle.policies.pcs.queues import decaying, read_sizes, read_weights
 from volvelle.policies.pcs.shares import choose_types, divide_all, join
+from volvelle.policies.pcs.space import wfq_space
 from volvelle.policies.pcs.whole import give_whole
 
 
@@ -107,6 +110,11 @@ class Pcs(Policy):
     def queue_of(self, size: FloatColumn) -> IntColumn:
         """The queues for jobs of ``size``, GPU-seconds."""
         return np.searchsorted(self._thresholds, size, side="left")
+
+    @classmethod
+    def search_space(cls, jobs: Sequence[Job]) -> Space:
+        """T, W and zeta_min."""
+        return wfq_space(jobs)
 
     def allocate(self, view: View) -> Allocation:
         """Shares of the queues, and GPUs of the jobs in them."""

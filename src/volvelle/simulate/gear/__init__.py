@@ -20,6 +20,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Linear, Table
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.forecast import Forecast
+from volvelle.simulate.gear.foresight import foresee
 from volvelle.simulate.gear.loop import SHARES, Input, play_out
 
 if TYPE_CHECKING:
@@ -236,12 +237,61 @@ def _plain(matrix: FloatColumn, rules: Rules) -> bool:
     )
 
 
+class Foreseen(NamedTuple):
+    """First starts and finishes of jobs by number, and the finishes predicted at submission."""
+
+    start: FloatColumn
+    finish: FloatColumn
+    predicted: FloatColumn
+
+
 def play(jobs: Sequence[Job], setting: "Setting") -> Played | None:
     """A whole simulation: first starts and finishes of ``jobs``, in order of submission.
 
     None where this gear cannot say: beside what the module says, beliefs must be true (``oracle``),
     everybody be admitted, and ends be noticed at once.
     """
+    whole = _whole(jobs, setting)
+    if whole is None:
+        return None
+    until = math.inf if setting.until is None else setting.until
+    return Played(
+        *play_out(whole.columns, 0, 0.0, whole.rates, whole.gpus, *whole.rules, False, -1, until)
+    )
+
+
+def play_and_predict(jobs: Sequence[Job], setting: "Setting") -> Foreseen | None:
+    """As `play`, with each job's finish predicted at its submission; None with rounds or an end too."""
+    whole = _whole(jobs, setting)
+    if whole is None or whole.rules.period or setting.until is not None:
+        return None
+    rules = whole.rules
+    return Foreseen(
+        *foresee(
+            whole.columns,
+            whole.rates,
+            whole.gpus,
+            rules.order,
+            rules.preemptive,
+            rules.strict,
+            rules.elastic,
+            rules.weights,
+            rules.floor,
+            rules.delta,
+        )
+    )
+
+
+class _Whole(NamedTuple):
+    """All jobs of a simulation for the compiled loop, and what rules it."""
+
+    columns: FloatColumn
+    rates: FloatColumn
+    gpus: float
+    rules: Rules
+
+
+def _whole(jobs: Sequence[Job], setting: "Setting") -> _Whole | None:
     scheduler = setting.header.scheduler()
     rules = _rules_of(scheduler)
     written = setting.composition
@@ -293,5 +343,4 @@ def play(jobs: Sequence[Job], setting: "Setting") -> Played | None:
     policy = scheduler.composition.policy
     if isinstance(policy, Pcs):
         columns[Input.QUEUE] = policy.queue_of(columns[Input.QUEUE])
-    until = math.inf if setting.until is None else setting.until
-    return Played(*play_out(columns, 0, 0.0, curves.rates, gpus, *rules, False, -1, until))
+    return _Whole(columns, curves.rates, gpus, rules)

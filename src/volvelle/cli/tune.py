@@ -1,0 +1,232 @@
+"""``volvelle tune``: a policy's trade-offs for a workload, to choose a point from."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from volvelle.simulate.experiment import Experiment
+    from volvelle.simulate.sources import Source
+    from volvelle.tune.front import Candidate, Front
+    from volvelle.tune.search import Progress, Search
+
+DEFAULT_OUT = Path("volvelle-tune")
+DEFAULT_OBJECTIVES = ["jct:mean", "pred_error:p99"]
+_SEARCH = "The search"
+
+
+def tune(
+    trace: options.Trace = None,
+    generate: options.Generate = None,
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+    cluster: options.Cluster = None,
+    objectives: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--objective",
+            metavar="NAME[:MEASURE]",
+            help="What to trade off, as in jct:avg; repeat it.  [default: jct:avg, pred_error:p99]",
+            show_default=False,
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="The policy to tune; its parameters stay unless they are searched.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = "pcs",
+    candidates: Annotated[
+        int, typer.Option(help="Configurations to try.", rich_help_panel=_SEARCH)
+    ] = 320,
+    samples: Annotated[
+        int, typer.Option(help="Random workloads each is tried on.", rich_help_panel=_SEARCH)
+    ] = 4,
+    jobs: Annotated[
+        int, typer.Option(help="Jobs in each of them.", rich_help_panel=_SEARCH)
+    ] = 1000,
+    test: Annotated[
+        float,
+        typer.Option(
+            help="Share of the jobs, the latest, kept to test the front on.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = 0.25,
+    algorithm: Annotated[
+        str, typer.Option(help="spea2 or nsga2.", rich_help_panel=_SEARCH)
+    ] = "spea2",
+    population: Annotated[
+        int, typer.Option(help="Configurations it keeps.", rich_help_panel=_SEARCH)
+    ] = 32,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Parallel processes.  [default: one for each CPU]"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an earlier, equal search.")
+    ] = False,
+    placement: options.Placement = None,
+    estimator: options.Estimator = None,
+    overheads: options.Overheads = None,
+    seed: options.Seed = None,
+    config: options.Config = None,
+    out: options.Out = None,
+    output: options.Output = Form.TABLE,
+) -> None:
+    """Search a policy's parameters for the best trade-offs between objectives.
+
+    volvelle tune october.csv --cluster 120x8 --objective jct:avg --objective pred_error:p99
+
+    volvelle simulate november.csv --cluster 120x8 --policy pcs:volvelle-tune/front.json#balanced
+    """
+    from volvelle.metrics.catalogue import read_objective
+    from volvelle.tune.search import Search, algorithm_named
+
+    experiment = options.experiment(
+        config,
+        map,
+        trace=trace,
+        generate=generate,
+        format=format,
+        strict=strict,
+        cluster=cluster,
+        policies=policy,
+        placements=placement,
+        estimators=estimator,
+        overheads=overheads,
+        seeds=seed,
+        out=out,
+    )
+    search = Search(
+        objectives=tuple(
+            dict.fromkeys(read_objective(o) for o in objectives or DEFAULT_OBJECTIVES)
+        ),
+        candidates=candidates,
+        samples=samples,
+        jobs=jobs,
+        test=test,
+        population=population,
+        algorithm=algorithm_named(algorithm),
+        seed=experiment.seeds[0],
+    )
+    search.check()
+    _tune(experiment, search, output, workers=workers, resume=resume)
+
+
+def _tune(
+    experiment: "Experiment", search: "Search", output: Form, *, workers: int | None, resume: bool
+) -> None:
+    from volvelle.cli.output import remark, show
+    from volvelle.cli.reading import read_workloads
+    from volvelle.model.problems import Problem
+    from volvelle.tune.front import FRONT, read_evaluated
+    from volvelle.tune.picture import table, write_pictures
+    from volvelle.tune.search import tune
+
+    cluster = experiment.read_cluster()
+    runs = experiment.runs(cluster)
+    if len(runs) > 1:
+        raise Problem(
+            f"tune makes one search, these are {len(runs)}", mend="name one policy", usage=True
+        )
+    source = read_workloads(experiment, cluster)[runs[0].workload]
+    directory = experiment.out or DEFAULT_OUT
+
+    def known(described: Mapping[str, Any]) -> "Iterable[Candidate]":
+        return read_evaluated(directory / FRONT, described) if resume else ()
+
+    with _live(directory) as note:
+        front = tune(
+            source.workload, runs[0].setting, search, workers=workers, known=known, progress=note
+        )
+    if not front.points:
+        remark("interrupted before anything was found")
+        raise typer.Exit(130)
+    path = front.write(directory)
+    page = write_pictures(front, directory, facts=_facts(experiment, source, front))
+    if output is Form.JSON:
+        print(json.dumps(front.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
+    elif output is Form.CSV:
+        show(table(front), output)
+    else:
+        _say(front, source, experiment, path, page)
+    if not front.complete:
+        remark(f"interrupted: what was found is in {directory}, not tested on the later part")
+        remark("to finish it, give the same command with --resume")
+        raise typer.Exit(130)
+
+
+def _say(
+    front: "Front", source: "Source", experiment: "Experiment", path: Path, page: Path
+) -> None:
+    from volvelle.cli.facts import cluster_line, workload_line
+
+    print(f"{_origin(source, workload_line)}; {cluster_line(experiment.read_cluster())}")
+    print(
+        f"{len(front.evaluated)} configurations of {front.policy} tried, {len(front.points)} on the front\n"
+    )
+    width = max(map(len, front.picks))
+    for name, at in front.picks.items():
+        print(f" {name:{width}}  {front.in_words(at)}")
+    print(f"\nUse one: --policy {front.policy}:{path}#{next(reversed(front.picks))}")
+    print(f"Pictures: {page}")
+
+
+def _facts(experiment: "Experiment", source: "Source", front: "Front") -> dict[str, str]:
+    from volvelle.cli.facts import cluster_line, workload_line
+
+    search = front.search
+    return {
+        "History": _origin(source, workload_line),
+        "Cluster": cluster_line(experiment.read_cluster()),
+        "Objectives": ", ".join(search["objectives"]),
+        "Search": f"{search['algorithm']}, {len(front.evaluated)} configurations, seed {search['seed']}",
+        "Samples": f"{search['samples']} of {search['jobs']:,} jobs, "
+        f"tested on the latest {100 * search['test']:g} % of the jobs",
+    }
+
+
+def _origin(source: "Source", line: Callable[[dict[str, Any]], str]) -> str:
+    return line(source.origin | {"jobs": len(source.workload)})
+
+
+@contextmanager
+def _live(directory: Path) -> "Iterator[Callable[[Progress], None]]":
+    """Yields what is told how far the search is: it keeps the file, and shows the front so far."""
+    import sys
+
+    from volvelle.cli.output import console, progress
+
+    if not sys.stderr.isatty():
+        with progress("searching", "configurations") as update:
+
+            def note(now: "Progress") -> None:
+                now.front.write(directory)
+                update(now.done, now.candidates)
+
+            yield note
+        return
+    from rich.live import Live
+
+    from volvelle.cli.front_picture import picture
+
+    with Live(console=console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def draw(now: "Progress") -> None:
+            now.front.write(directory)
+            live.update(picture(now), refresh=True)
+
+        yield draw

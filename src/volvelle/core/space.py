@@ -1,0 +1,53 @@
+"""What a search may vary of a policy: its own declaration, made for the jobs it is to serve."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Point = tuple[float, ...]
+"""A value for each dimension of a space."""
+
+
+class Dimension(NamedTuple):
+    """A number between ``low`` and ``high``; ``log``: ratios matter, not differences."""
+
+    name: str
+    low: float
+    high: float
+    meaning: str
+    log: bool = False
+
+    def at(self, share: float) -> float:
+        """The value at ``share`` (0 to 1) of the way from low to high."""
+        if self.log:
+            value = self.low * math.exp(share * math.log(self.high / self.low))
+        else:
+            value = self.low + share * (self.high - self.low)
+        return min(max(value, self.low), self.high)
+
+    def share(self, value: float) -> float:
+        """Where ``value`` lies; `at` is its inverse."""
+        if self.high <= self.low:
+            return 0.0
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def _no_facts(point: Point) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Space:
+    """The dimensions, and what a point in them means.
+
+    write: the policy's parameters there, as they are written. starts: points worth trying first.
+    facts: what follows from a point and deserves to be read, as plain JSON values.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    write: Callable[[Point], str]
+    starts: tuple[Point, ...] = ()
+    facts: Callable[[Point], Mapping[str, Any]] = _no_facts

@@ -1,0 +1,79 @@
+"""Points over two axes, each with words that are shown when one points at it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.report.charts.axes import Axis, fit
+from volvelle.report.charts.layout import WIDTH, Box, LegendEntry, frame, header, left_margin
+from volvelle.report.charts.marks import Drawing, Line, Mark, Panel, Rect, Text, clip_text
+
+FloatColumn = NDArray[np.float64]
+
+_LABEL_SIZE = 12.0
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Points of one kind, with words for each; ``labels`` stand beside them, empty for none."""
+
+    name: str
+    x: FloatColumn
+    y: FloatColumn
+    color: str
+    words: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    size: float = 9.0
+    joined: bool = False
+
+
+def scatter(
+    title: str,
+    dots: Sequence[Dots],
+    x: Axis,
+    y: Axis,
+    *,
+    subtitle: str = "",
+    description: str = "",
+    width: float = WIDTH,
+    height: float = 420.0,
+) -> Drawing:
+    """Dots are painted in order; those that are ``joined`` have a line through them."""
+    across = fit(x, [kind.x for kind in dots], wanted=8)
+    upright = fit(y, [kind.y for kind in dots], wanted=8)
+    legend = [LegendEntry(kind.name, kind.color, filled=True) for kind in dots if len(kind.x)]
+    marks, top = header(title, subtitle, legend, width)
+    margin = left_margin([upright])
+    box = Box(margin + 4, top + 30, width - margin - 24, height)
+    marks += frame(box, across, upright)
+    inside: list[Mark] = []
+    texts: list[Mark] = []
+    for kind in dots:
+        places = np.column_stack(
+            [across.place(kind.x, box.x, box.right), upright.place(kind.y, box.bottom, box.y)]
+        )
+        if kind.joined and len(places) > 1:
+            inside.append(Line(places, kind.color, 1.5))
+        for number, (left, down) in enumerate(places.tolist()):
+            half = kind.size / 2
+            words = kind.words[number] if kind.words else ""
+            inside.append(
+                Rect(left - half, down - half, kind.size, kind.size, kind.color, title=words)
+            )
+            if kind.labels and kind.labels[number]:
+                texts.append(_label(kind.labels[number], left, down, half, box))
+    panel = Panel(box.x - 6, box.y - 6, box.width + 12, box.height + 12, tuple(inside))
+    return Drawing(
+        box.right + 20, box.bottom + 48, (*marks, panel, *texts), title, description or subtitle
+    )
+
+
+def _label(text: str, x: float, y: float, half: float, box: Box) -> Text:
+    """Beside its point, on the side where there is room, and within the panel."""
+    text = clip_text(text, _LABEL_SIZE, box.width / 2)
+    down = min(max(y - half - 4, box.y + 12), box.bottom - 6)
+    if x > box.x + box.width / 2:
+        return Text(x - half - 3, down, text, size=_LABEL_SIZE, anchor="end", bold=True)
+    return Text(x + half + 3, down, text, size=_LABEL_SIZE, bold=True)

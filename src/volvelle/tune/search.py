@@ -1,0 +1,370 @@
+"""The preference solver: a policy's Pareto front over the objectives asked for (PCS, OSDI'24, 3.2, 3.3).
+
+An evolutionary search (SPEA2 as in the paper, or NSGA-II; both pymoo's, seeded) proposes points of the
+policy's own space; every candidate is simulated on the same random samples of the history's earlier
+part, in parallel processes, and the means are its objectives. At the end the front is simulated on samples
+of the later part. The search begins with the points the policy names, and random ones.
+
+A search is repeatable: with the figures of what an earlier one tried it takes the same way without
+simulating again, and that is how it is resumed.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+import msgspec
+import numpy as np
+
+from volvelle.core.policy import policies
+from volvelle.core.space import Point, Space
+from volvelle.metrics.catalogue import Objective
+from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.problems import Problem, nearest
+from volvelle.simulate.compare import START_METHOD, usable_cpus
+from volvelle.simulate.run import Setting, check
+from volvelle.tune.evaluate import evaluate
+from volvelle.tune.front import Candidate, Front, costs_of, front_of
+from volvelle.tune.samples import Samples, draw, fingerprint, split
+from volvelle.workload.workload import Workload
+
+Algorithm = Literal["spea2", "nsga2"]
+
+_PATIENCE = 20
+"""Generations without a candidate that is new, after which a search ends before its budget."""
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """The algorithm of that name. Raises `Problem`."""
+    for known in get_args(Algorithm):
+        if name == known:
+            return cast(Algorithm, known)
+    known_ones = get_args(Algorithm)
+    raise Problem(
+        f"unknown algorithm {name!r}{nearest(name, known_ones)}",
+        mend=f"algorithms are {', '.join(known_ones)}",
+        usage=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What to look for, and how long.
+
+    candidates: configurations to simulate, each on ``samples`` workloads of ``jobs`` jobs.
+    test: share of the history, its latest jobs, that is kept to tell how good the front is.
+    population: candidates that the algorithm keeps and proposes at a time.
+    """
+
+    objectives: tuple[Objective, ...]
+    candidates: int = 320
+    samples: int = 4
+    jobs: int = 1000
+    test: float = 0.25
+    population: int = 32
+    algorithm: Algorithm = "spea2"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise `Problem` for what cannot be searched."""
+        for name in ("candidates", "samples", "jobs", "population"):
+            if getattr(self, name) < 1:
+                raise Problem(f"{name} is {getattr(self, name)}", mend="give 1 or more", usage=True)
+        if len(set(map(str, self.objectives))) < 2:
+            raise Problem(
+                f"a trade-off needs two objectives, {len(set(map(str, self.objectives)))} given",
+                mend="say --objective twice, as in --objective jct:avg --objective pred_error:p99",
+                usage=True,
+            )
+        for objective in self.objectives:
+            if objective.metric.better == "neither":
+                raise Problem(
+                    f"metric {objective.metric.name!r} is neither better high nor low",
+                    mend="choose another objective; see: volvelle list metrics",
+                    usage=True,
+                )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: candidates simulated, of how many, and the front so far."""
+
+    done: int
+    candidates: int
+    front: Front
+
+
+def tune(
+    history: Workload,
+    setting: Setting,
+    search: Search,
+    *,
+    workers: int | None = None,
+    known: Callable[[Mapping[str, Any]], Iterable[Candidate]] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Front:
+    """The front of the policy in ``setting`` for workloads like ``history``.
+
+    The policy's own parameters in ``setting`` stay unless they are searched. workers: processes
+    (default: one for each CPU we may use). known: given what decides the search, what an earlier one
+    tried (`volvelle.tune.front.read_evaluated`). progress: told after every generation. Ctrl-C ends the
+    search with what is found, untested. Raises `Problem` before anything is simulated, and where an objective
+    has no figure on these workloads.
+    """
+    search.check()
+    run = _Run.of(history, setting, search)
+    for candidate in known(run.described) if known else ():
+        run.tried[candidate.parameters] = candidate
+    context = multiprocessing.get_context(START_METHOD)
+    with ProcessPoolExecutor(
+        workers or usable_cpus(),
+        context,
+        initializer=_enter,
+        initargs=(_Stage(run.samples.all, setting, run.policy, search.objectives),),
+    ) as pool:
+        try:
+            run.explore(pool, progress)
+            return run.front(tested=run.tested(pool))
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            return run.front(complete=False)
+        except BrokenProcessPool:
+            raise Problem(
+                "a process of the search died, perhaps for want of memory",
+                mend="go on with --resume, and try fewer at a time with --workers 1",
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """What the workers are started with."""
+
+    workloads: tuple[Workload, ...]
+    setting: Setting
+    policy: str
+    objectives: tuple[Objective, ...]
+
+
+_stage: _Stage | None = None  # of a worker process
+
+
+def _enter(stage: _Stage) -> None:
+    global _stage  # noqa: PLW0603 - a worker process has one task in life
+    _stage = stage
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _evaluate(parameters: str, sample: int) -> tuple[float, ...]:
+    """The objectives of a candidate on one sample, in a worker."""
+    assert _stage is not None
+    setting = _with_policy(_stage.setting, _stage.policy, parameters)
+    return evaluate(_stage.workloads[sample], setting, _stage.objectives)
+
+
+def _without_parameters(written: str) -> str:
+    """The policy as it is written, a name or a file, with no parameters."""
+    head, _, rest = written.partition(":")
+    name = rest.partition(":")[0]
+    return f"{head}:{name}" if head.endswith(".py") and name and "=" not in name else head
+
+
+def _with_policy(setting: Setting, policy: str, parameters: str) -> Setting:
+    composition = msgspec.structs.replace(setting.composition, policy=f"{policy}:{parameters}")
+    return replace(setting, composition=composition)
+
+
+@dataclass
+class _Run:
+    """A search under way."""
+
+    search: Search
+    policy: str
+    kept: str
+    space: Space
+    samples: Samples
+    described: Mapping[str, Any]
+    tried: dict[str, Candidate]
+    """By parameters, what is known; ``order`` are those of this search, as they came."""
+    order: dict[str, Point]
+
+    @classmethod
+    def of(cls, history: Workload, setting: Setting, search: Search) -> "_Run":
+        check(history, setting)
+        parts = split(history, search.test)
+        made = policies.make(setting.composition.policy)
+        kept = made.label.partition(":")[2]
+        policy = _without_parameters(setting.composition.policy)
+        space = made.search_space(parts[0].jobs)
+        if space is None:
+            can = [
+                name for name, part in policies.all().items() if part.search_space(parts[0].jobs)
+            ]
+            raise Problem(
+                f"policy {policy!r} does not say what a search may vary",
+                mend=f"choose one that does, such as {', '.join(can)}",
+                usage=True,
+            )
+        samples = draw(
+            parts,
+            samples=search.samples,
+            jobs=search.jobs,
+            gpus=setting.cluster.gpus,
+            seed=search.seed,
+        )
+        described = {
+            "history": fingerprint(history),
+            "jobs_in_history": len(history),
+            "cluster": str(setting.cluster),
+            "composition": msgspec.to_builtins(setting.composition),
+            "overheads": setting.overheads.model_dump(),
+            "objectives": [str(objective) for objective in search.objectives],
+            "samples": search.samples,
+            "jobs": search.jobs,
+            "test": search.test,
+            "population": min(search.population, search.candidates),
+            "algorithm": search.algorithm,
+            "seed": search.seed,
+        }
+        return cls(search, policy, kept, space, samples, described, {}, {})
+
+    def explore(
+        self, pool: ProcessPoolExecutor, progress: Callable[[Progress], None] | None
+    ) -> None:
+        """Let the algorithm propose and learn until the budget is used up."""
+        algorithm = _algorithm(self.search, self.space)
+        idle = 0
+        while len(self.order) < self.search.candidates and idle < _PATIENCE:
+            proposed = algorithm.ask()
+            points = [self._point(shares) for shares in proposed.get("X")]
+            written = [self._write(point) for point in points]
+            before = len(self.order)
+            wanted = dict(zip(written, points, strict=True))
+            new = [parameters for parameters in wanted if parameters not in self.order]
+            within = new[: self.search.candidates - before]
+            self._try({parameters: wanted[parameters] for parameters in within}, pool)
+            if progress is not None:
+                progress(Progress(len(self.order), self.search.candidates, self.front()))
+            if len(within) < len(new):
+                break
+            idle = 0 if within else idle + 1
+            means = [self.tried[parameters].mean for parameters in written]
+            proposed.set("F", costs_of(means, self.search.objectives))
+            algorithm.tell(infills=proposed)
+
+    def _point(self, shares: FloatColumn) -> Point:
+        return tuple(
+            dimension.at(share)
+            for dimension, share in zip(self.space.dimensions, shares.tolist(), strict=True)
+        )
+
+    def _write(self, point: Point) -> str:
+        """The parameters at ``point``, after those that stay."""
+        searched = self.space.write(point)
+        names = {pair.partition("=")[0] for pair in searched.split(",")}
+        stay = [p for p in self.kept.split(",") if p and p.partition("=")[0] not in names]
+        return ",".join([*stay, searched])
+
+    def _try(self, wanted: Mapping[str, Point], pool: ProcessPoolExecutor) -> None:
+        """Simulate those that are not known yet; the others only count."""
+        new = [parameters for parameters in wanted if parameters not in self.tried]
+        for parameters, figures in self._simulated(new, range(self.search.samples), pool):
+            point = wanted[parameters]
+            self._refuse_nothing(figures)
+            self.tried[parameters] = Candidate(point, parameters, figures)
+        self.order |= wanted
+
+    def _simulated(
+        self, parameters: Sequence[str], samples: Sequence[int], pool: ProcessPoolExecutor
+    ) -> Iterable[tuple[str, tuple[tuple[float, ...], ...]]]:
+        """The figures of each on all ``samples``, as they become known."""
+        of: dict[Future[tuple[float, ...]], tuple[str, int]] = {
+            pool.submit(_evaluate, one, sample): (one, sample)
+            for one in parameters
+            for sample in samples
+        }
+        figures: dict[str, dict[int, tuple[float, ...]]] = {one: {} for one in parameters}
+        pending = set(of)
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                one, sample = of[future]
+                figures[one][sample] = future.result()
+                if len(figures[one]) == len(samples):
+                    yield one, tuple(figures[one][number] for number in samples)
+
+    def _refuse_nothing(self, figures: Sequence[tuple[float, ...]]) -> None:
+        for objective, column in zip(
+            self.search.objectives, zip(*figures, strict=True), strict=True
+        ):
+            if np.isnan(column).all():
+                raise Problem(
+                    f"objective {objective} has no figure on this workload",
+                    mend="choose one that its jobs have: deadlines, for example, are not in every trace",
+                )
+
+    def tested(self, pool: ProcessPoolExecutor) -> Mapping[str, tuple[tuple[float, ...], ...]]:
+        """The figures of the front on the samples that it was not chosen by."""
+        on_front = [one.parameters for one in front_of(self._own, self.search.objectives)]
+        first = self.search.samples
+        return dict(self._simulated(on_front, range(first, 2 * first), pool))
+
+    @property
+    def _own(self) -> list[Candidate]:
+        """What this search tried, in order; what was found when it was stopped, too."""
+        order = [*self.order, *(one for one in self.tried if one not in self.order)]
+        return [self.tried[parameters] for parameters in order]
+
+    def front(
+        self,
+        *,
+        tested: Mapping[str, tuple[tuple[float, ...], ...]] | None = None,
+        complete: bool = True,
+    ) -> Front:
+        """What is found so far."""
+        tried = self._own
+        points = [
+            replace(
+                one, test=(tested or {}).get(one.parameters, ()), facts=self.space.facts(one.point)
+            )
+            for one in front_of(tried, self.search.objectives)
+        ]
+        return Front(
+            self.policy,
+            self.search.objectives,
+            tuple(dimension.name for dimension in self.space.dimensions),
+            tuple(points),
+            tuple(tried),
+            self.described,
+            complete and tested is not None,
+        )
+
+
+def _algorithm(search: Search, space: Space) -> Any:
+    """pymoo's algorithm over the unit cube, its first population chosen."""
+    try:
+        from pymoo.algorithms.moo.nsga2 import NSGA2  # noqa: PLC0415 - an extra
+        from pymoo.algorithms.moo.spea2 import SPEA2  # noqa: PLC0415
+        from pymoo.core.problem import Problem as Searched  # noqa: PLC0415
+        from pymoo.core.termination import NoTermination  # noqa: PLC0415
+    except ImportError:
+        raise Problem(
+            "tune needs the package pymoo", mend="install it: pip install volvelle[tune]"
+        ) from None
+    size, width = min(search.population, search.candidates), len(space.dimensions)
+    first = np.random.default_rng([search.seed, 0x7E]).random((size, width))
+    for row, start in enumerate(space.starts[:size]):
+        first[row] = [d.share(value) for d, value in zip(space.dimensions, start, strict=True)]
+    kind = SPEA2 if search.algorithm == "spea2" else NSGA2
+    algorithm = kind(pop_size=size, sampling=np.clip(first, 0.0, 1.0))
+    problem = Searched(
+        n_var=width, n_obj=len(search.objectives), xl=np.zeros(width), xu=np.ones(width)
+    )
+    algorithm.setup(problem, termination=NoTermination(), seed=search.seed, verbose=False)
+    return algorithm

@@ -1,0 +1,281 @@
+"""The search for trade-offs: what candidates are measured by, the front, its file, and resuming."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.fronts import resolved
+from volvelle.core.policy import policies
+from volvelle.metrics.catalogue import read_objective
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.problems import Problem
+from volvelle.policies.pcs.policy import Pcs
+from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.sources import generated
+from volvelle.tune.evaluate import FROM_TIMES, evaluate
+from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
+from volvelle.tune.samples import draw, split
+from volvelle.tune.search import Progress, Search, tune
+
+CLUSTER = parse_cluster("2x8")
+HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
+SETTING = Setting(cluster=CLUSTER, composition=WrittenComposition("pcs"))
+JCT, ERROR = read_objective("jct:mean"), read_objective("pred_error:p99")
+SMALL = Search(objectives=(JCT, ERROR), candidates=16, samples=2, jobs=120, population=6, seed=1)
+
+
+@pytest.fixture(scope="module")
+def front() -> Front:
+    return tune(HISTORY, SETTING, SMALL, workers=1)
+
+
+@pytest.mark.parametrize("policy", ["srsf", "pcs:thresholds=1h/1d,disparity=1,efficiency=0.5"])
+@pytest.mark.parametrize("predicted", [True, False])
+def test_figures_are_those_of_the_general_engine(policy: str, predicted: bool) -> None:
+    names = sorted(name for name in FROM_TIMES if predicted or not name.startswith("eta_"))
+    objectives = [read_objective(name) for name in names]
+    setting = replace(SETTING, composition=WrittenComposition(policy), play_outs=0)
+    outcomes = simulate(HISTORY, replace(setting, predict=predicted)).outcomes
+    expected = [objective.of(outcomes) for objective in objectives]
+    assert np.isfinite(expected).sum() >= 8
+    np.testing.assert_allclose(evaluate(HISTORY, setting, objectives), expected, rtol=1e-9)
+
+
+def test_what_needs_more_than_times_is_measured_too() -> None:
+    objectives = [read_objective("utilisation"), read_objective("preemptions:max"), JCT]
+    outcomes = simulate(HISTORY, SETTING).outcomes
+    expected = [objective.of(outcomes) for objective in objectives]
+    assert evaluate(HISTORY, SETTING, objectives) == pytest.approx(expected)
+
+
+def test_samples_of_each_part_come_from_that_part() -> None:
+    parts = split(HISTORY, 0.25)
+    assert [len(part) for part in parts] == [180, 60]
+    drawn = draw(parts, samples=2, jobs=100, gpus=16, seed=0)
+    again = draw(parts, samples=2, jobs=100, gpus=16, seed=0)
+    for part, samples, same in zip(parts, drawn, again, strict=True):
+        for one, other in zip(samples, same, strict=True):
+            assert len(one) == 100
+            assert one.submit_times[0] == 0.0
+            np.testing.assert_array_equal(one.durations, other.durations)
+            assert set(one.gpus) <= set(part.gpus)
+        assert not np.array_equal(samples[0].durations, samples[1].durations)
+
+
+def test_the_front_is_what_nobody_beats(front: Front) -> None:
+    means = np.array([point.mean for point in front.points])
+    tried = np.array([one.mean for one in front.evaluated])
+    assert len(front.evaluated) == 16
+    assert len(means) >= 3
+    assert (np.diff(means[:, 0]) > 0).all()
+    assert (np.diff(means[:, 1]) < 0).all()
+    for mean in tried:
+        assert any((point <= mean).all() for point in means)
+    assert front.picks["fastest"] == 0
+    assert front.picks["most-predictable"] == len(means) - 1
+    assert 0 < front.picks["balanced"] < len(means) - 1
+    # One queue and no cap is first in, first out, of which every prediction comes true.
+    assert means[-1, 1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_points_carry_what_they_are(front: Front) -> None:
+    document = json.loads(json.dumps(front.as_json(), allow_nan=False))
+    for point in document["points"]:
+        policy = policies.make(point["written"])
+        assert isinstance(policy, Pcs)
+        weights = [queue["weight"] for queue in point["queues"]]
+        np.testing.assert_allclose(weights, policy.queue_weights)
+        for objective in ("jct:mean", "eta_error:p99"):
+            for part in ("train", "test"):
+                figures = point[part][objective]
+                assert figures["low"] <= figures["mean"] <= figures["high"]
+                assert len(figures["samples"]) == 2
+
+
+def test_costs_are_said_in_words(front: Front) -> None:
+    fastest, last = front.points[0], front.points[-1]
+    said = front.in_words(len(front.points) - 1)
+    before = f"{fastest.mean[1]:,.0f} %" if fastest.mean[1] >= 99.95 else f"{fastest.mean[1]:.3g} %"
+    assert said.startswith(f"p99 ETA error falls from {before} to 0 %, for ")
+    assert float(said.split(", for ")[1].split("x")[0]) == pytest.approx(
+        last.mean[0] / fastest.mean[0], abs=0.01
+    )
+
+
+def test_a_search_is_repeatable_whatever_the_workers(front: Front) -> None:
+    again = tune(HISTORY, SETTING, SMALL, workers=2)
+    assert again.as_json() == front.as_json()
+
+
+def test_other_seeds_and_algorithms_go_other_ways(front: Front) -> None:
+    other = tune(HISTORY, SETTING, replace(SMALL, algorithm="nsga2"), workers=1)
+    assert [one.parameters for one in other.evaluated[:6]] == [
+        one.parameters for one in front.evaluated[:6]
+    ]
+    seeded = tune(HISTORY, SETTING, replace(SMALL, seed=2), workers=1)
+    assert seeded.evaluated != front.evaluated
+
+
+def test_an_interrupted_search_keeps_what_it_found_and_goes_on(
+    front: Front, tmp_path: Path
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.done >= 10:
+            raise KeyboardInterrupt
+
+    stopped = tune(HISTORY, SETTING, SMALL, workers=1, progress=stop)
+    assert not stopped.complete
+    assert 10 <= len(stopped.evaluated) < 16
+    path = stopped.write(tmp_path)
+    simulated: list[int] = []
+    resumed = tune(
+        HISTORY,
+        SETTING,
+        SMALL,
+        workers=1,
+        known=lambda described: read_evaluated(path, described),
+        progress=lambda progress: simulated.append(progress.done),
+    )
+    assert resumed.as_json() == front.as_json()
+
+
+def test_another_search_is_not_resumed(front: Front, tmp_path: Path) -> None:
+    path = front.write(tmp_path)
+    for search, what in ((replace(SMALL, seed=7), "seed"), (replace(SMALL, jobs=50), "jobs")):
+        with pytest.raises(Problem, match=f"of another search: its {what} is"):
+            tune(HISTORY, SETTING, search, known=lambda found: read_evaluated(path, found))
+    longer = tune(
+        HISTORY,
+        SETTING,
+        replace(SMALL, candidates=20),
+        workers=1,
+        known=lambda found: read_evaluated(path, found),
+    )
+    assert longer.evaluated[:16] == front.evaluated
+
+
+def test_parameters_that_are_not_searched_stay() -> None:
+    setting = replace(SETTING, composition=WrittenComposition("pcs:round=600,efficiency=0.3"))
+    search = replace(SMALL, candidates=4, objectives=(JCT, read_objective("makespan")))
+    found = tune(HISTORY, setting, search, workers=1)
+    for point in found.evaluated:
+        written = point.parameters.split(",")
+        assert written[0] == "round=600"
+        assert sum(part.startswith("efficiency=") for part in written) == 1
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "themis"])
+def test_other_policies_are_searched_too(policy: str) -> None:
+    setting = replace(SETTING, composition=WrittenComposition(policy))
+    search = replace(
+        SMALL, candidates=3, samples=1, jobs=40, objectives=(JCT, read_objective("rho:max"))
+    )
+    found = tune(HISTORY, setting, search, workers=1)
+    assert len(found.evaluated) == 3
+    assert all(point.test for point in found.points)
+
+
+def spaces() -> list[str]:
+    jobs = HISTORY.jobs
+    return [name for name, part in policies.all().items() if part.search_space(jobs) is not None]
+
+
+@pytest.mark.parametrize("policy", spaces())
+@given(data=st.data())
+def test_every_point_of_a_space_can_be_built(policy: str, data: st.DataObject) -> None:
+    space = policies.get(policy).search_space(HISTORY.jobs)
+    assert space is not None
+    shares = [data.draw(st.floats(0, 1)) for _ in space.dimensions]
+    point = tuple(d.at(share) for d, share in zip(space.dimensions, shares, strict=True))
+    for dimension, value, share in zip(space.dimensions, point, shares, strict=True):
+        assert dimension.low <= value <= dimension.high
+        assert dimension.share(value) == pytest.approx(share, abs=1e-9)
+    policies.make(f"{policy}:{space.write(point)}")
+    for start in space.starts:
+        policies.make(f"{policy}:{space.write(start)}")
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=30))
+def test_a_front_dominates_all_and_itself_in_nothing(figures: list[tuple[int, int]]) -> None:
+    tried = [Candidate((), str(n), (tuple(map(float, f)),)) for n, f in enumerate(figures)]
+    kept = [one.mean for one in front_of(tried, (JCT, ERROR))]
+    assert len(set(kept)) == len(kept)
+    for one in tried:
+        assert any(k[0] <= one.mean[0] and k[1] <= one.mean[1] for k in kept)
+    for k in kept:
+        assert not any(o != k and o[0] <= k[0] and o[1] <= k[1] for o in kept)
+
+
+def test_higher_may_be_better() -> None:
+    busy = read_objective("utilisation")
+    tried = [
+        Candidate((), str(n), (f,))
+        for n, f in enumerate([(10.0, 50.0), (20.0, 60.0), (20.0, 55.0)])
+    ]
+    assert [one.mean for one in front_of(tried, (JCT, busy))] == [(10.0, 50.0), (20.0, 60.0)]
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        (replace(SMALL, objectives=(JCT,)), "a trade-off needs two objectives, 1 given"),
+        (replace(SMALL, objectives=(JCT, JCT)), "a trade-off needs two objectives, 1 given"),
+        (
+            replace(SMALL, objectives=(JCT, read_objective("eta_p90_coverage"))),
+            "'eta_p90_coverage' is neither better high nor low",
+        ),
+        (replace(SMALL, candidates=0), "candidates is 0"),
+        (replace(SMALL, test=0.0), "the share of the history to test on is 0"),
+        (replace(SMALL, test=0.01), "the test window of .* has 2 of its 240 jobs"),
+        (
+            replace(SMALL, objectives=(JCT, read_objective("deadline_miss"))),
+            "objective deadline_miss:mean has no figure on this workload",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(search: Search, said: str) -> None:
+    with pytest.raises(Problem, match=said):
+        tune(HISTORY, SETTING, search, workers=1)
+
+
+def test_a_policy_without_a_space_is_refused() -> None:
+    setting = replace(SETTING, composition=WrittenComposition("fifo"))
+    with pytest.raises(Problem, match=r"'fifo' does not say what a search may vary.*pcs"):
+        tune(HISTORY, setting, SMALL)
+
+
+def test_a_point_of_a_front_is_a_policy(front: Front, tmp_path: Path) -> None:
+    path = front.write(tmp_path)
+    fastest = front.points[0].parameters
+    assert resolved(f"pcs:{path}#fastest") == f"pcs:{fastest}"
+    assert resolved(f"pcs:{path}#0,round=60") == f"pcs:{fastest},round=60"
+    assert policies.make(f"pcs:{path}#0,round=60").round == 60.0
+    assert resolved("las:round=10m") == "las:round=10m"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("pcs:{}#fastst", "has no point 'fastst' .did you mean 'fastest'.*balanced"),
+        ("pcs:{}#999", "has no point '999'.*a number from 0 to"),
+        ("pcs:{}", "has many points, and none is named"),
+        ("themis:{}#balanced", "is a front of policy 'pcs', not of 'themis'"),
+        ("pcs:nowhere.json#balanced", "there is no file nowhere.json"),
+        ("pcs:{}.bad.json#balanced", "is not a front file"),
+        ("pcs:{}.odd.json#balanced", "is not a front file"),
+    ],
+)
+def test_a_wrong_reference_is_refused(
+    front: Front, tmp_path: Path, written: str, said: str
+) -> None:
+    path = front.write(tmp_path)
+    Path(f"{path}.bad.json").write_text("{ not json")
+    Path(f"{path}.odd.json").write_text('{"points": 3}')
+    with pytest.raises(Problem, match=said):
+        policies.make(written.format(path))
