@@ -6,6 +6,7 @@ work and are compiled at every start. Every compiled loop has a plain twin that 
 the undecorated function itself, reachable as ``loop.py_func``.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -30,7 +31,7 @@ def compiled(loop: Callable[P, R]) -> Callable[P, R]:
 
 
 class _PackageCache(FunctionCache):
-    """Numba's cache of one loop, outdated by a change of any of our files, and never in the way.
+    """Numba's cache of one loop, outdated by a change of any file with loops, and never in the way.
 
     Numba looks only at the file in which the loop stands, but machine code of loops that it calls in
     other files is part of its own.
@@ -47,7 +48,11 @@ class _PackageCache(FunctionCache):
 
 
 @cache
-def _package_stamp() -> tuple[float, int]:
-    """When our sources were last changed, and their size in bytes."""
-    stats = [path.stat() for path in Path(volvelle.__file__).parent.rglob("*.py")]
-    return max(stat.st_mtime for stat in stats), sum(stat.st_size for stat in stats)
+def _package_stamp() -> str:
+    """A digest of all our files with compiled loops."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(volvelle.__file__).parent.rglob("*.py")):
+        source = path.read_bytes()
+        if b"@compiled" in source:
+            digest.update(source)
+    return digest.hexdigest()
