@@ -156,7 +156,8 @@ def _run(
     interrupted = False
     began = time.process_time()
     world: World | DirectRun | None = None
-    if watchers == [recorder] and synthesis is None:
+    watched_by_nobody_else = watchers == [recorder] and synthesis is None
+    if watched_by_nobody_else and len(workload) >= DIRECT_FROM:
         world = DirectRun.of(
             scheduler,
             workload.jobs,
