@@ -50,10 +50,18 @@ def create_queues(sizes: Iterable[float], variation: float, disparity: float) ->
     return Queues(tuple(thresholds), decaying(len(thresholds) + 1, disparity))
 
 
-def squared_variation(sizes: Iterable[float]) -> float:
-    """C^2 of all sizes: the upper end of T's range (0 where there are none)."""
-    column = np.fromiter(sizes, dtype=np.float64)
-    return float(column.var() / column.mean() ** 2) if len(column) else 0.0
+def one_queue_variation(sizes: Iterable[float]) -> float:
+    """A T with which there is one queue, the upper end of its range (0 where there are no sizes).
+
+    The greatest C^2 of the smallest sizes, however many: that of all may be less.
+    """
+    ascending = np.sort(np.fromiter(sizes, dtype=np.float64))
+    if not len(ascending):
+        return 0.0
+    scaled, count = ascending / ascending[-1], np.arange(1, len(ascending) + 1)
+    mean = np.cumsum(scaled) / count
+    variance = np.cumsum(scaled**2) / count - mean**2
+    return float(np.max(variance / mean**2)) * (1.0 + 1e-9) + 1e-9
 
 
 def decaying(queues: int, disparity: float) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """What a search varies of PCS: WFQ(T, W, zeta_min) (PCS, OSDI'24, section 3.3).
 
-T is searched by its logarithm from 0.05 (a factor of about two between the sizes in a queue) to C^2 of all
-sizes, where there is one queue; W from 0 to 6, at which a queue has 1/400 of the weight of the one before.
+T is searched by its logarithm from 0.05 (a factor of about two between the sizes in a queue) to where there
+is one queue; W from 0 to 6, at which a queue has 1/400 of the weight of the one before.
 The paper gives no ranges.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from volvelle.core.space import Dimension, Point, Space
 from volvelle.model.job import Job
-from volvelle.policies.pcs.queues import Queues, create_queues, squared_variation
+from volvelle.policies.pcs.queues import Queues, create_queues, one_queue_variation
 
 _LEAST_VARIATION = 0.05
 _MOST_DISPARITY = 6.0
@@ -19,7 +19,7 @@ _MOST_DISPARITY = 6.0
 def wfq_space(jobs: Sequence[Job]) -> Space:
     """The space for jobs of these sizes, GPU-seconds on the fewest GPUs they run on."""
     sizes = [_size(job) for job in jobs]
-    most = max(squared_variation(sizes) * (1.0 + 1e-9), 2 * _LEAST_VARIATION)
+    most = max(one_queue_variation(sizes), 2 * _LEAST_VARIATION)
 
     def queues(point: Point) -> Queues:
         return create_queues(sizes, point[0], point[1])
