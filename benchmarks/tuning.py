@@ -1,8 +1,8 @@
 """The search for a front: python benchmarks/tuning.py [TRACE [--speedups TABLES]] [--gpus N]
 
-1,280 simulations of 1,000 jobs with a prediction for every job (320 configurations of PCS on four samples each)
-in two processes, and the test of the front: seconds and memory. Without a trace of the PCS simulator's, on
-its themis1 workload.
+1,280 simulations of 1,000 jobs with a prediction for every job (320 configurations of PCS on four samples
+each) in two processes, and the test of the front: seconds and memory. Without a trace of the PCS
+simulator's, on its themis1 workload.
 """
 
 import argparse
@@ -47,7 +47,9 @@ def main() -> None:
         resource.getrusage(who).ru_maxrss / 1024
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     ]
-    print(f"memory: {peaks[0]:.0f} MiB, and {peaks[1]:.0f} MiB at most in each of {WORKERS} processes")
+    print(
+        f"memory: {peaks[0]:.0f} MiB, and {peaks[1]:.0f} MiB at most in each of {WORKERS} processes"
+    )
 
 
 if __name__ == "__main__":
