@@ -57,6 +57,7 @@ MEASURES = """What is measured, and how it is asked for: `--metric NAME:MEASURE`
 Measures are `mean`, `min`, `max`, `total` and percentiles (`p50`, `p99.9`). A metric of a **job**
 has a number for each job, one over **time** is a series weighted by time, one of the **run** is a
 single number and has no measure. Percentiles of jobs interpolate linearly between ranks.
+`avg` is `mean`, and `pred_error`, PCS' name, is `eta_error`.
 A job without a number (it did not finish, it has no deadline) does not count."""
 
 TABLE = """The columns of our own table of jobs, as CSV or Parquet. Needed are `submit_time`,

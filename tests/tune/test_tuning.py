@@ -1,6 +1,7 @@
 """The search for trade-offs: what candidates are measured by, the front, its file, and resuming."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,6 +249,26 @@ def test_a_policy_without_a_space_is_refused() -> None:
     setting = replace(SETTING, composition=WrittenComposition("fifo"))
     with pytest.raises(Problem, match=r"'fifo' does not say what a search may vary.*pcs"):
         tune(HISTORY, setting, SMALL)
+
+
+def test_tracking_is_refused() -> None:
+    with pytest.raises(Problem, match="measures all jobs of its samples"):
+        tune(HISTORY, replace(SETTING, tracked=(3, 9)), SMALL)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymoo.algorithms.moo.spea2", None)
+    with pytest.raises(Problem, match=r"needs the package pymoo.*pip install volvelle\[tune\]"):
+        tune(HISTORY, SETTING, SMALL, workers=1)
+
+
+def test_a_failing_candidate_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> tuple[float, ...]:
+        raise Problem("cannot be solved")
+
+    monkeypatch.setattr("volvelle.tune.search.evaluate", fail)
+    with pytest.raises(Problem, match="cannot be solved"):
+        tune(HISTORY, SETTING, SMALL, workers=1)
 
 
 def test_a_point_of_a_front_is_a_policy(front: Front, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ The history is cut in two by time: samples of the earlier part choose, samples o
 how good the choice is. A sample is a workload of about a thousand jobs like that part's
 (`volvelle.workload.fitting`): jobs are resampled whole, in blocks with their gaps, so that besides the
 distribution of sizes and the rate of submission, bursts and the rhythm of the week stay (the paper samples
-sizes and the average rate).
+sizes and the average rate). Jobs that request more GPUs than the cluster has are left out.
 """
 
 import hashlib

@@ -197,6 +197,12 @@ class _Run:
     @classmethod
     def of(cls, history: Workload, setting: Setting, search: Search) -> "_Run":
         check(history, setting)
+        if setting.tracked is not None:
+            raise Problem(
+                "a search measures all jobs of its samples, and cannot track some",
+                mend="leave track out",
+                usage=True,
+            )
         parts = split(history, search.test)
         made = policies.make(setting.composition.policy)
         kept = made.label.partition(":")[2]
@@ -224,6 +230,8 @@ class _Run:
             "cluster": str(setting.cluster),
             "composition": msgspec.to_builtins(setting.composition),
             "overheads": setting.overheads.model_dump(),
+            "tick": setting.tick,
+            "until": setting.until,
             "objectives": [str(objective) for objective in search.objectives],
             "samples": search.samples,
             "jobs": search.jobs,
