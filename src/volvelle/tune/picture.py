@@ -76,12 +76,13 @@ def drawing(front: Front, x: int, y: int) -> Drawing:
         ),
     ]
     first, second = front.objectives[x], front.objectives[y]
+    across = _axis(first, [kind.x for kind in kinds])
+    upright = _axis(second, [kind.y for kind in kinds])
+    said = "every square is a configuration, simulated on the same samples"
+    if across.log or upright.log:
+        said += "; on a log scale 0 stands on the edge"
     return scatter(
-        f"{title_of(second)} against {title_of(first)}",
-        kinds,
-        _axis(first, [kind.x for kind in kinds]),
-        _axis(second, [kind.y for kind in kinds]),
-        subtitle="every square is a configuration, simulated on the same samples",
+        f"{title_of(second)} against {title_of(first)}", kinds, across, upright, subtitle=said
     )
 
 

@@ -1,0 +1,47 @@
+"""Scatter charts: where points stand, and what they say."""
+
+import numpy as np
+import pytest
+
+from volvelle.report.charts import Axis, Dots, scatter, to_svg
+from volvelle.report.charts.marks import Line, Panel, Rect, Text
+
+POINTS = Dots(
+    "front",
+    np.array([0.0, 5.0, 10.0]),
+    np.array([100.0, 10.0, 1.0]),
+    "series-1",
+    words=["first", "second & more", "third"],
+    labels=["fast", "", "sure"],
+    joined=True,
+)
+
+
+def test_points_stand_where_they_belong_and_say_what_they_are() -> None:
+    drawing = scatter("Trade-off", [POINTS], Axis("JCT"), Axis("error", log=True))
+    panel = next(mark for mark in drawing.marks if isinstance(mark, Panel))
+    squares = [mark for mark in panel.marks if isinstance(mark, Rect)]
+    across = [square.x + square.width / 2 for square in squares]
+    down = [square.y + square.height / 2 for square in squares]
+    assert across[1] - across[0] == pytest.approx(across[2] - across[1])
+    assert down[1] - down[0] == pytest.approx(down[2] - down[1])  # a decade each
+    assert down[0] < down[2]
+    assert [square.title for square in squares] == ["first", "second & more", "third"]
+    [line] = [mark for mark in panel.marks if isinstance(mark, Line)]
+    np.testing.assert_allclose(line.points, np.column_stack([across, down]))
+    assert "<title>second &amp; more</title>" in to_svg(drawing, "front")
+
+
+def test_labels_stay_within_the_panel() -> None:
+    drawing = scatter("Trade-off", [POINTS], Axis("JCT"), Axis("error"))
+    labels = {
+        m.text: m for m in drawing.marks if isinstance(m, Text) and m.text in ("fast", "sure")
+    }
+    assert labels["fast"].anchor == "start"
+    assert labels["sure"].anchor == "end"
+
+
+def test_nothing_to_show_is_an_empty_frame() -> None:
+    nothing = Dots("front", np.zeros(0), np.zeros(0), "series-1")
+    drawing = scatter("Trade-off", [nothing], Axis("JCT"), Axis("error", log=True))
+    assert not any(m.marks for m in drawing.marks if isinstance(m, Panel))
