@@ -30,6 +30,8 @@ from volvelle.workload.workload import Workload
 
 DIRECT_FROM = 5_000
 """Jobs from which on a direct run is worth the seconds that compiling its loop takes the first time."""
+_REPORT_EVERY = 256
+"""Moments between two reports of progress."""
 PLAY_OUTS = 20
 """Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
@@ -221,7 +223,7 @@ class _EachMoment:
         self._stopped = stopped
         self._report = report
         self._jobs = jobs
-        self._next = 0
+        self._next = _REPORT_EVERY
 
     def __call__(self, world: World | DirectRun) -> None:
         if self._stopped():
@@ -229,7 +231,7 @@ class _EachMoment:
         if self._predict is not None and isinstance(world, World):
             self._predict(world)
         if self._report is not None and world.moments >= self._next:
-            self._next = world.moments + 256
+            self._next = world.moments + _REPORT_EVERY
             self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
 
 
