@@ -14,6 +14,8 @@ from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.training import StepTimes
+from volvelle.simulate.sources import Source, resubmitted
+from volvelle.workload.workload import Workload
 
 
 def epoch_seconds(batch_size: int, nodes: int, gpus: int, passes: int, epoch: int) -> float:
@@ -145,3 +147,11 @@ class TestStepTimes:
         assert training_job(0, 0.0) == training_job(0, 0.0)
         assert training_job(0, 0.0) != training_job(0, 0.0, tunable=False)
         assert not np.shares_memory(application().progress, application().progress)
+
+
+def test_jobs_submitted_anew_train_as_before() -> None:
+    jobs = [training_job(number, 0.0, 2.0) for number in range(3)]
+    moved = resubmitted(Source(Workload(jobs), {}), jobs_per_hour=10.0, seed=1).workload.jobs
+    assert [job.training for job in moved] == [job.training for job in jobs]
+    assert all(job.training is not None for job in moved)
+    assert [job.spec.submit_time for job in moved] != [0.0] * 3

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.units import HOUR
 from volvelle.workload.workload import Workload
@@ -108,7 +107,7 @@ def resubmitted(source: Source, jobs_per_hour: float, seed: int) -> Source:
     jobs = source.workload.jobs
     times = Poisson().times(np.random.default_rng(seed), len(jobs), HOUR / jobs_per_hour)
     moved = [
-        Job(msgspec.structs.replace(job.spec, submit_time=time), job.truth)
+        msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, submit_time=time))
         for job, time in zip(jobs, times.tolist(), strict=True)
     ]
     workload = Workload(moved, source.workload.name, source.workload.report)
