@@ -30,6 +30,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster, parse_cluster
 from volvelle.model.job import Job
+from volvelle.model.overheads import Overheads
 from volvelle.model.units import HOUR
 from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart, write_png
 from volvelle.simulate.compare import START_METHOD, usable_cpus
@@ -44,28 +45,32 @@ CLUSTER = "32x4"
 """32 p3.8xlarge: 128 V100."""
 
 _JOBS = 4000
-_TRACKED_SHARE = 0.75
-_COMING = 3
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line said. ``jobs``: the last that is measured."""
+    """What the command line said. ``jobs``: the last that is measured.
+
+    ``before``: the share of them that come before the first that is; ``coming``: jobs in all, over ``jobs``.
+    """
 
     jobs: int
     seeds: tuple[int, ...]
     workers: int
     out: Path
+    traces: tuple[Path, ...] = ()
+    before: float = 0.75
+    coming: float = 3.0
 
     @property
     def tracked(self) -> tuple[int, int]:
         """First and last job that are measured."""
-        return int(self.jobs * _TRACKED_SHARE), self.jobs
+        return int(self.jobs * self.before), self.jobs
 
     @property
     def submitted(self) -> int:
         """Jobs in all."""
-        return self.jobs * _COMING
+        return int(self.jobs * self.coming)
 
     @property
     def setting(self) -> str:
@@ -75,11 +80,18 @@ class Options:
         return f"jobs {first:,} to {last:,} of {self.submitted:,}, seeds {seeds}"
 
 
-def options(doc: str | None, *, jobs: int = _JOBS, seeds: int = 3) -> Options:
-    """The options of the command line; ``doc`` is the experiment's docstring."""
+def options(
+    doc: str | None, *, jobs: int = _JOBS, seeds: int = 3, traces: str | None = None
+) -> Options:
+    """The options of the command line; ``doc`` is the experiment's docstring.
+
+    ``traces`` says what the files are that the command must name, where there are any.
+    """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if traces is not None:
+        parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help=traces)
     parser.add_argument("--jobs", type=int, default=jobs, help="the last job that is measured")
     parser.add_argument("--seeds", type=int, default=seeds, help="how many")
     parser.add_argument("--workers", type=int, default=usable_cpus(), help="parallel processes")
@@ -87,7 +99,13 @@ def options(doc: str | None, *, jobs: int = _JOBS, seeds: int = 3) -> Options:
     given = parser.parse_args()
     if given.jobs < 20 or given.seeds < 1 or given.workers < 1:
         parser.error("--jobs is at least 20, --seeds and --workers at least 1")
-    return Options(given.jobs, tuple(range(1, given.seeds + 1)), given.workers, given.out)
+    return Options(
+        given.jobs,
+        tuple(range(1, given.seeds + 1)),
+        given.workers,
+        given.out,
+        tuple(given.traces) if traces is not None else (),
+    )
 
 
 def philly(jobs: int, seed: int, rate: float, extra: str = "") -> Workload:
@@ -168,13 +186,15 @@ def setting(
     placement: str = "none",
     termination: str = "completion",
     cluster: Cluster | None = None,
+    overheads: Overheads | None = None,
 ) -> Setting:
-    """How a case goes: beliefs are true, starts and stops are free, as in Blox' simulator."""
+    """How a case goes: beliefs are true; if not told, starts and stops are free, as in Blox' simulator."""
     return Setting(
         cluster=cluster or parse_cluster(CLUSTER),
         composition=WrittenComposition(
             policy, placement, admission, "oracle", termination=termination
         ),
+        overheads=overheads or Overheads(),
         tracked=given.tracked,
     )
 
@@ -240,11 +260,11 @@ def mean(values: Sequence[float]) -> float:
     return statistics.fmean(values)
 
 
-def hours(values: Sequence[float]) -> str:
+def hours(values: Sequence[float], digits: int = 1) -> str:
     """Mean over seeds and their standard deviation, for a table."""
     if len(values) < 2:
-        return f"{values[0]:.1f} h"
-    return f"{mean(values):.1f} ± {statistics.stdev(values):.1f} h"
+        return f"{values[0]:.{digits}f} h"
+    return f"{mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f} h"
 
 
 def lines(

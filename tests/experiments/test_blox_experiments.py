@@ -1,14 +1,27 @@
 """Every experiment after Blox runs, small, and its page says what the paper says beside what is seen."""
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "experiments" / "blox"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "experiments" / "blox"
 EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "study")
+
+
+def traces(experiment: str, folder: Path) -> list[str]:
+    """What the command must name: for `pollux_load` the jobs that the how-to on Pollux makes up."""
+    if experiment != "pollux_load":
+        return []
+    page = (ROOT / "docs/how-to/tune-batch-sizes-with-pollux.md").read_text(encoding="utf-8")
+    program = re.search(r"```python file=measure\.py\n(.*?)```", page, re.DOTALL)
+    assert program is not None
+    subprocess.run([sys.executable, "-c", program[1]], cwd=folder, check=True)
+    return [str(folder / "workload.csv")]
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -16,7 +29,7 @@ def test_it_runs_small_and_writes_its_page(experiment: str, tmp_path: Path) -> N
     ran = subprocess.run(
         [
             sys.executable, str(FOLDER / f"{experiment}.py"), "--jobs", "80", "--seeds", "1",
-            "--workers", "1", "--out", str(tmp_path),
+            "--workers", "1", "--out", str(tmp_path), *traces(experiment, tmp_path),
         ],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
@@ -40,6 +53,15 @@ def test_its_results_are_committed(experiment: str) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert (page.parent / f"{experiment}.csv").is_file()
+
+
+def test_pollux_under_load_asks_for_its_jobs() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(FOLDER / "pollux_load.py")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert "required: TRACE" in ran.stderr
 
 
 def test_a_window_that_is_too_small_is_refused() -> None:
