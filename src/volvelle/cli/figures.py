@@ -1,5 +1,6 @@
 """The figures of a run and of a trace, as tables for the terminal or for programs."""
 
+import math
 from typing import TYPE_CHECKING
 
 from volvelle.cli.options import Form
@@ -31,8 +32,8 @@ def run_figures(summary: "Summary", form: Form) -> "Table":
             count, values = figures.count, figures.values
         numbers = [values.get(measure) for measure in STANDARD]
         if form is Form.TABLE:
-            if not any(numbers):
-                continue  # nothing was lost, nothing preempted: not worth a line
+            if not any(n for n in numbers if n is not None and not math.isnan(n)):
+                continue  # nothing was lost, preempted or solved: not worth a line
             shown = [None if n is None else Amount(n, metric.unit) for n in numbers]
             rows.append((metric.title, *shown))
         else:
