@@ -27,8 +27,8 @@ from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Amdahl, Linear, PerType, Table, ThroughputModel
 from volvelle.simulate.run import Setting
+from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
-from volvelle.tune.synthesizer import Synthesizer
 from volvelle.workload.workload import Workload
 
 END_OF_PATIENCE = 1e6

@@ -30,7 +30,7 @@ from volvelle.simulate.sources import (
     resubmitted,
     split_pairs,
 )
-from volvelle.tune.synthesizer import Synthesis, read_foreseen
+from volvelle.simulate.synthesizer import Synthesis, read_foreseen
 
 _SINGULAR = {
     "policy": "policies",

@@ -24,8 +24,8 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.direct import DirectRun
 from volvelle.simulate.predict import Predictor, Refreshed
+from volvelle.simulate.synthesizer import Synthesis, Synthesizer
 from volvelle.simulate.world import Watcher, World
-from volvelle.tune.synthesizer import Synthesis, Synthesizer
 from volvelle.workload.workload import Workload
 
 DIRECT_FROM = 5_000

@@ -37,7 +37,7 @@ from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import PLAY_OUTS, Setting, Simulation
-from volvelle.tune.synthesizer import Synthesis
+from volvelle.simulate.synthesizer import Synthesis
 
 FORMAT = 1
 

@@ -1,1 +1,1 @@
-"""Tuning: compositions chosen by looking ahead."""
+"""Tuning: searches for the parameters that trade objectives off best."""

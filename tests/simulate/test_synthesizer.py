@@ -13,7 +13,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.report.choices import choices, shares
 from volvelle.simulate.experiment import Experiment
-from volvelle.tune.synthesizer import Synthesis, Synthesizer, read_foreseen
+from volvelle.simulate.synthesizer import Synthesis, Synthesizer, read_foreseen
 
 BOTH = ("fifo", "srtf")
 
