@@ -34,6 +34,8 @@ SAID_LINES = 12
 """So much of what a command printed is told when it fails."""
 
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\s*$")
+_PROGRESS = re.compile(r"  [\d,]+(/[\d,]+)? \w+  [\d,]+/s(  about [\d,]+ s left)?$")
+"""What a command that takes its time says on the way: on a slow machine, or where loops are compiled."""
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
 _SETTING_UP = re.compile(r"^python3 -m venv \.venv && (?:\S*pip install .*? && )(.*)$")
 
@@ -146,7 +148,7 @@ def _of_command(page: Path, command: Command, folder: Path) -> Difference | None
         if "pytest" in text:
             return None
     run = _run(["bash", "-euo", "pipefail", "-c", text], folder)
-    printed = [line.rstrip() for line in run.stdout.splitlines()]
+    printed = [line.rstrip() for line in run.stdout.splitlines() if not _PROGRESS.search(line)]
     fails = any(line.startswith("error:") for line in command.printed)
     if bool(run.returncode) != fails:
         last = "\n".join(printed[-SAID_LINES:])
