@@ -25,7 +25,7 @@ from volvelle.model.cluster import (
 )
 from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Truth
 from volvelle.model.overheads import Overheads
-from volvelle.model.throughput import Amdahl, Linear, PerType, Table, ThroughputModel
+from volvelle.model.throughput import Amdahl, AnyThroughput, Linear, PerType, Table, ThroughputModel
 from volvelle.simulate.run import Setting
 from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
@@ -96,7 +96,15 @@ class Scenario:
         }
         named = {part: name for part, name in parts.items() if name is not None}
         composition = msgspec.structs.replace(self.setting.composition, **named)
-        return replace(self, setting=replace(self.setting, composition=composition))
+        one = replace(self, setting=replace(self.setting, composition=composition))
+        return one.counted() if composition.build().policy.shares_gpus else one
+
+    def counted(self) -> "Scenario":
+        """The same where GPUs have no names, so that jobs may share them; nodes stay where they are."""
+        composition = msgspec.structs.replace(self.setting.composition, placement="none")
+        cluster = msgspec.structs.replace(self.cluster, changes=(), failures=None)
+        setting = replace(self.setting, composition=composition, cluster=cluster)
+        return replace(self, setting=setting)
 
     def scheduler(self) -> Scheduler:
         """Its scheduler, before anything happened."""
@@ -200,6 +208,7 @@ SECONDS = st.sampled_from([1.0, 2.5, 7.0, 10.0, 12.3, 30.0, 45.6, 60.0, 100.0, 2
 GAPS = st.sampled_from([0.0, 0.0, 0.0, 0.1, 1.0, 5.0, 20.0, 33.3, 60.0, 120.0])
 COSTS = st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 5.0])
 LOSSES = st.sampled_from([0.1, 0.1001, 0.11, 0.2, 0.5, 1.0, 3.0])
+NAMES = ("lm", "vision")
 FAILURE_SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.9])
 
 
@@ -220,6 +229,8 @@ class Features:
     checkpoints: bool = True  # stopping a job takes time
     losses: bool = False  # jobs have loss curves, which only some parts ask about
     amounts: bool = True  # nodes that say what CPUs and memory they have, jobs that need these
+    sharing: bool = True  # jobs that say how fast they are beside others on the same GPUs
+    crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
 
@@ -236,19 +247,23 @@ GANGS = Features(
     slots=False,
     impossible=False,
     amounts=False,
+    sharing=False,
 )
 """Rigid jobs on equal GPUs that are only counted."""
+CROWDED = Features(nodes=False, slots=False, crowded=True)
+"""Where jobs that may share GPUs do."""
 KNOWN = Features(failures=False, nodes=False, impossible=False)
 """What beliefs can be true about: nothing crashes."""
 
 
 @st.composite
 def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
-    """Up to four nodes of up to four GPUs."""
+    """Up to four nodes of up to four GPUs; two of up to two where it is crowded."""
     kinds = ["a", "b"] if features.types and draw(st.booleans()) else [""]
+    most = 2 if features.crowded else 4
     nodes = [
-        Node(f"node-{i}", draw(st.integers(1, 4)), kinds[i % len(kinds)])
-        for i in range(draw(st.integers(len(kinds), 4)))
+        Node(f"node-{i}", draw(st.integers(1, most)), kinds[i % len(kinds)])
+        for i in range(draw(st.integers(len(kinds), most)))
     ]
     if features.amounts and draw(st.booleans()):
         nodes = [
@@ -317,6 +332,23 @@ def throughputs(draw: st.DrawFn, cluster: Cluster, elastic: bool) -> ThroughputM
 
 
 @st.composite
+def rates_beside(
+    draw: st.DrawFn, throughput: ThroughputModel, gpus: int, cluster: Cluster
+) -> dict[str, AnyThroughput]:
+    """What a job of ``gpus`` GPUs does beside jobs of some names: a share of what it does alone."""
+    beside: dict[str, AnyThroughput] = {}
+    for name in NAMES:
+        share = draw(st.sampled_from([0.9, 0.7, 1.0, 0.4, 0.0, None]))
+        if share is not None:
+            rates = {
+                kind: Table((0.0,) * (gpus - 1) + (share * throughput.rate(gpus, kind),))
+                for kind in cluster.gpu_types
+            }
+            beside[name] = PerType(dict(rates)) if len(rates) > 1 else rates.popitem()[1]
+    return beside
+
+
+@st.composite
 def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, submit: float) -> Job:
     """A job that fits ``cluster`` or, where the features say so, sometimes none that ever could."""
     types: tuple[str, ...] = ()
@@ -331,7 +363,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     widest = min([widest, *(int(p.quota) for p in cluster.pools if p.name == pool)])
     if widest < 1:
         pool, widest = "", max(of_type.values())
-    gpus = draw(st.integers(1, widest))
+    gpus = draw(st.sampled_from([1, 1, widest]) if features.crowded else st.integers(1, widest))
     least = most = None
     if features.elastic and draw(st.integers(0, 2)) == 0:
         least = float(draw(st.integers(1, gpus)))
@@ -365,6 +397,9 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     if features.amounts and draw(st.booleans()):
         cpus = draw(st.sampled_from([0.0, 1.0, 9.0]))
         profile = draw(st.none() | sensitivities(stuck=features.impossible))
+    beside: dict[str, AnyThroughput] = {}
+    if features.sharing and gpus <= widest and not regimes:
+        beside = draw(rates_beside(throughput, gpus, cluster))
     own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
     return Job(
         JobSpec(
@@ -377,7 +412,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             pool=pool,
             cpus=cpus,
             user=draw(st.sampled_from(["ada", "bo"])),
-            name=draw(st.sampled_from(["", "lm"])),
+            name=draw(st.sampled_from([*NAMES, ""])),
             preemptible=not (features.pinned and draw(st.integers(0, 3)) == 0),
             checkpoint_seconds=draw(own_cost) if features.checkpoints else None,
             restore_seconds=draw(own_cost),
@@ -392,6 +427,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             loss_curve=curve,
             spread_slowdown=draw(st.sampled_from([0.0, 0.0, 0.3])) if features.slots else 0.0,
             sensitivity=profile,
+            beside=beside,
         ),
     )
 
@@ -403,7 +439,7 @@ def scenarios(draw: st.DrawFn, features: Features = EVERYTHING, policy: str = "f
     submit = 0.0
     drawn: list[Job] = []
     for number in range(draw(st.integers(1, features.most_jobs))):
-        submit += draw(GAPS)
+        submit += draw(st.sampled_from([0.0, 0.0, 1.0]) if features.crowded else GAPS)
         drawn.append(draw(jobs(cluster, features, number, submit)))
     placement = "none"
     if cluster.nodes_change or (features.slots and draw(st.booleans())):

@@ -13,6 +13,7 @@ from audit import Audit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import (
+    CROWDED,
     EVERYTHING,
     GANGS,
     KNOWN,
@@ -27,12 +28,27 @@ from strategies import (
 )
 
 from volvelle.core.columns import Column, Reason
-from volvelle.core.journal import read_journal, replay
+from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.policy import policies
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
+
+SHARING = [
+    "gavel-las:space_sharing=true,round=30",
+    "gavel-las:space_sharing=true,round=45,reallocate=100,by_type=true",
+    "gavel-hierarchical:space_sharing=true,round=30",
+    "gavel-ftf:space_sharing=true,round=60",
+    "gavel-makespan:space_sharing=true,round=30",
+    "gavel-throughput:space_sharing=true,round=30",
+    "gavel-cost:space_sharing=true,prices=a:2/b:1,round=30",
+    "gavel-fifo:space_sharing=true,round=30",
+    "pcs-gavel:thresholds=20/100,disparity=1,aware=false,round=30",
+]
+"""Policies that let two jobs run on the same GPUs."""
 
 VARIANTS = [
     "fifo:elastic=false",
@@ -72,6 +88,7 @@ VARIANTS = [
     "synergy-tune:order=srtf,leftovers=true",
     "synergy-tune:order=las,round=30",
     "synergy-opt:order=afs-l,round=30",
+    *SHARING,
 ]
 """Parameters other than the defaults, in which policies differ most."""
 
@@ -82,6 +99,18 @@ every_policy = pytest.mark.parametrize("policy", [*policies.all(), *VARIANTS])
 @settings(max_examples=25)
 @given(scenarios(EVERYTHING))
 def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scenario) -> None:
+    scenario = scenario.under(policy)
+    audit = Audit(scenario)
+    run = happen(scenario, audit)
+    audit.close(run.outcomes)
+
+
+@pytest.mark.parametrize("policy", SHARING)
+@settings(max_examples=40)
+@given(scenarios(CROWDED))
+def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
+    policy: str, scenario: Scenario
+) -> None:
     scenario = scenario.under(policy)
     audit = Audit(scenario)
     run = happen(scenario, audit)
@@ -121,6 +150,26 @@ def test_replaying_the_written_journal_rebuilds_the_state(
     run.journal.write(path)
     header, entries = read_journal(path)
     assert state_of(replay(header, entries)) == state_of(run.scheduler)
+
+
+@every_policy
+@settings(max_examples=10)
+@given(scenario=scenarios(EVERYTHING))
+def test_following_a_journal_without_asking_the_policy_leads_to_the_same_holdings(
+    policy: str, scenario: Scenario
+) -> None:
+    run = happen(scenario.under(policy))
+    followed = follow(run.journal.header, run.journal.entries)
+    assert followed.jobs.row_of == run.scheduler.jobs.row_of
+    own = [Column.CURVE, Column.REASON]  # what only a policy that is asked leaves behind
+    if run.scheduler.composition.policy.divides:
+        own += [Column.RATE, Column.DONE, Column.PROGRESS_FROM]
+    stated = [row for row in range(Column.COUNT) if row not in own]
+    count = followed.jobs.count
+    np.testing.assert_array_equal(
+        followed.jobs.matrix[stated, :count], run.scheduler.jobs.matrix[stated, :count]
+    )
+    np.testing.assert_array_equal(followed.resources.owner, run.scheduler.resources.owner)
 
 
 @every_policy
@@ -261,7 +310,7 @@ def _mixed(policy: str) -> Run:
         for n in range(30)
     ]
     cluster = parse_cluster("2x4:a,2x4:b")
-    return happen(Scenario.of(cluster, jobs, policy=policy, placement="consolidated"))
+    return happen(Scenario.of(cluster, jobs, placement="consolidated").under(policy))
 
 
 def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
@@ -272,3 +321,28 @@ def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
     assert there.stdout.strip() == journal_digests()
+
+
+@every_policy
+@settings(max_examples=10)
+@given(scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
+def test_a_snapshot_read_back_stands_where_it_was_taken(
+    policy: str, scenario: Scenario, moment: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    taken: list[tuple[bytes, Scheduler]] = []
+
+    def take(world: World) -> None:
+        if world.moments == moment:
+            taken.append((Snapshot.of(world.scheduler, "0").encode(), world.scheduler.fork()))
+
+    happen(scenario.under(policy), on_moment=take)
+    path = tmp_path_factory.mktemp("snapshot") / "snapshot.json"
+    for encoded, original in taken:
+        path.write_bytes(encoded)
+        snapshot = read_snapshot(path)
+        assert Snapshot.of(snapshot.scheduler(), "0").encode() == encoded
+        again = snapshot.scheduler()
+        assert again.known == original.known
+        np.testing.assert_array_equal(again.resources.owner, original.resources.owner)
+        np.testing.assert_array_equal(again.resources.schedulable, original.resources.schedulable)
+        assert again.stopping.keys() == original.stopping.keys()

@@ -5,18 +5,24 @@ import pytest
 from strategies import Scenario, linear_job, state_of
 
 from volvelle.core.columns import Column
+from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobHeld,
+    JobReleased,
     JobStopped,
     JobSubmitted,
     NodeChanged,
+    ProgressReported,
 )
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.snapshot import Snapshot
 from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.throughput import LINEAR, PerType
+from volvelle.simulate.forecast import forecast
 
 
 def scheduler_of(
@@ -107,6 +113,72 @@ def test_a_stop_tells_how_much_work_is_safe() -> None:
     scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
     scheduler.handle(12.0, [JobStopped(12.0, 0, 1, 8.5)])
     assert scheduler.jobs.get(0, Column.DONE) == 8.5
+
+
+def test_a_held_job_stops_and_goes_on_with_all_it_had_attained_once_released() -> None:
+    scheduler = scheduler_of("1x1", placement="first-free")
+    scheduler.handle(0.0, [submit(linear_job(n, 0.0, 1.0, 100.0), n) for n in range(3)])
+    held = scheduler.handle(10.0, [JobHeld(10.0, 0), JobHeld(10.0, 1)])
+    assert held.job.tolist() == [0, 2]
+    assert held.gpus.tolist() == [0.0, 1.0]
+    assert [held.slots_of(row).tolist() for row in range(2)] == [[], [0]]
+    assert sorted(scheduler.known) == [2]
+    scheduler.handle(11.0, [JobStopped(11.0, 0, 1, 9.5)])
+    assert not len(scheduler.handle(12.0, [JobReleased(12.0, 0)]).job)
+    assert scheduler.handle(20.0, [JobFinished(20.0, 2, 1)]).job.tolist() == [0]
+    assert scheduler.jobs.get(0, Column.DONE) == 9.5
+    assert scheduler.jobs.get(0, Column.ATTAINED) == 10.0
+    assert scheduler.jobs.get(0, Column.ATTEMPT) == 2
+    assert scheduler.handle(30.0, [JobCancelled(30.0, 1)]).job.tolist() == []
+    assert not len(scheduler.handle(31.0, [JobReleased(31.0, 1)]).job)
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["preempted", "held"])
+def test_a_job_that_was_done_before_it_stopped_is_done(held: bool) -> None:
+    scheduler = scheduler_of("1x1", "sjf:preemptive=true", "first-free")
+    scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
+    shorter = submit(linear_job(1, 10.0, 1.0, 5.0), 1)
+    scheduler.handle(10.0, [JobHeld(10.0, 0) if held else shorter])
+    scheduler.handle(10.5, [JobFinished(10.5, 0, 2)])  # of a run that never was
+    assert 0 in scheduler.aside if held else 0 in scheduler.known
+    scheduler.handle(11.0, [JobFinished(11.0, 0, 1)])
+    assert 0 not in scheduler.known
+    assert 0 not in scheduler.aside
+
+
+def test_a_job_held_at_the_door_goes_to_its_end_when_released() -> None:
+    composition = WrittenComposition(admission="backlog:factor=1").build()
+    scheduler = Scheduler(parse_cluster("1x1"), composition)
+    scheduler.handle(0.0, [submit(linear_job(n, 0.0, 1.0, 100.0), n) for n in range(3)])
+    scheduler.handle(1.0, [JobHeld(1.0, 1)])
+    assert [job.number for job in scheduler.at_the_door] == [2]
+    scheduler.handle(2.0, [JobReleased(2.0, 1)])
+    assert [job.number for job in scheduler.at_the_door] == [2, 1]
+
+
+def test_a_live_job_is_believed_to_last_as_its_own_iterations_say() -> None:
+    scenario = Scenario.of(parse_cluster("1x2"), [], estimator="measured")
+    scheduler = scenario.scheduler()
+    job = msgspec.structs.replace(linear_job(0, 0.0, 2.0, 1.0).spec, estimate_seconds=1000.0)
+    scheduler.handle(0.0, [JobSubmitted(0.0, 0, job)])
+    assert forecast(scheduler).finish[0] == 1000.0
+    scheduler.handle(100.0, [ProgressReported(100.0, 0, 1, 50, 250, 2.0)])
+    assert forecast(scheduler).finish[0] == pytest.approx(500.0)
+    scheduler.handle(200.0, [ProgressReported(200.0, 0, 1, 101, 250, 2.0)])  # no news
+    assert forecast(scheduler).finish[0] == pytest.approx(500.0)
+    scheduler.handle(300.0, [ProgressReported(300.0, 0, 2, 101, 250, 99.0)])  # of no run of it
+    assert forecast(scheduler).finish[0] == pytest.approx(500.0)
+
+
+def test_what_is_learnt_from_a_finished_job_can_be_written_down() -> None:
+    scenario = Scenario.of(parse_cluster("1x1"), [], estimator="history")
+    scheduler = scenario.scheduler()
+    scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 9.0), 0)])
+    scheduler.handle(7.0, [JobFinished(7.0, 0, 1), submit(linear_job(1, 7.0, 1.0, 9.0), 1, 7.0)])
+    snapshot = Snapshot.of(scheduler, "0")
+    assert [type(job.believed.work) for job in snapshot.jobs] == [float]
+    assert snapshot.jobs[0].believed.work == 7.0
+    assert b'"work":7.0' in snapshot.encode()
 
 
 def test_a_node_that_nobody_knew_joins_with_its_description() -> None:

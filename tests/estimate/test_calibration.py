@@ -18,7 +18,7 @@ def coverage(share: float, ratios: np.ndarray[tuple[int], np.dtype[np.float64]])
         stated = calibration.stated(100.0, NONE, NONE)
         if not math.isnan(stated):
             held.append(100.0 * ratio <= stated)
-            calibration.steer(held=held[-1])
+            calibration.steer(stated, 100.0 * ratio)
         calibration.learn(100.0, 100.0 * ratio)
     return float(np.mean(held))
 
@@ -70,8 +70,30 @@ def test_who_is_overdue_counts_with_the_time_so_far() -> None:
     assert calibration.stated(10.0, overdue, 7 * overdue) == pytest.approx(70.0)
 
 
-def test_a_fine_correction_is_taken_as_the_finest() -> None:
-    calibration = Calibration(0.9, finest=0.005, least=5)
+def test_where_most_jobs_take_just_as_long_as_stated_half_of_them_are_on_either_side() -> None:
+    ratios = np.random.default_rng(3).choice([0.5, 1.0, 2.0], 3000, p=[0.3, 0.6, 0.1])
+    calibration = Calibration(0.5, tie=0.5)
+    held = []
+    for ratio in ratios.tolist():
+        stated = calibration.stated(100.0, NONE, NONE)
+        if not math.isnan(stated):
+            held.append(0.5 if stated == pytest.approx(100.0 * ratio) else 100.0 * ratio < stated)
+            calibration.steer(stated, 100.0 * ratio)
+        calibration.learn(100.0, 100.0 * ratio)
+    assert np.mean(held) == pytest.approx(0.6, abs=0.02)  # 0.3, and half of 0.6
+    assert calibration.stated(100.0, NONE, NONE) == pytest.approx(100.0)
+
+
+def test_what_makes_all_jobs_a_little_late_at_once_is_met_by_slack_and_no_longer_than_needed() -> (
+    None
+):
+    calibration = Calibration(0.9, slack=0.005, least=5)
     for _ in range(10):
-        calibration.learn(10.0, 10.001)
+        calibration.learn(10.0, 10.0)
     assert calibration.stated(10.0, NONE, NONE) == pytest.approx(10.05)
+    for _ in range(30):
+        calibration.steer(10.0, 9.0)
+    assert calibration.stated(10.0, NONE, NONE) == pytest.approx(10.0)
+    for _ in range(2):
+        calibration.steer(10.0, math.inf)
+    assert 10.03 < calibration.stated(10.0, NONE, NONE) < 10.05

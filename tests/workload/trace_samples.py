@@ -18,6 +18,7 @@ SAMPLE_OF: dict[str, tuple[str, dict[str, Any]]] = {
     "pcs": ("pcs.csv", {"speedups": SAMPLES / "speedups.csv"}),
     "chronus": ("chronus.csv", {}),
     "tiresias": ("tiresias.csv", {}),
+    "journal": ("journal/journal.jsonl", {}),
     "pollux": ("pollux/workload-1.csv", {}),
 }
 """Format -> file or folder under ``samples``, options. Parquet's is written where it is needed."""

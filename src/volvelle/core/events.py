@@ -71,6 +71,20 @@ class JobCancelled(msgspec.Struct, frozen=True, tag="cancelled", gc=False):
     number: int
 
 
+class JobHeld(msgspec.Struct, frozen=True, tag="held", gc=False):
+    """The job is not to run until it is released; if it runs, it stops at a checkpoint."""
+
+    time: float
+    number: int
+
+
+class JobReleased(msgspec.Struct, frozen=True, tag="released", gc=False):
+    """A held job may run again; it has all that it had attained."""
+
+    time: float
+    number: int
+
+
 class BatchSizeChanged(msgspec.Struct, frozen=True, tag="batch-size", gc=False):
     """The job went over to another batch size after ``work_done`` units of work."""
 
@@ -91,6 +105,17 @@ class TrainingReported(msgspec.Struct, frozen=True, tag="training", gc=False):
     attempt: int
     work_done: float
     goodput: Goodput | None = None
+
+
+class ProgressReported(msgspec.Struct, frozen=True, tag="progress", gc=False):
+    """A live job counts its iterations: how many it did of how many, and how long one takes of late."""
+
+    time: float
+    number: int
+    attempt: int
+    iterations: int
+    total_iterations: int
+    iteration_seconds: float
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss", gc=False):
@@ -133,8 +158,11 @@ Event = (
     | JobStopped
     | JobFailed
     | JobCancelled
+    | JobHeld
+    | JobReleased
     | BatchSizeChanged
     | TrainingReported
+    | ProgressReported
     | LossReported
     | NodeChanged
     | Recomposed

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem, nearest
 
 _WRITTEN = re.compile(r"(?P<file>[^,]*\.json)(?:#(?P<pick>[^,]*))?(?:,(?P<rest>.*))?")
@@ -17,12 +18,21 @@ _WRITTEN = re.compile(r"(?P<file>[^,]*\.json)(?:#(?P<pick>[^,]*))?(?:,(?P<rest>.
 
 def resolved(written: str) -> str:
     """A policy as it is written, its parameters in place of a point of a front file. Raises `Problem`."""
-    name, _, rest = written.partition(":")
-    reference = Reference.read(rest)
+    of = WrittenPart.read(written)
+    reference = Reference.read(of.rest)
     if reference is None:
         return written
     more = f",{reference.rest}" if reference.rest else ""
-    return f"{name}:{reference.parameters(name)}{more}"
+    return f"{of.part}:{reference.parameters(of)}{more}"
+
+
+def seen_from(folder: Path, written: str) -> str:
+    """A part as it is written in a file in ``folder``, the paths in it seen from where we are."""
+    part = WrittenPart.read(written)
+    found = str(folder / part.part) if part.in_a_file else part.part
+    if Reference.read(part.rest) is not None:
+        return f"{found}:{folder / part.rest}"
+    return str(folder / written) if part.in_a_file else written
 
 
 class Reference(NamedTuple):
@@ -40,11 +50,12 @@ class Reference(NamedTuple):
             return None
         return cls(Path(found["file"]), found["pick"] or "", found["rest"] or "")
 
-    def parameters(self, policy: str) -> str:
-        """The parameters of ``policy`` there, as they are written. Raises `Problem`."""
+    def parameters(self, of: WrittenPart) -> str:
+        """The parameters of the policy written so there, as they are written. Raises `Problem`."""
         found = self._found()
         picks, points = found.picks, found.points
-        if found.policy != policy:
+        policy = of.part
+        if not _same(WrittenPart.read(found.policy), of):
             raise Problem(
                 f"{self.file} is a front of policy {found.policy!r}, not of {policy!r}",
                 mend=f"write {found.policy}:{self.file}#{self.pick}",
@@ -77,6 +88,15 @@ class Reference(NamedTuple):
                 mend="give the front.json that volvelle tune wrote",
                 usage=True,
             ) from None
+
+
+def _same(searched: WrittenPart, used: WrittenPart) -> bool:
+    """Whether these are one policy.
+
+    A file may have moved since, or be seen from elsewhere, and the name of its only policy be left out.
+    """
+    names = {searched.name, used.name} - {""}
+    return Path(searched.home).name == Path(used.home).name and len(names) < 2
 
 
 class _Point(msgspec.Struct):

@@ -80,23 +80,35 @@ class Journal:
 def read_journal(path: Path) -> tuple[Header, Iterator[Entry]]:
     """The header and the entries of a journal file, streamed. Raises `Problem` naming the line."""
     file = path.open("rb")
-    first = file.readline()
     try:
-        header = msgspec.json.decode(first, type=Header)
-    except msgspec.DecodeError as error:
+        header = read_header(file.readline(), path)
+    except Problem:
         file.close()
+        raise
+    return header, _entries(file, path)
+
+
+def read_header(line: bytes | str, path: Path) -> Header:
+    """The header that a journal's first line holds. Raises `Problem` naming ``path``."""
+    try:
+        header = msgspec.json.decode(line, type=Header)
+    except msgspec.DecodeError as error:
         raise Problem(f"{path} line 1 is not a journal's header: {error}") from None
     if header.format > FORMAT:
-        file.close()
         raise Problem(
             f"{path} is a journal of format {header.format}, this Volvelle reads up to {FORMAT}",
             mend="install a newer Volvelle",
         )
-    return header, _entries(file, path)
+    return header
+
+
+def entry_decoder() -> msgspec.json.Decoder[Entry]:
+    """What reads a journal's other lines."""
+    return msgspec.json.Decoder(Entry, dec_hook=decode_array)
 
 
 def _entries(file: IO[bytes], path: Path) -> Iterator[Entry]:
-    decoder = msgspec.json.Decoder(Entry, dec_hook=decode_array)
+    decoder = entry_decoder()
     with file:
         for number, line in enumerate(file, start=2):
             try:
@@ -123,4 +135,16 @@ def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
                 f"{entry.decision}, now decided {decision}",
                 mend=f"use the version that wrote it ({header.volvelle})",
             )
+    return scheduler
+
+
+def follow(header: Header, entries: Iterable[Entry]) -> Scheduler:
+    """The scheduler in the state that ``entries`` led to, whatever it would have decided itself.
+
+    For a journal of another version, or of a policy that has changed: nobody is asked, all that was decided
+    is taken for granted, and a policy with a memory of its own begins a new one.
+    """
+    scheduler = header.scheduler()
+    for entry in entries:
+        scheduler.follow(entry.time, entry.events, entry.decision)
     return scheduler

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.demand import Amounts
-from volvelle.core.events import JobSubmitted
+from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.registry import Part, Registry
 from volvelle.core.state import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
@@ -97,6 +97,13 @@ class Estimator(Part):
 
     def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
         """The belief about a job whose loss is ``loss`` after ``work_done``; None: as before."""
+        return None
+
+    def measure(self, report: ProgressReported, seconds_left: float) -> float | None:
+        """Seconds that a job has left on the GPUs it holds, by what it reports; None: as before.
+
+        seconds_left: as believed so far.
+        """
         return None
 
     def learn(self, spec: JobSpec, run_seconds: float) -> None:

@@ -82,6 +82,19 @@ class Allocation(NamedTuple):
     nodes: NDArray[np.int64] | None = None
 
 
+class QueuedShares(NamedTuple):
+    """Shares of queues by size, as compiled loops divide them (`volvelle.policies.pcs.shares.divide`).
+
+    ``thresholds``: the largest sizes of all queues but the last, GPU-seconds. ``floor`` and ``delta``: the
+    efficiency up to which a job gets GPUs first, and the step by which that is lowered, 0 for to the end.
+    """
+
+    thresholds: FloatColumn
+    weights: FloatColumn
+    floor: float
+    delta: float
+
+
 class Policy(Part):
     """Base of all policies. ``round``: decide only at multiples of this period."""
 
@@ -117,6 +130,10 @@ class Policy(Part):
     def allocate(self, view: View) -> Allocation:
         """GPUs for every job in ``view``."""
         raise NotImplementedError
+
+    def compiled_shares(self) -> QueuedShares | None:
+        """Its whole decision as compiled loops know it; None where they do not."""
+        return None
 
     def next_wake(self, view: View) -> float | None:
         """A time at which to be asked again though nothing happens; None for none.
@@ -198,6 +215,14 @@ def compiled_key(policy: Policy) -> Key | None:
     if _definer(kind, "key") is not _definer(kind, "compiled_key"):
         return None  # a subclass with a key of its own
     return policy.compiled_key()
+
+
+def compiled_shares(policy: Policy) -> QueuedShares | None:
+    """The shares of a policy that is nothing but these; None for every other policy."""
+    kind = type(policy)
+    if _definer(kind, "allocate") is not _definer(kind, "compiled_shares"):
+        return None  # a subclass with an allocation of its own
+    return policy.compiled_shares()
 
 
 def _definer(kind: type, name: str) -> type:

@@ -4,7 +4,7 @@ A part is a pydantic model: its fields are its parameters, typed, validated, des
 known in one of three ways, all equal: a module of our own package, an entry point of somebody else's
 package, or a single file named on the command line. It is written ``name``, ``name:key=value,...`` or
 ``path/to/file.py[:name[:key=value,...]]``; for parameters there may stand a point that a search found,
-``name:front.json#balanced[,key=value,...]``.
+``name:front.json#balanced[,key=value,...]``, also behind a file and a name in it.
 """
 
 import importlib
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from volvelle.core.fronts import resolved
+from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem, describe_validation, nearest
 
 
@@ -104,14 +105,8 @@ class Registry(Generic[P]):
 
     def make(self, written: str) -> P:
         """The part written as ``name:key=value,...`` or as a file. Raises `Problem`."""
-        head, _, rest = resolved(written).partition(":")
-        if head.endswith(".py"):
-            name, _, rest = rest.partition(":")
-            if "=" in name:
-                name, rest = "", name
-            part = self._from_file(Path(head), name)
-        else:
-            part = self.get(head)
+        home, name, rest = found = WrittenPart.read(resolved(written))
+        part = self._from_file(Path(home), name) if found.in_a_file else self.get(home)
         return self.build(part, _parameters(rest, written))
 
     def build(self, part: type[P], parameters: dict[str, Any]) -> P:

@@ -6,31 +6,20 @@ A cycle (`Scheduler.handle`) reads top to bottom::
 """
 
 import math
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from volvelle.core.columns import Column, Reason
-from volvelle.core.decision import NO_INTS, Conclusion, Decision, IntArray, Rejection, Sharing
+from volvelle.core.decision import NO_INTS, Decision, IntArray, Rejection, Sharing
 from volvelle.core.dividing import divide
 from volvelle.core.events import (
-    BatchSizeChanged,
     Event,
     JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobStarted,
-    JobStopped,
     JobSubmitted,
-    LossReported,
-    NodeChanged,
-    Recomposed,
-    TrainingReported,
-    WakeUp,
 )
+from volvelle.core.folding import Folding
 from volvelle.core.kernels import (
     TARGET,
     TARGET_TYPE,
@@ -39,32 +28,67 @@ from volvelle.core.kernels import (
     note_reasons,
     unit_rates,
 )
-from volvelle.core.parts import Belief, Verdict, admissions
+from volvelle.core.parts import Verdict
 from volvelle.core.placing import Changes, Placer
-from volvelle.core.policy import Allocation, View, policies, rank
-from volvelle.core.standing import Neighbour, Standing
+from volvelle.core.policy import Allocation, View, rank
+from volvelle.core.standing import Neighbour
 from volvelle.core.state import FloatColumn
 
 
-class Scheduler(Standing):
-    """How things stand, and the cycle that changes it: fold, admit, ask the policy, place, commit."""
-
-    _rejected: list[Rejection]
-    _concluded: list[Conclusion]
+class Scheduler(Folding):
+    """The cycle: fold, admit, ask the policy, place, commit."""
 
     # ------------------------------------------------------------------ the cycle
 
     def handle(self, now: float, events: Sequence[Event]) -> Decision:
         """Take all that happened at ``now`` and answer what changes."""
+        self._take_in(now, events)
+        decision = self._decide() if self._due() else self._unchanged()
+        return self._with_stops(decision) if self._stopped_by_hand else decision
+
+    def follow(self, now: float, events: Sequence[Event], decision: Decision) -> None:
+        """Let ``decision`` be what was decided then, by another policy or another version of this one.
+
+        The policy is not asked and so remembers nothing of it; it is asked at the next `handle`.
+        """
+        self._take_in(now, events)
+        gone = {rejection.number for rejection in decision.rejected}
+        gone |= {conclusion.number for conclusion in decision.concluded}
+        for number in sorted(gone):
+            self._fold(JobCancelled(now, number))
+        numbers = decision.job.tolist()
+        for event in [event for event in self._door if event.number in numbers]:
+            self._door.remove(event)
+            self._add(event)
+        followed = [i for i, number in enumerate(numbers) if number in self.jobs.row_of]
+        rows = np.array([self.jobs.row_of[numbers[i]] for i in followed], dtype=np.int64)
+        for i, other in enumerate(decision.partner.tolist()):
+            self._pair(numbers[i], other)
+        slots = None
+        if self.composition.placement.names_gpus:
+            slots = [decision.slots_of(i) for i in followed]
+            for i in followed:
+                self._release(numbers[i])
+            for i, taken in zip(followed, slots, strict=True):
+                self.resources.take(taken, numbers[i])
+        types = decision.gpu_type[followed].astype(np.float64)
+        self._commit(Changes(rows, decision.gpus[followed], types, slots))
+        self.jobs.matrix[Column.ATTEMPT, rows] = decision.attempt[followed]
+        self._dirty = True
+
+    def _take_in(self, now: float, events: Sequence[Event]) -> None:
+        """Let the state follow what happened, and admit who may enter."""
         self.now = now
         self._rejected = []
         self._concluded = []
+        self._stopped_by_hand = []
         for event in events:
-            _FOLDS[type(event)](self, event)
+            self._fold(event)
         if self._door:
             self._admit()
-        if not self._due():
-            return self._unchanged()
+
+    def _decide(self) -> Decision:
+        """Ask the policy, place, commit."""
         self._dirty = False
         view = self.view()
         allocation = self.composition.policy.allocate(view)
@@ -74,146 +98,6 @@ class Scheduler(Standing):
         if self.composition.policy.divides:
             return self._divide(decision, allocation.order)
         return decision
-
-    # ------------------------------------------------------------------ folding events
-
-    def _submitted(self, event: JobSubmitted) -> None:
-        if reason := self.obstacle(event.spec):
-            self._rejected.append(Rejection(event.number, reason))
-        else:
-            self._door.append(event)
-
-    def _started(self, event: JobStarted) -> None:
-        if self._current(event.number, event.attempt):
-            matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
-            gap = matrix[Column.PROGRESS_FROM, row] - matrix[Column.STARTED, row]
-            if matrix[Column.FIRST_START, row] == matrix[Column.STARTED, row]:
-                matrix[Column.FIRST_START, row] = event.start
-            matrix[Column.STARTED, row] = event.start
-            matrix[Column.PROGRESS_FROM, row] = event.start + gap
-
-    def _finished(self, event: JobFinished) -> None:
-        if self._current(event.number, event.attempt):
-            self._complete(event.number, event.time)
-
-    def _complete(self, number: int, time: float) -> None:
-        """Learn from a job that is done, and let it go."""
-        matrix, row = self.jobs.matrix, self.jobs.row_of[number]
-        spec = self.known[number].spec
-        last_run = time - float(matrix[Column.STARTED, row])
-        run_seconds = float(matrix[Column.ATTAINED, row]) + last_run
-        service = float(matrix[Column.ATTAINED_GPU, row] + last_run * matrix[Column.HELD, row])
-        self.composition.estimator.learn(spec, run_seconds)
-        self.composition.policy.learn(spec, service)
-        self._remove(number)
-
-    def _stopped(self, event: JobStopped) -> None:
-        self.stopping.pop((event.number, event.attempt), None)
-        if event.number in self.jobs.row_of and not self.jobs.get(event.number, Column.HELD):
-            self.jobs.matrix[Column.DONE, self.jobs.row_of[event.number]] = event.work_done
-
-    def _failed(self, event: JobFailed) -> None:
-        if not self._current(event.number, event.attempt):
-            return
-        number = event.number
-        self._failures[number] += 1
-        failures = self._failures[number]
-        if failures > self.known[number].spec.max_retries:
-            self._rejected.append(Rejection(number, f"failed {failures} times: {event.reason}"))
-            self._remove(number)
-            return
-        self._vacate(number)
-        row = self.jobs.row_of[number]
-        self.jobs.matrix[Column.DONE, row] = event.work_done
-        self.jobs.matrix[Column.CURVE, row] = -1.0  # it may be back at an earlier batch size
-        self.jobs.matrix[Column.PREEMPTIONS, row] -= 1  # a failure is not the scheduler's doing
-        self._dirty = True
-
-    def _cancelled(self, event: JobCancelled) -> None:
-        if event.number in self.known:
-            self._remove(event.number)
-        else:
-            self._door = deque(job for job in self._door if job.number != event.number)
-
-    def _batch_size_changed(self, event: BatchSizeChanged) -> None:
-        if event.number not in self.known:
-            return
-        known = self.known[event.number]
-        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
-        matrix[Column.DONE, row] = event.work_done
-        matrix[Column.CURVE, row] = -1.0
-        matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
-        full_type = self._first_type(int(matrix[Column.TYPES, row]))
-        for column, gpus in (
-            (Column.FULL_RATE, known.spec.most_gpus),
-            (Column.REQUEST_RATE, known.spec.gpus),
-        ):
-            matrix[column, row] = self._mean_rate(known.believed, gpus, full_type, event.work_done)
-        if held := float(matrix[Column.HELD, row]):
-            gpu_type = int(matrix[Column.TYPE, row])
-            matrix[Column.RATE, row] = self._rate(event.number, known, row, held, gpu_type)
-        self._dirty = True
-
-    def _training_reported(self, event: TrainingReported) -> None:
-        if not self._current(event.number, event.attempt):
-            return
-        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
-        matrix[Column.DONE, row] = event.work_done
-        matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
-        self.composition.policy.hear(event)
-        self._dirty = True
-
-    def _loss_reported(self, event: LossReported) -> None:
-        if not self._current(event.number, event.attempt):
-            return
-        spec = self.known[event.number].spec
-        if reason := self.composition.termination.judge(spec, event.work_done, event.loss):
-            self._concluded.append(Conclusion(event.number, reason))
-            if self._checkpoints:
-                self._note_stops(np.array([self.jobs.row_of[event.number]]))
-            self._complete(event.number, event.time)
-        elif belief := self.composition.estimator.observe(spec, event.work_done, event.loss):
-            self._believe(event, belief)
-
-    def _believe(self, event: LossReported, belief: Belief) -> None:
-        """Go on from what was seen, with another belief about what is left."""
-        known = self.known[event.number]
-        self.known[event.number] = known._replace(believed=belief.truth)
-        matrix, row = self.jobs.matrix, self.jobs.row_of[event.number]
-        matrix[Column.TOTAL, row] = belief.truth.work
-        matrix[Column.SCALE, row] = belief.scale
-        matrix[Column.DONE, row] = event.work_done
-        matrix[Column.PROGRESS_FROM, row] = max(event.time, matrix[Column.PROGRESS_FROM, row])
-        self._dirty = True
-
-    def _recomposed(self, event: Recomposed) -> None:
-        """A new policy knows nothing of the past but the state; jobs that are in stay in."""
-        policy, admission = policies.make(event.policy), admissions.make(event.admission)
-        if policy.label != self.composition.policy.label:
-            self.composition = self.composition._replace(policy=policy)
-            self.jobs.clear_own(policy.columns)
-            self._eligibility = self._judge_nodes()
-            self._named_wake = None
-            self._dirty = True
-        if admission.label != self.composition.admission.label:
-            self.composition = self.composition._replace(admission=admission)
-
-    def _node_changed(self, event: NodeChanged) -> None:
-        self.resources.change(event.name, event.state, event.node)
-        self._eligibility = self._judge_nodes()
-        self._dirty = True
-        self._count_capacity()
-
-    def _woken(self, event: WakeUp) -> None:
-        """Whether there is anything to do is for `_due` to say."""
-
-    def _current(self, number: int, attempt: int) -> bool:
-        """Whether the news is about the job's present run (the fence against late news)."""
-        row = self.jobs.row_of.get(number)
-        if row is None:
-            return False
-        matrix = self.jobs.matrix
-        return bool(matrix[Column.ATTEMPT, row] == attempt and matrix[Column.HELD, row] > 0)
 
     # ------------------------------------------------------------------ coming and going
 
@@ -286,7 +170,7 @@ class Scheduler(Standing):
             raise RuntimeError(
                 f"policy {self.composition.policy.name!r} gave {total:g} of {view.gpus:g} GPUs"
             )
-        if partner is not None or self._beside:
+        if partner is not None or self.sharing:
             rows = self._note_partners(rows, gpus, partner)
         if not self.composition.placement.names_gpus:
             return Changes(rows, gpus[rows], types[rows], None)
@@ -311,14 +195,18 @@ class Scheduler(Standing):
         numbers = self.jobs.matrix[Column.NUMBER, : self.jobs.count].astype(np.int64).tolist()
         changed = set(rows.tolist())
         for row, (number, other) in enumerate(zip(numbers, partner.tolist(), strict=True)):
-            before = self._beside.get(number)
+            before = self.sharing.get(number)
             if other != (-1 if before is None else before.number) and gpus[row] > 0:
                 changed.add(row)
-            if other >= 0:
-                self._beside[number] = Neighbour(int(other), self.known[int(other)].spec.name)
-            else:
-                self._beside.pop(number, None)
+            self._pair(number, int(other))
         return np.array(sorted(changed), dtype=np.int64)
+
+    def _pair(self, number: int, other: int) -> None:
+        """Note that a job shares its GPUs with ``other``, -1 for nobody."""
+        if other >= 0:
+            self.sharing[number] = Neighbour(other, self.known[other].spec.name)
+        else:
+            self.sharing.pop(number, None)
 
     def _choose_types(self, view: View, allocation: Allocation) -> Allocation:
         """Types for an allocation that only counts: jobs that run first, then by submission."""
@@ -358,12 +246,30 @@ class Scheduler(Standing):
             tuple(self._rejected),
             tuple(self._concluded),
             self.wake_at(),
-            self._partners(numbers) if self._beside else NO_INTS,
+            self._partners(numbers) if self.sharing else NO_INTS,
+        )
+
+    def _with_stops(self, decision: Decision) -> Decision:
+        """``decision``, and before it that jobs held by their users stop."""
+        stopped, attempts = np.array(self._stopped_by_hand, dtype=np.int64).T
+        nothing = np.zeros(len(stopped), dtype=np.int64)
+        return msgspec.structs.replace(
+            decision,
+            job=np.concatenate([stopped, decision.job]),
+            gpus=np.concatenate([nothing.astype(np.float64), decision.gpus]),
+            gpu_type=np.concatenate([nothing - 1, decision.gpu_type]),
+            attempt=np.concatenate([attempts, decision.attempt]),
+            slot_offsets=np.concatenate([nothing, decision.slot_offsets])
+            if len(decision.slot_offsets)
+            else NO_INTS,
+            partner=np.concatenate([nothing - 1, decision.partner])
+            if len(decision.partner)
+            else NO_INTS,
         )
 
     def _partners(self, numbers: IntArray) -> IntArray:
         """With whom each job shares its GPUs, -1 for nobody."""
-        beside = (self._beside.get(number) for number in numbers.tolist())
+        beside = (self.sharing.get(number) for number in numbers.tolist())
         return np.array([-1 if one is None else one.number for one in beside], dtype=np.int64)
 
     def _unchanged(self) -> Decision:
@@ -416,19 +322,3 @@ def next_multiple(now: float, period: float) -> float:
     while index * period <= now:
         index += 1
     return index * period
-
-
-_FOLDS: dict[type, Callable[[Scheduler, Any], None]] = {
-    JobSubmitted: Scheduler._submitted,
-    JobStarted: Scheduler._started,
-    JobFinished: Scheduler._finished,
-    JobStopped: Scheduler._stopped,
-    JobFailed: Scheduler._failed,
-    JobCancelled: Scheduler._cancelled,
-    BatchSizeChanged: Scheduler._batch_size_changed,
-    TrainingReported: Scheduler._training_reported,
-    LossReported: Scheduler._loss_reported,
-    Recomposed: Scheduler._recomposed,
-    NodeChanged: Scheduler._node_changed,
-    WakeUp: Scheduler._woken,
-}

@@ -7,7 +7,7 @@ who holds which GPUs, CPUs and memory. `volvelle.core.scheduler` says how it cha
 import math
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from volvelle.model.job import JobSpec, Truth, rate_of
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear
 
+if TYPE_CHECKING:
+    from volvelle.core.snapshot import Snapshot
+
 
 class Stopping(NamedTuple):
     """GPUs on which a stopped job is believed to write its checkpoint until ``free_at``."""
@@ -35,6 +38,19 @@ class Stopping(NamedTuple):
     gpus: float
     gpu_type: int
     slots: IntArray
+
+
+class Aside(NamedTuple):
+    """A job that its user holds: its columns, what is known of it, how often it failed."""
+
+    values: tuple[float, ...]
+    known: KnownJob
+    failures: int
+
+    def having_done(self, work: float) -> "Aside":
+        """The same with ``work`` units done."""
+        at = Column.DONE
+        return self._replace(values=(*self.values[:at], work, *self.values[at + 1 :]))
 
 
 class Neighbour(NamedTuple):
@@ -70,9 +86,11 @@ class Standing:
         self.slots: dict[int, IntArray] = {}
         self.stopping: dict[tuple[int, int], Stopping] = {}
         """By number and attempt, until the world says that it is over."""
+        self.aside: dict[int, Aside | JobSubmitted] = {}
+        """Jobs that their users hold, from the system or from the door."""
         self._checkpoints = False  # whether any job's stop takes time
-        self._beside: dict[int, Neighbour] = {}
-        self._failures: Counter[int] = Counter()
+        self.sharing: dict[int, Neighbour] = {}
+        self.failures: Counter[int] = Counter()
         self._door: deque[JobSubmitted] = deque()
         self._pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
         self._quota = np.array([pool.quota for pool in cluster.pools])
@@ -133,6 +151,41 @@ class Standing:
         self._demand = sum(job.spec.gpus for job in known)
         self._dirty = undecided
 
+    def take_over(self, snapshot: "Snapshot") -> None:
+        """Stand where ``snapshot`` was taken; nothing has happened here before."""
+        self.now = snapshot.now
+        for node, state in snapshot.nodes:
+            self.resources.change(node.name, state, node)
+        for job in snapshot.jobs:
+            number, slots = job.number, np.array(job.slots, dtype=np.int64)
+            self.jobs.add(number, job.values)
+            self.known[number] = KnownJob(job.spec, job.believed)
+            self.failures[number] = job.failures
+            self._demand += job.spec.gpus
+            self._checkpoints |= self.overheads.checkpoint_seconds(job.spec) > 0.0
+            if self.composition.placement.names_gpus:
+                self.slots[number] = slots
+                self.resources.take(slots, number)
+        self.sharing = snapshot.sharing.copy()
+        self.amounts = snapshot.amounts.copy()
+        for number, amounts in self.amounts.items():
+            if number in self.slots:
+                self.resources.given[:, self.slots[number]] = np.array([amounts]).T
+        for job in snapshot.held:
+            self.aside[job.number] = Aside(
+                job.values, KnownJob(job.spec, job.believed), job.failures
+            )
+        self.aside.update((event.number, event) for event in snapshot.held_at_the_door)
+        self._door = deque(snapshot.door)
+        for stop in snapshot.stopping:
+            slots = np.array(stop.slots, dtype=np.int64)
+            self.stopping[stop.number, stop.attempt] = Stopping(
+                stop.free_at, stop.gpus, stop.gpu_type, slots
+            )
+        self._eligibility = self._judge_nodes()
+        self._count_capacity()
+        self._dirty = True
+
     def fork(self) -> Self:
         """One in the same state that can run ahead; its parent never notices."""
         copy = object.__new__(type(self))
@@ -142,11 +195,12 @@ class Standing:
         copy.resources = self.resources.fork()
         copy.known = self.known.copy()
         copy.slots = self.slots.copy()
-        copy._beside = self._beside.copy()
+        copy.sharing = self.sharing.copy()
         copy.stopping = self.stopping.copy()
+        copy.aside = self.aside.copy()
         copy.amounts = self.amounts.copy()
         copy._curves = self._curves.fork()
-        copy._failures = self._failures.copy()
+        copy.failures = self.failures.copy()
         copy._door = self._door.copy()
         return copy
 
@@ -198,7 +252,7 @@ class Standing:
         """Take a job's GPUs from it, in the state alone."""
         row = self.jobs.row_of[number]
         self._release(number)
-        self._beside.pop(number, None)
+        self.sharing.pop(number, None)
         nothing = np.zeros(1)
         apply(self.jobs.matrix, np.array([row]), nothing, nothing - 1.0, nothing, self.now)
         self.jobs.matrix[Column.REASON, row] = Reason.ROUND
@@ -209,12 +263,26 @@ class Standing:
         pinned = self.jobs.get(number, Column.PINNED)
         self._demand -= self.known.pop(number).spec.gpus
         self._release(number)
-        self._beside.pop(number, None)
-        self._failures.pop(number, None)
+        self.sharing.pop(number, None)
+        self.failures.pop(number, None)
         self.jobs.remove(number)
         self._dirty = True
         if pinned:
             self._count_capacity()
+
+    def _set_aside(self, number: int) -> None:
+        """Take a job that holds nothing out of the system, with all it has attained."""
+        values = self.jobs.matrix[: Column.COUNT, self.jobs.row_of[number]].tolist()
+        self.aside[number] = Aside(tuple(values), self.known[number], self.failures[number])
+        self._remove(number)
+
+    def _take_back(self, number: int, aside: Aside) -> None:
+        """Let a job that was set aside be in the system again; the policy has forgotten it."""
+        self.jobs.add(number, aside.values)
+        self.known[number] = aside.known
+        self.failures[number] = aside.failures
+        self._demand += aside.known.spec.gpus
+        self._dirty = True
 
     def _release(self, number: int) -> None:
         slots = self.slots.pop(number, None)
@@ -304,7 +372,7 @@ class Standing:
 
     def beside(self, number: int) -> str:
         """The name of the job with which a job shares its GPUs, if it does."""
-        neighbour = self._beside.get(number)
+        neighbour = self.sharing.get(number)
         return "" if neighbour is None else neighbour.name
 
     def _settle_work(self, row: int) -> None:

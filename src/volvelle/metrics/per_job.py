@@ -9,6 +9,7 @@ throughout.
 import numpy as np
 
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, JobStatus, Outcomes
+from volvelle.model.units import ROUNDING_SECONDS
 
 
 def has_status(outcomes: Outcomes, *statuses: JobStatus) -> BoolColumn:
@@ -94,8 +95,12 @@ def signed_prediction_error(outcomes: Outcomes) -> FloatColumn:
 
 
 def within_p50(outcomes: Outcomes) -> FloatColumn:
-    """Jobs that finished by their P50; the mean is its coverage, ideally 50."""
-    return _covered(outcomes, outcomes.predicted_p50)
+    """Jobs that finished by their P50; the mean is its coverage, ideally 50.
+
+    One that finished at its P50 to the microsecond counts half: of many that are predicted exactly, half lie
+    on either side of the median.
+    """
+    return _covered(outcomes, outcomes.predicted_p50, tie=50.0)
 
 
 def within_p90(outcomes: Outcomes) -> FloatColumn:
@@ -119,16 +124,13 @@ def p90_width(outcomes: Outcomes) -> FloatColumn:
     return 100.0 * ratio(open_, finish - outcomes.submit_time)
 
 
-def _covered(outcomes: Outcomes, bound: FloatColumn | None) -> FloatColumn:
-    """100 where the job finished by ``bound``, 0 where later; NaN where it did not or has none."""
+def _covered(outcomes: Outcomes, bound: FloatColumn | None, *, tie: float = 100.0) -> FloatColumn:
+    """100 where the job finished before ``bound``, 0 where later, ``tie`` just then; NaN without either."""
     if bound is None:
         return np.full(len(outcomes), np.nan)
-    took, stated = jct(outcomes), bound - outcomes.submit_time
-    covered = np.where(took <= stated * (1.0 + _ROUNDING), 100.0, 0.0)
-    return np.where(np.isnan(took) | np.isnan(stated), np.nan, covered)
-
-
-_ROUNDING = 1e-9
+    late = outcomes.submit_time + jct(outcomes) - bound
+    covered = np.where(np.abs(late) <= ROUNDING_SECONDS, tie, np.where(late < 0.0, 100.0, 0.0))
+    return np.where(np.isnan(late), np.nan, covered)
 
 
 def relative_error(actual: FloatColumn, predicted: FloatColumn) -> FloatColumn:

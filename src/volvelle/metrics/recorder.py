@@ -14,11 +14,14 @@ from volvelle.core.events import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobHeld,
+    JobReleased,
     JobStarted,
     JobStopped,
     JobSubmitted,
     LossReported,
     NodeChanged,
+    ProgressReported,
     Recomposed,
     TrainingReported,
     WakeUp,
@@ -138,7 +141,7 @@ class Recorder:
         self._choices.append(Choice(event.time, event.policy, event.admission))
 
     def _other(self, event: Event) -> None:
-        """Wake-ups, batch sizes and reports leave no trace in the outcomes."""
+        """Wake-ups, batch sizes, reports and holds leave no trace of their own in the outcomes."""
 
     def _count(self, change: int) -> None:
         self._active += change
@@ -245,6 +248,9 @@ _NOTES: dict[type, Callable[[Recorder, Any], None]] = {
     JobStopped: Recorder._stopped,
     JobFailed: Recorder._failed,
     JobCancelled: Recorder._cancelled,
+    JobHeld: Recorder._other,
+    JobReleased: Recorder._other,
+    ProgressReported: Recorder._other,
     BatchSizeChanged: Recorder._other,
     TrainingReported: Recorder._other,
     LossReported: Recorder._other,

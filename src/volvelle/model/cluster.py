@@ -5,7 +5,6 @@ file (see docs/reference/cluster-file.md).
 """
 
 import re
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,19 +12,10 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from volvelle.model.node import Node as Node  # noqa: PLC0414 - a node belongs to a cluster
 from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.toml import read_toml
 from volvelle.model.units import Seconds
-
-
-class Node(msgspec.Struct, frozen=True):
-    """A machine. ``bandwidth_gbps[i][j]`` is what GPUs ``i`` and ``j`` of it exchange."""
-
-    name: str
-    gpus: int
-    gpu_type: str = ""
-    cpus: float = 0.0
-    memory_gb: float = 0.0
-    bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -164,13 +154,7 @@ class _ClusterFile(_Strict):
 
 def read_cluster(path: Path) -> Cluster:
     """The cluster described by a TOML file. Raises `Problem` naming the file, the key and the mend."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Problem(f"there is no cluster file {path}", mend="check the path") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Problem(f"{path} is not a TOML file: {error}") from None
-    return cluster_from(document, str(path))
+    return cluster_from(read_toml(path, "cluster file"), str(path))
 
 
 def cluster_from(document: dict[str, Any], place: str) -> Cluster:

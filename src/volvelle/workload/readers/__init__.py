@@ -10,6 +10,7 @@ from volvelle.workload.readers.base import ReaderOptions, RowFormat, TraceFormat
 from volvelle.workload.readers.chronus import Chronus
 from volvelle.workload.readers.gavel import Gavel
 from volvelle.workload.readers.helios import Helios
+from volvelle.workload.readers.journal import JournalTrace
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.openb import Openb
 from volvelle.workload.readers.own import Own
@@ -42,6 +43,7 @@ FORMATS: dict[str, TraceFormat] = {
         Chronus(),
         Tiresias(),
         Pollux(),
+        JournalTrace(),
     )
 }
 """Every format that comes with Volvelle, by name."""

@@ -1,0 +1,129 @@
+"""Volvelle's own journal: the jobs of a run that was simulated or was live, each with the work it really was.
+
+Where the truth was disclosed to the scheduler it is in the journal. Elsewhere, as on a live cluster, a job's
+work is what it did: the time it held GPUs, less what its starts were to cost and what failures lost, at the
+rates it declares. So yesterday can be had again under another policy.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from volvelle.core.events import JobSubmitted
+from volvelle.core.journal import Entry, entry_decoder, read_header
+from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.metrics.recorder import Recorder
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
+from volvelle.model.throughput import LINEAR
+from volvelle.workload.readers.base import TraceFormat
+from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
+from volvelle.workload.readers.text import Sample, text_lines
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """A job of the journal. ``pieces``: (seconds, GPUs, whether resized, by then) it held, in order."""
+
+    line: int
+    event: JobSubmitted
+    status: JobStatus
+    pieces: tuple[tuple[float, float, bool], ...]
+    lost_gpu_seconds: float
+
+
+class JournalTrace(TraceFormat):
+    """A job for each submission."""
+
+    name = "journal"
+    title = "Volvelle's journal: the jobs of a simulated or live run, as long as they really took"
+    main_table = ("journal.jsonl",)
+
+    def matches(self, sample: Sample) -> float:
+        """Sure where the first line is a header."""
+        return 1.0 if sample.head.startswith(b'{"volvelle":') else 0.0
+
+    def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
+        """The jobs that did something; the others are counted with the reason."""
+        lines = text_lines(path, ledger)
+        header = read_header(next(lines), path)
+        recorder = Recorder(header.cluster)
+        submitted: list[tuple[int, JobSubmitted]] = []
+        try:
+            for line, entry in _entries(lines, ledger):
+                recorder.record(entry.time, entry.events, entry.decision)
+                news = [event for event in entry.events if isinstance(event, JobSubmitted)]
+                submitted += [(line, event) for event in news]
+            outcomes = recorder.outcomes()
+        except (LookupError, ValueError, TypeError) as error:
+            raise Problem(
+                f"{path.name} contradicts itself ({type(error).__name__}: {error})",
+                mend="take a journal that is whole",
+            ) from None
+        overheads = Overheads.model_validate(header.overheads)
+        happened = _happened(submitted, outcomes)
+        yield from each_job(happened, lambda one: _job(one, overheads, ledger), ledger)
+
+
+def _entries(lines: Iterator[str], ledger: Ledger) -> Iterator[tuple[int, Entry]]:
+    """The entries with their lines; what cannot be read goes to the ledger, as do the jobs it lacks."""
+    decoder = entry_decoder()
+    for number, line in enumerate(lines, start=2):
+        try:
+            entry = decoder.decode(line)
+        except msgspec.DecodeError:
+            ledger.row()
+            ledger.broken(Broken("unreadable entry", value=line.strip()), number)
+            continue
+        for event in entry.events:
+            if isinstance(event, JobSubmitted):
+                ledger.row()
+        yield number, entry
+
+
+def _happened(submitted: list[tuple[int, JobSubmitted]], outcomes: Outcomes) -> Iterator[Happened]:
+    segments = outcomes.segments
+    by_job = np.argsort(segments.job, kind="stable")
+    bounds = np.searchsorted(segments.job[by_job], np.arange(len(submitted) + 1))
+    for number, (line, event) in enumerate(submitted):
+        held = by_job[bounds[number] : bounds[number + 1]]
+        start, end = segments.start[held].tolist(), segments.end[held].tolist()
+        resized = [False, *(one == other for one, other in zip(end, start[1:], strict=False))]
+        seconds = (segments.end[held] - segments.start[held]).tolist()
+        pieces = tuple(zip(seconds, segments.gpus[held].tolist(), resized, strict=False))
+        lost = float(outcomes.lost_gpu_seconds[number])
+        yield Happened(line, event, JobStatus(outcomes.status[number]), pieces, lost)
+
+
+def _job(happened: Happened, overheads: Overheads, ledger: Ledger) -> Job:
+    """The job as it was. Raises `Unfit` where it did nothing."""
+    spec, truth = happened.event.spec, happened.event.truth
+    if truth is not None:
+        return Job(spec, truth)
+    throughput = spec.throughput or LINEAR
+    work = _work_done(spec, Truth(work=0.0, throughput=throughput), happened, overheads)
+    if happened.status in (JobStatus.RUNNING, JobStatus.WAITING):
+        expected = (spec.estimate_seconds or 0.0) * throughput.rate(spec.gpus, _type(spec))
+        work = max(work, expected)
+        if work > 0:
+            ledger.assumed("not through when the journal ends", happened.line)
+    if work <= 0:
+        raise Unfit(f"{happened.status}, never ran")
+    return Job(spec, Truth(work=work, throughput=throughput))
+
+
+def _work_done(spec: JobSpec, truth: Truth, happened: Happened, overheads: Overheads) -> float:
+    work = lost = 0.0
+    for place, (seconds, gpus, resized) in enumerate(happened.pieces):
+        gap = overheads.gap_seconds(spec, resumed=place > 0, resized=resized)
+        rate = truth.rate(gpus, _type(spec))
+        work += max(seconds - gap, 0.0) * rate
+        lost = happened.lost_gpu_seconds * rate / gpus
+    return work - lost
+
+
+def _type(spec: JobSpec) -> str:
+    return spec.gpu_types[0] if spec.gpu_types else ""
