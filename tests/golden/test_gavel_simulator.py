@@ -3,14 +3,16 @@
 The jobs are 120 of one GPU, the rounds take 360 s. Its rounds end when the last scheduled job has done
 its whole number of steps, a few milliseconds early, so that its clock is behind ours by up to 0.1 %.
 Ours allocates anew only 1920 s after the last time and fills one type after another, as it does, where
-told (``reallocate=1920,by_type=true``). Its programs have many solutions, of which it takes one inside,
-and we another; without knowing types it fills them in an order drawn by its own generator.
+told (``reallocate=1920,by_type=true``; see `volvelle.policies.gavel.base`). Its programs have many solutions,
+of which it takes one inside, and we another; without knowing types it fills them in an order drawn by its
+own generator. What a program maximises is not in the files, so what jobs got in fact is compared.
 """
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gavel_checks import watched
 from references import Reference, rows, run
 
 from volvelle.metrics.outcomes import Outcomes
@@ -98,14 +100,54 @@ def test_max_min_treats_most_jobs_as_the_simulator_does(folder: Path) -> None:
     assert np.max(apart) < 0.1
 
 
-@pytest.mark.parametrize(("ways", "least"), [(SIMULATOR, 0.97), ("round=360", 0.92)])
-def test_jobs_that_share_gpus_are_through_as_early_or_earlier(
-    folder: Path, ways: str, least: float
-) -> None:
-    """Within 3 % in its ways, earlier in ours: what its program leaves open we use (see `gavel-las`)."""
+@pytest.mark.parametrize(
+    ("ways", "shorter"),
+    [
+        (SIMULATOR, 0.021),
+        ("reallocate=1920", 0.050),
+        ("by_type=true", 0.037),
+        ("round=360", 0.068),
+    ],
+)
+def test_jobs_that_share_gpus_are_through_earlier(folder: Path, ways: str, shorter: float) -> None:
+    """2 % in its ways, as our second program takes what its leaves open (see `gavel-las`).
+
+    The rest of 7 % is its ways: to wait 1920 s between allocations, and to fill type after type.
+    """
     policy = f"gavel-las:space_sharing=true,{ways}"
     outcomes, reference = ours_and_theirs(folder, policy, "max_min_fairness_packed")
-    assert least < np.mean(outcomes.jct) / np.mean(reference.columns["jct_s"]) < 1.0
+    ratio = np.mean(outcomes.jct) / np.mean(reference.columns["jct_s"])
+    assert ratio == pytest.approx(1 - shorter, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("policy", "case", "least", "mean"),
+    [
+        (f"gavel-las:{SIMULATOR}", "max_min_fairness_perf", 1.00, 1.00),
+        ("gavel-las", "max_min_fairness_perf", 1.14, 1.11),
+        (f"gavel-las:space_sharing=true,{SIMULATOR}", "max_min_fairness_packed", 1.06, 1.03),
+        ("gavel-las:space_sharing=true", "max_min_fairness_packed", 2.71, 1.12),
+        (f"gavel-ftf:{SIMULATOR}", "finish_time_fairness_perf", 1.00, 1.00),
+        ("gavel-ftf", "finish_time_fairness_perf", 2.00, 1.07),
+    ],
+)
+def test_the_least_served_job_gets_what_it_gets_there_or_more(
+    folder: Path, policy: str, case: str, least: float, mean: float
+) -> None:
+    """What fairness is about: steps over completion time, next to the mean of the three types' rates.
+
+    In the simulator's ways the same job is the least served (one that comes just after an allocation),
+    and as well; in ours it need not wait for the next.
+    """
+    outcomes, reference = ours_and_theirs(folder, policy, case)
+    jobs = rows(folder / "jobs_120_single.csv")
+    rate = [np.mean([float(row[f"tput_{t}"]) for t in CLUSTER.gpu_types]) for row in jobs]
+    isolated = np.array([float(row["total_steps"]) for row in jobs]) / rate
+    ours, theirs = isolated / outcomes.jct, isolated / reference.columns["jct_s"]
+    assert ours.min() / theirs.min() == pytest.approx(least, abs=0.01)
+    assert ours.mean() / theirs.mean() == pytest.approx(mean, abs=0.01)
+    if SIMULATOR in policy:
+        assert ours.argmin() == theirs.argmin()
 
 
 def test_the_makespan_is_no_longer_than_the_simulators(folder: Path) -> None:
@@ -113,6 +155,28 @@ def test_the_makespan_is_no_longer_than_the_simulators(folder: Path) -> None:
     policy = f"gavel-makespan:{SIMULATOR}"
     outcomes, reference = ours_and_theirs(folder, policy, "min_total_duration_perf")
     assert 0.95 < outcomes.finish.max() / reference.columns["finish_s"].max() < 1.0
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "gavel-las:",
+        "gavel-las:space_sharing=true,",
+        "gavel-hierarchical:",
+        "gavel-ftf:",
+        "gavel-makespan:",
+        "gavel-makespan:space_sharing=true,",
+        "gavel-throughput:",
+        "gavel-cost:",
+    ],
+)
+def test_what_is_solved_on_the_way_is_as_good_as_can_be(folder: Path, policy: str) -> None:
+    """One in twenty programs of a run, solved again by another library (`gavel_programs`)."""
+    pytest.importorskip("scipy", reason="SciPy solves the programs a second time")
+    policy += SIMULATOR
+    workload = heterogeneous_workload(folder, "space_sharing" in policy)
+    with watched(policy, workload.jobs, CLUSTER, every=20):
+        run(workload, policy, CLUSTER)
 
 
 def test_rates_in_pairs_are_read_from_gavels_file(shared: Path, tmp_path: Path) -> None:

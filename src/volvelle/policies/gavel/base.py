@@ -1,11 +1,20 @@
 """What Gavel's policies have in common: when fractions are worked out anew, and rounds in between.
 
 Fractions are worked out when the jobs, their rates or the GPUs have changed, and hold for the rounds
-until then. Gavel's simulator waits at least 1920 s between two allocations, and jobs that come in between
-wait for the next: that is ``reallocate=1920``. As there, an allocation at time 0 does not count.
+until then. GPUs that nobody's fractions ask for go to jobs that were not meant for their type, when all
+others are served.
 
-GPUs that nobody's fractions ask for go to jobs that were not meant for their type, when all others are
-served. Gavel's simulator fills one type after another instead, each with such jobs too: ``by_type=true``.
+Gavel's simulator (its ``scheduler.py``) departs from that in two ways, of which the paper says nothing, and
+each is a switch here:
+
+- It works fractions out only when its parameter ``minimum_time_between_allocation_resets`` has passed since
+  the last time, 1920 s unless told otherwise: ``reallocate=1920``. (Shockwave's copy has 1000 s.) Who comes
+  in between has no fractions and waits, also when GPUs are idle. Its clock of the last time starts at
+  0, which it reads as never, so that an allocation at time 0 does not count; so it is with the switch.
+- It fills one GPU type after another, each also with jobs whose fractions there are 0, before it looks at the
+  next: ``by_type=true``.
+
+What they cost is told on the page "How it compares with the papers' simulators".
 
 Without ``aware`` every GPU type is taken to be as fast as the first that will do for a job, and the types
 are filled in an order drawn anew every round (with ``seed``): whoever does not know which type is the

@@ -3,7 +3,7 @@
 With space sharing two jobs that request as many GPUs may run on the same ones (a **pair**), each at the
 rate it has beside the other. Fractions then have a row for each job, when it is alone, and behind these one
 for each pair. Left out are pairs whose rates add up to no more than the whole of one job's alone: taking
-turns gives both as much.
+turns gives both as much. (Not so where pools have quotas, of which each of a pair takes half only.)
 """
 
 from typing import NamedTuple, Self
@@ -86,6 +86,30 @@ class Demand(NamedTuple):
             np.add.at(rate, self.pairs.second, second.sum(axis=1))
         return rate
 
+    def among(self, rows: IntColumn) -> tuple[Self, IntColumn]:
+        """The entries ``rows`` alone, with the pairs of two of them; which pairs these are."""
+        place = np.full(len(self.gpus), -1)
+        place[rows] = np.arange(len(rows))
+        first, second = place[self.pairs.first], place[self.pairs.second]
+        kept = np.flatnonzero((first >= 0) & (second >= 0))
+        pairs = Pairs(
+            first[kept],
+            second[kept],
+            self.pairs.first_rates[kept],
+            self.pairs.second_rates[kept],
+        )
+        return (
+            self._replace(
+                rates=self.rates[rows],
+                gpus=self.gpus[rows],
+                weight=self.weight[rows],
+                pool=self.pool[rows],
+                alike=self.alike[rows],
+                pairs=pairs,
+            ),
+            kept,
+        )
+
     def grouped(self) -> tuple[Self, IntColumn]:
         """Entries that differ in nothing as one each, and the group of every entry. Without pairs.
 
@@ -143,35 +167,39 @@ def _rates_on(view: View, gpus: FloatColumn) -> Floats:
 
 
 def _pairs_of(view: View, rates: Floats) -> Pairs:
-    """All pairs that gain by sharing, by the jobs' numbers; jobs of one name and curve are taken as alike."""
+    """All pairs that may gain by sharing, by the jobs' numbers."""
     jobs = view.jobs
     numbers = jobs.number.astype(np.int64)
     may = rates.any(axis=1) & (jobs.column(Column.PREEMPTIBLE) > 0)
     order = np.flatnonzero(may)[np.argsort(numbers[may])]
-    kinds: dict[tuple[str, int, float], int] = {}
-    kind = np.empty(len(numbers), dtype=np.int64)
-    sample: list[int] = []
-    for row in order.tolist():
-        number = int(numbers[row])
-        key = (view.spec(number).name, int(jobs.curve[row]), float(jobs.gpus[row]))
-        kind[row] = kinds.setdefault(key, len(kinds))
-        if len(kinds) > len(sample):
-            sample.append(number)
-    beside = np.array([[view.beside(one, other) for other in sample] for one in sample])
     i, j = np.triu_indices(len(order), 1)
-    first, second = order[i], order[j]
-    same = jobs.gpus[first] == jobs.gpus[second]
-    first, second = first[same], second[same]
-    if not len(first):
+    same = jobs.gpus[order[i]] == jobs.gpus[order[j]]
+    i, j = i[same], j[same]
+    if not len(i):
         return no_pairs(rates.shape[1])
-    ours, theirs = beside[kind[first], kind[second]], beside[kind[second], kind[first]]
-    alone, alone_theirs = rates[first], rates[second]
+    beside, name = _beside_names(view, numbers[order].tolist())
+    ours, theirs = beside[i, name[j]], beside[j, name[i]]
+    alone, alone_theirs = rates[order[i]], rates[order[j]]
     part = np.divide(ours, alone, out=np.zeros_like(ours), where=alone > 0)
     part += np.divide(theirs, alone_theirs, out=np.zeros_like(ours), where=alone_theirs > 0)
-    gains = (part > 1.0 + _DUST) & (ours > 0) & (theirs > 0) & (alone > 0) & (alone_theirs > 0)
+    gains = (part > 1.0 + _DUST) | (len(view.quota) > 0)
+    gains &= (ours > 0) & (theirs > 0) & (alone > 0) & (alone_theirs > 0)
     kept = gains.any(axis=1)
     ours, theirs = np.where(gains, ours, 0.0), np.where(gains, theirs, 0.0)
-    return Pairs(first[kept], second[kept], ours[kept], theirs[kept])
+    return Pairs(order[i[kept]], order[j[kept]], ours[kept], theirs[kept])
+
+
+def _beside_names(view: View, numbers: list[int]) -> tuple[Floats, IntColumn]:
+    """The rates of jobs beside a job of each name (jobs x names x types), and the name of each."""
+    names: dict[str, int] = {}
+    sample: list[int] = []
+    name = np.empty(len(numbers), dtype=np.int64)
+    for row, number in enumerate(numbers):
+        name[row] = names.setdefault(view.spec(number).name, len(names))
+        if len(names) > len(sample):
+            sample.append(number)
+    beside = [[view.beside(number, other) for other in sample] for number in numbers]
+    return np.array(beside, dtype=np.float64), name
 
 
 class Shared(NamedTuple):

@@ -9,7 +9,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from volvelle.core.columns import Column, Reason
 from volvelle.core.curves import RateTable
 from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, View, all_served, policies, rank
+from volvelle.core.policy import (
+    Allocation,
+    Policy,
+    QueuedShares,
+    View,
+    all_served,
+    policies,
+    rank,
+)
 from volvelle.core.space import Space
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.job import Job
@@ -110,6 +118,12 @@ class Pcs(Policy):
     def queue_of(self, size: FloatColumn) -> IntColumn:
         """The queues for jobs of ``size``, GPU-seconds."""
         return np.searchsorted(self._thresholds, size, side="left")
+
+    def compiled_shares(self) -> QueuedShares | None:
+        """Queues for good, GPUs divided, and decisions at every event."""
+        if self.own_queues or self.whole or self.round is not None:
+            return None
+        return QueuedShares(self._thresholds, self._weights, self.efficiency, self.delta or 0.0)
 
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:

@@ -35,20 +35,16 @@ def join(
 ) -> None:
     """Note queue and size of those of the first ``jobs`` jobs that have no queue yet.
 
-    Size is GPU-seconds on the fewest GPUs the job runs on, of the type it holds or would take. Row
+    Size is GPU-seconds on the fewest GPUs the job runs on, of the type that is fastest for it. Row
     ``own`` of ``matrix`` is 1 + the queue, the next one the size.
     """
     for row in range(jobs):
         if matrix[own, row] > 0.0:
             continue
-        gpu_type = int(matrix[_TYPE, row])
-        if gpu_type < 0:
-            types = int(matrix[_TYPES, row])
-            gpu_type = 0
-            while not (types >> gpu_type) & 1:
-                gpu_type += 1
-        least = matrix[_LEAST, row]
-        rate = rate_on(table, int(matrix[_CURVE, row]), gpu_type, least)
+        types, least, rate = int(matrix[_TYPES, row]), matrix[_LEAST, row], 0.0
+        for gpu_type in range(table.shape[1]):
+            if (types >> gpu_type) & 1:
+                rate = max(rate, rate_on(table, int(matrix[_CURVE, row]), gpu_type, least))
         work = matrix[_TOTAL, row] * matrix[_SCALE, row]
         size = least * work / rate if rate > 0.0 else np.inf
         matrix[own, row] = 1.0 + np.searchsorted(thresholds, size)
