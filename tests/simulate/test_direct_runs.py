@@ -27,7 +27,13 @@ from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.workload.workload import Workload
 
 COUNTED = Features(
-    failures=False, nodes=False, regimes=False, slots=False, checkpoints=False, amounts=False
+    failures=False,
+    nodes=False,
+    regimes=False,
+    slots=False,
+    checkpoints=False,
+    amounts=False,
+    sharing=False,
 )
 
 

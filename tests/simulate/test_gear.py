@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Features, Run, Scenario, happen, linear_job, scenarios
 
+from volvelle.core.policy import Allocation, View
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Amdahl, Table
+from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate import gear
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.gear import Gear, play
@@ -52,6 +54,7 @@ PLAIN = Features(
     impossible=False,
     most_jobs=12,
     amounts=False,
+    sharing=False,
 )
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 
@@ -69,6 +72,20 @@ def tabled(scenario: Scenario) -> Scenario:
         for job in scenario.jobs
     ]
     return replace(scenario, jobs=tuple(jobs))
+
+
+def test_pcs_searched_otherwise_is_played_too_and_divided_otherwise_is_not() -> None:
+    class Searched(Pcs):
+        name: ClassVar[str] = "searched"
+
+    class Divided(Pcs):
+        name: ClassVar[str] = "divided"
+
+        def allocate(self, view: View) -> Allocation:
+            raise NotImplementedError
+
+    assert gear.rules_of(Searched(thresholds="60")) is not None
+    assert gear.rules_of(Divided(thresholds="60")) is None
 
 
 @every_policy
@@ -122,6 +139,10 @@ def gang_of_formula() -> Job:
     return Job(JobSpec(id="f", submit_time=0.0), Truth(work=1.0, throughput=Amdahl(1.0, 0.5)))
 
 
+def one_that_could_share_gpus() -> Job:
+    return Job(JobSpec(id="s", submit_time=0.0), Truth(work=1.0, beside={"s": Table((0.9,))}))
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -133,6 +154,7 @@ def gang_of_formula() -> Job:
         Scenario.of(parse_cluster("1x2"), [JOB], tick=1.0),
         Scenario.of(parse_cluster("1x2"), [JOB], estimator="declared"),
         Scenario.of(parse_cluster("1x2"), [gang_of_formula()]),
+        Scenario.of(parse_cluster("1x2"), [one_that_could_share_gpus()]),
         Scenario.of(parse_cluster("1x2"), [linear_job(0, 0.0, 3.0, 10.0)]),
         Scenario.of(parse_cluster("1x2"), [linear_job(0, 0.0, 1.0, 9.0, failures=(1.0,))]),
         Scenario.of(

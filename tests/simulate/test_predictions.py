@@ -154,10 +154,26 @@ def test_the_same_seed_draws_the_same_futures() -> None:
     np.testing.assert_array_equal(one.predicted_p90, other.predicted_p90)
 
 
-def test_where_compiled_play_outs_do_not_apply_past_errors_do() -> None:
-    outcomes = quantiles("max-min", "oracle", play_outs=3, jobs=120)
-    assert outcomes.predicted_p90 is not None
-    assert not np.isnan(outcomes.predicted_p90[60:]).any()
+@pytest.mark.parametrize("policy", ["max-min", "gavel-las:round=60", "srsf"])
+def test_futures_are_played_out_under_any_policy(policy: str) -> None:
+    """Also where the compiled loop does not apply: because of the policy, or of what restores cost."""
+    costs = Overheads(restore=1.0)
+    scenario = Scenario.of(parse_cluster("1x8"), crowd(3, 120), policy=policy, overheads=costs)
+    setting = replace(scenario.setting, predict=True)
+    drawn, none = (
+        simulate(scenario.workload, replace(setting, play_outs=play_outs)).outcomes
+        for play_outs in (2, 0)
+    )
+    assert drawn.predicted_p90 is not None
+    assert none.predicted_p90 is not None
+    assert not np.isnan(drawn.predicted_p90[60:]).any()
+    assert np.nanmean(drawn.predicted_p90 - none.predicted_p90) != 0.0
+    np.testing.assert_array_equal(drawn.finish, none.finish)
+
+
+def test_a_policy_without_a_compiled_loop_covers_as_well() -> None:
+    outcomes = quantiles("afs-l", "noisy:error=0.3", play_outs=20, jobs=400)
+    assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 95.0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ multiplies: two policies under two placements with three seeds are twelve runs, 
 many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,11 +14,14 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.fronts import Reference, resolved
+from volvelle.core.fronts import resolved, seen_from
+from volvelle.core.written import Written
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.toml import read_toml
 from volvelle.model.units import Seconds
+from volvelle.simulate.past import read_past
 from volvelle.simulate.run import PLAY_OUTS, Setting
 from volvelle.simulate.run_directory import SYNTHESIZER
 from volvelle.simulate.sources import (
@@ -41,23 +43,12 @@ _SINGULAR = {
     "seed": "seeds",
     "metric": "metrics",
 }
+_WORKLOADS = ("trace", "from_journal", "generate")
 _PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
 
 def _pairs(value: object) -> object:
     return split_pairs(value) if isinstance(value, str) else value
-
-
-def _written(value: object) -> object:
-    """A part given as a table, ``{name = "las", round = "10m"}``, in the written form."""
-    if not isinstance(value, dict) or "name" not in value:
-        return value
-    rest = ",".join(f"{key}={_plain(given)}" for key, given in value.items() if key != "name")
-    return f"{value['name']}:{rest}" if rest else value["name"]
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _listed(value: object) -> object:
@@ -105,7 +96,6 @@ def _foreseen(objectives: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Written = Annotated[str, BeforeValidator(_written)]
 Names = Annotated[tuple[Written, ...], BeforeValidator(_listed), Field(min_length=1)]
 
 
@@ -115,6 +105,10 @@ class Experiment(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     trace: Path | None = Field(None, description="the trace's file or folder")
+    from_journal: Path | None = Field(
+        None,
+        description="a run's journal: its jobs again, its cluster and parts unless said otherwise",
+    )
     format: str | None = Field(None, description="its format, with options: swf:procs_as=gpu")
     map: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
         {}, description="our column names on the trace's"
@@ -169,13 +163,19 @@ class Experiment(BaseModel):
         if config:
             _validated(document, f"{config}: ")
         options = {key: value for key, value in given.items() if value is not None}
-        for one, other in (("trace", "generate"), ("generate", "trace")):
+        for one in _WORKLOADS:
             if one in options:
-                document.pop(other, None)
-        return _validated(document | options, "")
+                for other in _WORKLOADS:
+                    document.pop(other, None)
+        document |= options
+        if (journal := document.get("from_journal")) is not None:
+            document = read_past(Path(journal)).defaults | document
+        return _validated(document, "")
 
     def read_cluster(self) -> Cluster:
         """The cluster. Raises `Problem`."""
+        if self.cluster is None and self.from_journal is not None:
+            return read_past(self.from_journal).cluster
         if self.cluster is None:
             raise Problem(
                 "no cluster is given",
@@ -312,15 +312,7 @@ def _validated(document: dict[str, Any], place: str) -> Experiment:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Problem(f"there is no file {path}", mend="check the path", usage=True) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Problem(f"{path} is not a TOML file: {error}") from None
-    except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from None
-    renamed = {_SINGULAR.get(key, key): value for key, value in document.items()}
+    renamed = {_SINGULAR.get(key, key): value for key, value in read_toml(path).items()}
     return {key: _beside(path, key, value) for key, value in renamed.items()}
 
 
@@ -330,12 +322,11 @@ def _beside(config: Path, key: str, value: Any) -> Any:
         return [_beside(config, key, one) for one in value]
     if not isinstance(value, str):
         return value
-    is_file = key in ("trace", "out") or (key == "cluster" and Path(value).suffix in _FILES)
     if key in _PARTS:
-        name, _, rest = value.partition(":")
-        if Reference.read(rest) is not None:
-            return f"{name}:{config.parent / rest}"
-        is_file = name.endswith(".py")
+        return seen_from(config.parent, value)
+    is_file = key in ("trace", "from_journal", "out") or (
+        key == "cluster" and Path(value).suffix in _FILES
+    )
     return str(config.parent / value) if is_file else value
 
 

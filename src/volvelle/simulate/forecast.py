@@ -1,22 +1,28 @@
 """The forecast: fork the scheduler and run it ahead in a world made of its beliefs.
 
-Nobody else arrives (PCS, OSDI'24, section 4). Starts, restores and checkpoints cost what the scheduler
-believes they cost, also those that are going on. The parent never notices.
+Nobody else arrives (PCS, OSDI'24, section 4), unless a `Future` says who, and how beliefs err. Starts,
+restores and checkpoints cost what the scheduler believes they cost, also those that are going on. The
+parent never notices.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import msgspec
 import numpy as np
+from pydantic import PrivateAttr
 
 from volvelle.core.columns import Column
 from volvelle.core.decision import NO_INTS, Decision
-from volvelle.core.events import Event, JobCancelled, JobFinished
-from volvelle.core.parts import KnownJob
+from volvelle.core.events import Event, JobCancelled, JobFinished, JobSubmitted
+from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.model.job import Job, Truth
+from volvelle.core.state import FloatColumn
+from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.world import World
+
+_DUST = 1e-12  # units of work
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,23 @@ class _Watch:
                 self.start.setdefault(number, time)
 
 
-def forecast(scheduler: Scheduler, *, until_finish_of: int | None = None) -> Forecast:
-    """What becomes of the jobs in ``scheduler`` if beliefs hold and nobody else arrives.
+@dataclass(frozen=True)
+class Future:
+    """What may come: jobs, numbered from ``first``, and what will have been believed of them.
+
+    ratios: given the shares of what is believed of jobs that they have done, what they truly take over
+    what is believed.
+    """
+
+    first: int
+    coming: Sequence[tuple[JobSpec, Belief]]
+    ratios: Callable[[FloatColumn], FloatColumn]
+
+
+def forecast(
+    scheduler: Scheduler, *, until_finish_of: int | None = None, future: Future | None = None
+) -> Forecast:
+    """What becomes of the jobs in ``scheduler`` if beliefs hold and nobody else arrives, or in ``future``.
 
     Crashes and failures of nodes are not foreseen, planned changes of nodes are. ``until_finish_of``: the
     job with which the play-out may end.
@@ -57,7 +78,12 @@ def forecast(scheduler: Scheduler, *, until_finish_of: int | None = None) -> For
     watch = _Watch()
     tracked = None if until_finish_of is None else [until_finish_of]
     world = World(ahead, (), [watch], tracked=tracked)
-    _place(ahead, world, watch)
+    place_believed(ahead, world, future)
+    first = ahead.jobs.matrix[Column.FIRST_START]
+    started = ((number, float(first[row])) for number, row in ahead.jobs.row_of.items())
+    watch.start.update((number, start) for number, start in started if not np.isnan(start))
+    if future is not None:
+        world.expect(_newcomers(ahead, future), future.first)
     world.resume(ahead.wake_at())
     world.run()
     return Forecast(watch.start, watch.finish)
@@ -70,21 +96,70 @@ def withdrawn(scheduler: Scheduler, numbers: Iterable[int]) -> Scheduler:
     return ahead
 
 
-def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
-    """Put the jobs of ``ahead`` into ``world``, as far as they are believed to be."""
+class _Recalled(Estimator):
+    """Believes of newcomers what was believed of the jobs they are drawn from; else as another does."""
+
+    name: ClassVar[str] = "recalled"
+
+    _other: Estimator = PrivateAttr()
+    _first: int = PrivateAttr()
+    _believed: Sequence[Truth] = PrivateAttr()
+
+    @classmethod
+    def of(cls, other: Estimator, first: int, believed: Sequence[Truth]) -> Self:
+        made = cls()
+        made._other, made._first, made._believed = other, first, believed
+        return made
+
+    @property
+    def loss_every(self) -> float | None:
+        return self._other.loss_every
+
+    def believe(self, job: JobSubmitted, seed: int) -> Belief:
+        if job.number < self._first:
+            return self._other.believe(job, seed)
+        return Belief(self._believed[job.number - self._first])
+
+    def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
+        return self._other.observe(spec, work_done, loss)
+
+    def learn(self, spec: JobSpec, run_seconds: float) -> None:
+        self._other.learn(spec, run_seconds)
+
+
+def _newcomers(ahead: Scheduler, future: Future) -> list[Job]:
+    """The jobs that come in ``future``; ``ahead`` is to believe of them what it says."""
+    believed = [_as_believed(belief.truth, belief.scale, 0.0) for _, belief in future.coming]
+    parts = ahead.composition
+    recalled = _Recalled.of(parts.estimator, future.first, believed)
+    ahead.composition = parts._replace(estimator=recalled)
+    truths = _erring(believed, [0.0] * len(believed), future)
+    specs = [spec for spec, _ in future.coming]
+    return [Job(spec, truth) for spec, truth in zip(specs, truths, strict=True)]
+
+
+def place_believed(ahead: Scheduler, world: World, future: Future | None = None) -> None:
+    """Put the jobs of ``ahead`` into ``world``, as far as they are believed to be.
+
+    What is believed is true from now on, for ``ahead`` too; in ``future`` only ``ahead`` believes it.
+    """
     matrix, row_of = ahead.jobs.matrix, ahead.jobs.row_of
-    for number, known in sorted(ahead.known.items()):
-        row = row_of[number]
-        done = float(matrix[Column.DONE, row])
-        progress = max(ahead.now - float(matrix[Column.PROGRESS_FROM, row]), 0.0)
-        reached = done + progress * float(matrix[Column.RATE, row])
-        believed = _as_believed(known.believed, float(matrix[Column.SCALE, row]), reached)
-        ahead.known[number] = KnownJob(known.spec, believed)  # what is believed is true there
+    numbers = sorted(ahead.known)
+    reached = [_reached(matrix[:, row_of[number]], ahead.now) for number in numbers]
+    for number, work in zip(numbers, reached, strict=True):
+        known, row = ahead.known[number], row_of[number]
+        believed = _as_believed(known.believed, float(matrix[Column.SCALE, row]), work)
+        ahead.known[number] = KnownJob(known.spec, believed)
         matrix[Column.TOTAL, row], matrix[Column.SCALE, row] = believed.work, 1.0
+    truths = [ahead.known[number].believed for number in numbers]
+    if future is not None:
+        truths = _erring(truths, reached, future)
+    for number, truth in zip(numbers, truths, strict=True):
+        row = row_of[number]
         world.place_running(
             number,
-            Job(known.spec, believed),
-            done=done,
+            Job(ahead.known[number].spec, truth),
+            done=float(matrix[Column.DONE, row]),
             gpus=float(matrix[Column.HELD, row]),
             gpu_type=int(matrix[Column.TYPE, row]),
             slots=ahead.slots.get(number, NO_INTS),
@@ -93,8 +168,6 @@ def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
             beside=ahead.beside(number),
             amounts=ahead.amounts.get(number),
         )
-        if not np.isnan(first := matrix[Column.FIRST_START, row]):
-            watch.start[number] = float(first)
     for event in ahead.at_the_door:
         belief = ahead.composition.estimator.believe(event, ahead.seed)
         world.place_waiting(
@@ -113,6 +186,24 @@ def _place(ahead: Scheduler, world: World, watch: _Watch) -> None:
         late = [n for n, row in row_of.items() if matrix[Column.STARTED, row] > ahead.now]
         for number in sorted(late, key=lambda n: (matrix[Column.STARTED, row_of[n]], n)):
             world.claim(number, ahead.now)
+
+
+def _reached(job: FloatColumn, now: float) -> float:
+    """Units of work that a job has done; ``job`` is its columns."""
+    progress = max(now - float(job[Column.PROGRESS_FROM]), 0.0)
+    return float(job[Column.DONE]) + progress * float(job[Column.RATE])
+
+
+def _erring(believed: Sequence[Truth], reached: Sequence[float], future: Future) -> list[Truth]:
+    """What is true of jobs in ``future``, of which this is believed, and which are so far."""
+    done = [
+        work / max(truth.work, work, _DUST) for truth, work in zip(believed, reached, strict=True)
+    ]
+    ratios = future.ratios(np.array(done)).tolist()
+    return [
+        msgspec.structs.replace(truth, work=max(truth.work * ratio, work))
+        for truth, work, ratio in zip(believed, reached, ratios, strict=True)
+    ]
 
 
 def _as_believed(believed: Truth, scale: float, reached: float) -> Truth:

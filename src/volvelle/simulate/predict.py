@@ -22,9 +22,10 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.estimate.calibration import Calibration
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
+from volvelle.model.units import ROUNDING_SECONDS
 from volvelle.simulate.forecast import Forecast, forecast, withdrawn
-from volvelle.simulate.gear import Gear
-from volvelle.simulate.gear.loop import Input
+from volvelle.simulate.futures import arrival_of, finish_quantiles
+from volvelle.simulate.gear import Gear, position_of
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
 
@@ -56,9 +57,8 @@ class Predictor:
     """Watches a world (as a watcher, and as `World.run`'s ``on_moment``) and predicts.
 
     jobs: the world's; what a job really took is read from them once it has finished. refresh: predict for
-    all jobs at every event too. play_outs: over resampled arrivals, for the quantiles; 0: these are
-    the point prediction's, as past errors have them. Where the compiled play-outs do not apply, or the
-    past is short, they are that too.
+    all jobs at every event too. play_outs: over resampled arrivals, for the quantiles; 0, or where the
+    past is short: these are the point prediction's, as past errors have them.
     """
 
     def __init__(
@@ -73,13 +73,14 @@ class Predictor:
         self._gear: Gear | None = None
         self._policy: Policy | None = None
         self._past = RecentPast()
-        self._calibrations = (Calibration(0.5), Calibration(0.9, finest=0.005))
+        self._calibrations = (Calibration(0.5, tie=0.5), Calibration(0.9, slack=0.005))
         self._finish: dict[int, float] = {}
         self._raw: dict[int, list[float]] = {}
         self._stated: dict[int, list[float]] = {}
         self._bounds: list[tuple[float, int, int]] = []
         """Times stated, with the job and which quantile it is; a heap."""
-        self._ended: dict[int, float] = {}
+        self._open: set[tuple[int, int]] = set()
+        """The job and quantile of statements of which it is not known yet whether they hold."""
         self._believed_seconds: dict[int, float] = {}
 
     def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
@@ -87,20 +88,23 @@ class Predictor:
         for event in events:
             if isinstance(event, JobFinished) and event.number in self._raw:
                 self._learn(event.number, time)
-        while self._bounds and self._bounds[0][0] < time:
+        while self._bounds and self._bounds[0][0] < time - ROUNDING_SECONDS:
             bound, number, which = heappop(self._bounds)
-            if number in self._raw or self._ended[number] > bound:
-                self._calibrations[which].steer(held=False)
+            self._judge(number, which, bound, math.inf)
 
     def _learn(self, number: int, time: float) -> None:
         job = self._jobs[number]
         raws, stated = self._raw.pop(number), self._stated[number]
-        self._ended[number] = time
-        for i, calibration in enumerate(self._calibrations):
-            calibration.learn(raws[i], time - job.spec.submit_time)
-            if time <= stated[i]:
-                calibration.steer(held=True)
+        for which, calibration in enumerate(self._calibrations):
+            calibration.learn(raws[which], time - job.spec.submit_time)
+            self._judge(number, which, stated[which], time)
         self._past.finished(job.seconds_on(job.spec.gpus) / self._believed_seconds.pop(number))
+
+    def _judge(self, number: int, which: int, stated: float, ended: float) -> None:
+        """Steer by what came of a statement, if that is not done yet."""
+        if (number, which) in self._open:
+            self._open.remove((number, which))
+            self._calibrations[which].steer(stated, ended)
 
     def __call__(self, world: World) -> None:
         """Predict for those who came, if the moment is settled."""
@@ -131,7 +135,8 @@ class Predictor:
                 matrix[Column.TOTAL, row] * matrix[Column.SCALE, row]
             ) / float(matrix[Column.REQUEST_RATE, row])
             if self._play_outs:
-                times = self._play_out(scheduler, number, gear, finish - submit) or times
+                after = number + 1 + len(later)
+                times = self._play_out(scheduler, number, gear, finish - submit, after) or times
         else:
             self._believed_seconds[number] = math.nan
         raw = [time - submit for time in times]
@@ -146,6 +151,7 @@ class Predictor:
         for which, bound in enumerate(self._stated[number]):
             if not math.isnan(bound):
                 heappush(self._bounds, (bound, number, which))
+                self._open.add((number, which))
 
     def _overdue(self, now: float, which: int) -> tuple[FloatColumn, FloatColumn]:
         """Seconds reckoned and taken so far of the jobs that should be through by now."""
@@ -155,18 +161,20 @@ class Predictor:
         return raw[late], so_far[late]
 
     def _play_out(
-        self, scheduler: Scheduler, number: int, gear: Gear, horizon: float
+        self, scheduler: Scheduler, number: int, gear: Gear, horizon: float, next_number: int
     ) -> list[float] | None:
         """Quantiles of the finish over futures like the recent past; None where there are none."""
-        jobs = gear.columns(scheduler)
-        if jobs is None:
-            return None
-        position = position_of(scheduler, number)
-        newcomer = jobs[:, position].copy()
-        newcomer[[Input.HELD, Input.RATE, Input.SINCE]] = 0.0
-        self._past.arrived(newcomer, scheduler.now)
-        return self._past.quantiles(
-            scheduler, gear, position, horizon, self._play_outs, self._rng, _SHARES
+        self._past.arrived(arrival_of(scheduler, number, gear))
+        return finish_quantiles(
+            scheduler,
+            gear,
+            self._past,
+            number,
+            horizon=horizon,
+            next_number=next_number,
+            play_outs=self._play_outs,
+            rng=self._rng,
+            shares=_SHARES,
         )
 
     def predictions(self, jobs: int) -> Predictions:
@@ -179,12 +187,6 @@ class Predictor:
 
 
 _SHARES = (0.5, 0.9)
-
-
-def position_of(scheduler: Scheduler, number: int) -> int:
-    """Which of the jobs in the system, by number, job ``number`` is."""
-    numbers = scheduler.jobs.matrix[Column.NUMBER, : scheduler.jobs.count]
-    return int(np.count_nonzero(numbers < number))
 
 
 def predicted_finish(

@@ -34,7 +34,7 @@ def read_source(
     read: Read | None = None,
 ) -> Source:
     """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``. Raises `Problem`."""
-    from volvelle.workload.reading import read_trace  # noqa: PLC0415 - fourteen readers
+    from volvelle.workload.reading import read_trace  # noqa: PLC0415 - a module for each format
 
     name: str | None = None
     options: dict[str, str] = {}

@@ -85,7 +85,7 @@ class World(Executions):
         self._nodes: Iterator[NodeChanged] = node_changes(cluster, scheduler.seed)
         self._next_node = next(self._nodes, None)
         self._away = first_changes_to_up(cluster)  # nodes that take no jobs just now
-        self._next_job = 0
+        self._next_job, self._first = 0, 0
         self._wake: float | None = None
         self._idle_wakes = 0  # wake-ups in a row after which nothing changed
         self.moments = 0
@@ -127,6 +127,10 @@ class World(Executions):
         """Whether nothing more happens at this moment."""
         return self._next_time() > self.now
 
+    def expect(self, jobs: Sequence[Job], first: int) -> None:
+        """These are the jobs that are still to come; they are numbered from ``first``."""
+        self._jobs, self._first = jobs, first
+
     def resume(self, wake_at: float | None) -> None:
         """Start in the middle: the scheduler has already asked to be woken."""
         self.now = self.scheduler.now
@@ -162,7 +166,7 @@ class World(Executions):
         yield from changes
         jobs = self._jobs
         while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_time <= now:
-            number, job = self._next_job, jobs[self._next_job]
+            number, job = self._first + self._next_job, jobs[self._next_job]
             self._next_job += 1
             tuned = self.scheduler.composition.policy.tunes_batch_size
             self._in_system[number] = Execution(number, job, tuned=tuned)

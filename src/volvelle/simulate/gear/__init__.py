@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volvelle.core.columns import Column
-from volvelle.core.policy import OrderPolicy, Policy, compiled_key
+from volvelle.core.policy import OrderPolicy, Policy, compiled_key, compiled_shares
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Linear, Table
-from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.forecast import Forecast
 from volvelle.simulate.gear.foresight import foresee
 from volvelle.simulate.gear.loop import SHARES, Input, play_out
@@ -43,12 +42,8 @@ class Rules(NamedTuple):
 def rules_of(policy: Policy) -> Rules | None:
     """The policy for the compiled loop; None where it does not know it."""
     none = np.zeros(0)
-    if type(policy) is Pcs:
-        if policy.own_queues or policy.whole or policy.round is not None:
-            return None
-        weights = policy.queue_weights
-        delta = policy.delta or 0.0
-        return Rules(SHARES, True, False, True, 0.0, weights, policy.efficiency, delta)
+    if shares := compiled_shares(policy):
+        return Rules(SHARES, True, False, True, 0.0, shares.weights, shares.floor, shares.delta)
     order = compiled_key(policy)
     if order is None or not isinstance(policy, OrderPolicy):
         return None
@@ -88,7 +83,7 @@ class Curves:
     def of(self, spec: JobSpec, truth: Truth) -> int:
         """The curve of one job."""
         throughput = truth.throughput
-        fixed = not (truth.regimes or truth.spread_slowdown or truth.sensitivity)
+        fixed = not (truth.regimes or truth.spread_slowdown or truth.sensitivity or truth.beside)
         if not fixed or spec.least_gpus > self._widest:
             return self.FOREIGN
         if type(throughput) is Linear:
@@ -192,6 +187,12 @@ class Gear:
             job = scheduler.known[int(numbers[i])]
             curve[i] = self._curve_of[numbers[i]] = self._curves.of(job.spec, job.believed)
         return curve
+
+
+def position_of(scheduler: Scheduler, number: int) -> int:
+    """Which of the jobs in the system, by number, job ``number`` is."""
+    numbers = scheduler.jobs.matrix[Column.NUMBER, : scheduler.jobs.count]
+    return int(np.count_nonzero(numbers < number))
 
 
 def _known(numbers: Sequence[int], times: FloatColumn) -> dict[int, float]:
@@ -340,7 +341,6 @@ def _whole(jobs: Sequence[Job], setting: "Setting") -> _Whole | None:
         )
     columns[: Input.QUEUE + 1] = np.array(rows).reshape(len(jobs), Input.QUEUE + 1).T
     columns[Input.TRULY_LEFT] = columns[Input.LEFT]
-    policy = scheduler.composition.policy
-    if isinstance(policy, Pcs):
-        columns[Input.QUEUE] = policy.queue_of(columns[Input.QUEUE])
+    if shares := compiled_shares(scheduler.composition.policy):
+        columns[Input.QUEUE] = np.searchsorted(shares.thresholds, columns[Input.QUEUE])
     return _Whole(columns, curves.rates, gpus, rules)

@@ -1,0 +1,115 @@
+"""Futures: what is drawn from the past, and that both engines play the same future to the same end."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Scenario, linear_job
+
+from volvelle.core.events import JobSubmitted
+from volvelle.core.parts import Belief
+from volvelle.core.scheduler import Scheduler
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job
+from volvelle.simulate import futures
+from volvelle.simulate.forecast import Future, forecast
+from volvelle.simulate.futures import arrival_of, finish_quantiles
+from volvelle.simulate.gear import Gear
+from volvelle.simulate.resample import Arrival, RecentPast
+
+COMPILED = [
+    "fifo",
+    "srsf",
+    "sjf:preemptive=true",
+    "las:round=30",
+    "pcs:thresholds=60/200,disparity=1",
+]
+
+
+def busy(policy: str, estimator: str, jobs: list[Job]) -> tuple[Scheduler, Gear, list[Arrival]]:
+    """A scheduler with all ``jobs``, each submitted at its time, and how they came."""
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy=policy, estimator=estimator)
+    scheduler = scenario.scheduler()
+    gear, arrivals = Gear(scheduler), []
+    for number, job in enumerate(jobs):
+        now = job.spec.submit_time
+        scheduler.handle(now, [JobSubmitted(now, number, job.spec, job.truth)])
+        arrivals.append(arrival_of(scheduler, number, gear))
+    return scheduler, gear, arrivals
+
+
+def past_of(arrivals: list[Arrival], rng: np.random.Generator, *, err: bool) -> RecentPast:
+    """Thirty arrivals like these, and how long forty jobs took."""
+    past = RecentPast()
+    times = np.cumsum(rng.integers(1, 20, 30)).tolist()
+    for n, time in enumerate(times):
+        past.arrived(arrivals[n % len(arrivals)]._replace(time=float(time)))
+    for ratio in rng.uniform(0.5, 2.0, 40).tolist():
+        past.finished(ratio if err else 1.0)
+    return past
+
+
+@pytest.mark.parametrize("policy", COMPILED)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32 - 1), err=st.booleans())
+def test_both_engines_play_the_same_future_to_the_same_end(
+    policy: str, seed: int, err: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    jobs = [
+        linear_job(n, float(n), float(rng.integers(1, 4)), float(rng.integers(20, 300)))
+        for n in range(int(rng.integers(2, 8)))
+    ]
+    scheduler, gear, arrivals = busy(policy, "noisy:error=0.3" if err else "oracle", jobs)
+    past = past_of(arrivals, rng, err=err)
+    number, next_number = len(jobs) - 1, len(jobs)
+
+    def told(compiled: bool) -> list[float] | None:
+        with pytest.MonkeyPatch.context() as patch:
+            if not compiled:
+                patch.setattr(Gear, "columns", lambda *_: None)
+            return finish_quantiles(
+                scheduler,
+                gear,
+                past,
+                number,
+                horizon=100.0,
+                next_number=next_number,
+                play_outs=futures._FEW,
+                rng=np.random.default_rng(seed),
+                shares=(0.5, 0.9),
+            )
+
+    fast, general = told(True), told(False)
+    assert fast is not None
+    assert general == pytest.approx(fast, rel=1e-9)
+
+
+def test_who_comes_in_a_future_is_believed_what_was_believed_then() -> None:
+    """A job of 100 s is believed to take 10: it goes first, before what is left of one of 500 s."""
+    scheduler, _, _ = busy("srtf", "oracle", [linear_job(0, 0.0, 4.0, 50.0)])
+    short = linear_job(7, 20.0, 4.0, 10.0)
+    ten_times_as_long = Future(
+        5, [(short.spec, Belief(short.truth))], lambda done: np.full(len(done), 10.0)
+    )
+    assert forecast(scheduler).finish == {0: 50.0}
+    assert forecast(scheduler, future=ten_times_as_long).finish == {0: 600.0, 5: 120.0}
+
+
+def test_a_past_that_is_short_says_nothing() -> None:
+    _, _, arrivals = busy("srsf", "oracle", [linear_job(0, 0.0, 4.0, 50.0)])
+    past = RecentPast()
+    past.arrived(arrivals[0])
+    assert not past.enough
+    assert not past.beliefs_err
+    assert past.ratios(np.array([0.5]), np.random.default_rng(0)).tolist() == [1.0]
+
+
+def test_a_job_under_way_takes_what_is_still_possible() -> None:
+    past = RecentPast()
+    for ratio in np.linspace(0.5, 1.5, 41).tolist():
+        past.finished(ratio)
+    rng = np.random.default_rng(0)
+    drawn = past.ratios(np.full(200, 1.2), rng)
+    assert drawn.min() > 1.2
+    assert past.ratios(np.array([3.0]), rng) == pytest.approx([1.05 * 3.0])
