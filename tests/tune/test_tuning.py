@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -232,7 +233,7 @@ def test_higher_may_be_better() -> None:
             "'eta_p90_coverage' is neither better high nor low",
         ),
         (replace(SMALL, candidates=0), "candidates is 0"),
-        (replace(SMALL, test=0.0), "the share of the history to test on is 0"),
+        (replace(SMALL, test=-0.1), "the share of the history to test on is -0.1"),
         (replace(SMALL, test=0.01), "the test window of .* has 2 of its 240 jobs"),
         (
             replace(SMALL, objectives=(JCT, read_objective("deadline_miss"))),
@@ -262,11 +263,24 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         tune(HISTORY, SETTING, SMALL, workers=1)
 
 
+def test_without_samples_candidates_are_tried_on_the_history_itself() -> None:
+    as_it_was = replace(SMALL, samples=0, test=0.0)
+    found = tune(HISTORY, SETTING, as_it_was, workers=1)
+    for one in found.points:
+        written = f"pcs:{one.parameters}"
+        composition = msgspec.structs.replace(SETTING.composition, policy=written)
+        alone = evaluate(HISTORY, replace(SETTING, composition=composition), SMALL.objectives)
+        assert one.mean == pytest.approx(alone)
+        assert one.tested == ()
+    later = tune(HISTORY, SETTING, replace(SMALL, samples=0, test=0.25), workers=1)
+    assert all(len(one.tested) == len(SMALL.objectives) for one in later.points)
+
+
 def test_a_failing_candidate_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> tuple[float, ...]:
         raise Problem("cannot be solved")
 
-    monkeypatch.setattr("volvelle.tune.search.evaluate", fail)
+    monkeypatch.setattr("volvelle.tune.evaluators.evaluate", fail)
     with pytest.raises(Problem, match="cannot be solved"):
         tune(HISTORY, SETTING, SMALL, workers=1)
 
@@ -278,6 +292,36 @@ def test_a_point_of_a_front_is_a_policy(front: Front, tmp_path: Path) -> None:
     assert resolved(f"pcs:{path}#0,round=60") == f"pcs:{fastest},round=60"
     assert policies.make(f"pcs:{path}#0,round=60").round == 60.0
     assert resolved("las:round=10m") == "las:round=10m"
+
+
+OWN = """
+from volvelle.core.policy import order
+
+@order("patient")
+def patient(jobs, now):
+    return jobs.submit_time
+
+@order("hasty")
+def hasty(jobs, now):
+    return -jobs.submit_time
+"""
+
+
+@pytest.mark.parametrize("searched", ["own.py:patient", "own.py", "elsewhere/own.py:patient"])
+def test_a_point_of_a_front_is_a_policy_of_ones_own_file(tmp_path: Path, searched: str) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    path = tmp_path / "front.json"
+    points = [{"parameters": "round=60"}]
+    path.write_text(json.dumps({"policy": searched, "picks": {"balanced": 0}, "points": points}))
+    made = policies.make(f"{tmp_path}/own.py:patient:{path}#balanced,strict=true")
+    assert (made.name, made.label) == ("patient", "patient:round=60,strict=true")
+
+
+def test_a_front_of_another_policy_of_the_same_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "front.json"
+    path.write_text(json.dumps({"policy": "own.py:patient", "picks": {}, "points": []}))
+    with pytest.raises(Problem, match="not of 'own"):
+        policies.make(f"own.py:hasty:{path}#balanced")
 
 
 @pytest.mark.parametrize(

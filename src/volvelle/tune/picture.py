@@ -139,12 +139,13 @@ def _picks(front: Front) -> str:
 
 
 def _about(front: Front) -> str:
-    samples = front.search.get("samples")
-    text = (
-        f"Means over {samples} samples of the earlier part of the history, by which the front was "
-        f"chosen from {len(front.evaluated)} configurations. 'Later' is the same on samples of "
-        "the later part, which chose nothing."
-    )
+    samples, test = front.search.get("samples"), front.search.get("test")
+    part = "the earlier part of the history" if test else "the history"
+    tried = f"Means over {samples} samples of {part}" if samples else f"Figures on {part}"
+    text = f"{tried}, by which the front was chosen from {len(front.evaluated)} configurations."
+    if test:
+        same = "samples of the later part" if samples else "the later part"
+        text += f" 'Later' is the same on {same}, which chose nothing."
     return text if front.complete else f"{text} The search was stopped before its end."
 
 

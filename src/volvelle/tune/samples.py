@@ -4,7 +4,8 @@ The history is cut in two by time: samples of the earlier part choose, samples o
 how good the choice is. A sample is a workload of about a thousand jobs like that part's
 (`volvelle.workload.fitting`): jobs are resampled whole, in blocks with their gaps, so that besides the
 distribution of sizes and the rate of submission, bursts and the rhythm of the week stay (the paper samples
-sizes and the average rate). Jobs that request more GPUs than the cluster has are left out.
+sizes and the average rate). Jobs that request more GPUs than the cluster has are left out. With no samples
+the part itself is what candidates are tried on: who looks back, and not ahead, wants that.
 """
 
 import hashlib
@@ -34,17 +35,17 @@ class Samples(NamedTuple):
 
 
 def split(history: Workload, test_share: float) -> tuple[Workload, Workload]:
-    """The earlier and the later part, by jobs. Raises `Problem` where one is nearly empty."""
-    if not 0.0 < test_share < 1.0:
+    """The earlier and the later part, by jobs; none later for 0. Raises `Problem` for nearly empty ones."""
+    if not 0.0 <= test_share < 1.0:
         raise Problem(
             f"the share of the history to test on is {test_share:g}",
-            mend="give a number between 0 and 1, as in 0.25",
+            mend="give a number from 0 to less than 1, as in 0.25",
             usage=True,
         )
     cut = round(len(history) * (1.0 - test_share))
     parts = (Workload(history.jobs[:cut]), Workload(history.jobs[cut:]))
     for part, what in zip(parts, ("train", "test"), strict=True):
-        if len(part) < _FEWEST:
+        if len(part) < _FEWEST and (test_share or what == "train"):
             raise Problem(
                 f"the {what} window of {history.name or 'the history'} has {len(part)} of its "
                 f"{len(history)} jobs, too few to sample from",
@@ -55,9 +56,19 @@ def split(history: Workload, test_share: float) -> tuple[Workload, Workload]:
 
 
 def draw(parts: Sequence[Workload], *, samples: int, jobs: int, gpus: float, seed: int) -> Samples:
-    """``samples`` workloads of ``jobs`` jobs like each of the two ``parts``, for ``gpus`` GPUs."""
-    drawn = []
+    """``samples`` workloads of ``jobs`` jobs like each of the two ``parts``, for ``gpus`` GPUs.
+
+    0: each part as it is. A part without jobs has none.
+    """
+    drawn: list[tuple[Workload, ...]] = []
     for number, part in enumerate(parts):
+        if not len(part):
+            drawn.append(())
+            continue
+        if not samples:
+            fitting = tuple(job for job in part.jobs if job.spec.least_gpus <= gpus)
+            drawn.append((Workload(fitting).rebased(),))
+            continue
         fitted = like(part, jobs=jobs, gpus=int(gpus), cluster_gpus=int(gpus))
         drawn.append(
             tuple(

@@ -2,18 +2,17 @@
 
 An evolutionary search (SPEA2 as in the paper, or NSGA-II; both pymoo's, seeded) proposes points of the
 policy's own space; every candidate is simulated on the same random samples of the history's earlier
-part, in parallel processes, and the means are its objectives. At the end the front is simulated on samples
-of the later part. The search begins with the points the policy names, and random ones.
+part, in parallel (`volvelle.tune.evaluators`), and the means are its objectives. A third of the proposals
+is put into the widest gaps of the front instead, between the parameters of the points beside them (ours). At
+the end the front is simulated on samples of the later part. The search begins with the points the policy
+names, and random ones.
 
 A search is repeatable: with the figures of what an earlier one tried it takes the same way without
 simulating again, and that is how it is resumed.
 """
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -22,17 +21,21 @@ import numpy as np
 
 from volvelle.core.policy import policies
 from volvelle.core.space import Point, Space
+from volvelle.core.written import WrittenPart
 from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem, nearest
-from volvelle.simulate.compare import START_METHOD, usable_cpus
 from volvelle.simulate.run import Setting, check
-from volvelle.tune.evaluate import evaluate
+from volvelle.tune.evaluators import Figures, Stage, Submit, processes
 from volvelle.tune.front import Candidate, Front, costs_of, front_of
+from volvelle.tune.on_ray import ray_cluster
 from volvelle.tune.samples import Samples, draw, fingerprint, split
 from volvelle.workload.workload import Workload
 
 Algorithm = Literal["spea2", "nsga2"]
+
+_JITTER = 0.03
+"""How far a point that is put between two others lies from their line, of each dimension."""
 
 _PATIENCE = 20
 """Generations without a candidate that is new, after which a search ends before its budget."""
@@ -55,8 +58,8 @@ def algorithm_named(name: str) -> Algorithm:
 class Search:
     """What to look for, and how long.
 
-    candidates: configurations to simulate, each on ``samples`` workloads of ``jobs`` jobs.
-    test: share of the history, its latest jobs, that is kept to tell how good the front is.
+    candidates: configurations to simulate, each on ``samples`` workloads of ``jobs`` jobs (0: on the history
+    itself). test: share of the history, its latest jobs, that is kept to tell how good the front is.
     population: candidates that the algorithm keeps and proposes at a time.
     """
 
@@ -71,9 +74,11 @@ class Search:
 
     def check(self) -> None:
         """Raise `Problem` for what cannot be searched."""
-        for name in ("candidates", "samples", "jobs", "population"):
-            if getattr(self, name) < 1:
-                raise Problem(f"{name} is {getattr(self, name)}", mend="give 1 or more", usage=True)
+        for name, least in (("candidates", 1), ("samples", 0), ("jobs", 1), ("population", 1)):
+            if getattr(self, name) < least:
+                raise Problem(
+                    f"{name} is {getattr(self, name)}", mend=f"give {least} or more", usage=True
+                )
         if len(set(map(str, self.objectives))) < 2:
             raise Problem(
                 f"a trade-off needs two objectives, {len(set(map(str, self.objectives)))} given",
@@ -104,80 +109,35 @@ def tune(
     search: Search,
     *,
     workers: int | None = None,
+    ray: str | None = None,
     known: Callable[[Mapping[str, Any]], Iterable[Candidate]] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Front:
     """The front of the policy in ``setting`` for workloads like ``history``.
 
     The policy's own parameters in ``setting`` stay unless they are searched. workers: processes
-    (default: one for each CPU we may use). known: given what decides the search, what an earlier one
-    tried (`volvelle.tune.front.read_evaluated`). progress: told after every generation. Ctrl-C ends the
-    search with what is found, untested. Raises `Problem` before anything is simulated, and where an objective
-    has no figure on these workloads.
+    (default: one for each CPU we may use). ray: the address of a Ray cluster to evaluate on instead.
+    known: given what decides the search, what an earlier one tried (`volvelle.tune.front.read_evaluated`).
+    progress: told after every generation. Ctrl-C ends the search with what is found, untested. Raises
+    `Problem` before anything is simulated, and where an objective has no figure on these workloads.
     """
     search.check()
+    if workers is not None and ray is not None:
+        raise Problem(
+            f"{workers} workers are asked for, and a Ray cluster has its own",
+            mend="leave one of workers and ray out",
+            usage=True,
+        )
     run = _Run.of(history, setting, search)
     for candidate in known(run.described) if known else ():
         run.tried[candidate.parameters] = candidate
-    context = multiprocessing.get_context(START_METHOD)
-    with ProcessPoolExecutor(
-        workers or usable_cpus(),
-        context,
-        initializer=_enter,
-        initargs=(_Stage(run.samples.all, setting, run.policy, search.objectives),),
-    ) as pool:
-        try:
-            run.explore(pool, progress)
-            return run.front(tested=run.tested(pool))
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
-            return run.front(complete=False)
-        except BrokenProcessPool:
-            raise Problem(
-                "a process of the search died, perhaps for want of memory",
-                mend="go on with --resume, and try fewer at a time with --workers 1",
-            ) from None
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """What the workers are started with."""
-
-    workloads: tuple[Workload, ...]
-    setting: Setting
-    policy: str
-    objectives: tuple[Objective, ...]
-
-
-_stage: _Stage | None = None  # of a worker process
-
-
-def _enter(stage: _Stage) -> None:
-    global _stage  # noqa: PLW0603 - a worker process has one task in life
-    _stage = stage
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _evaluate(parameters: str, sample: int) -> tuple[float, ...]:
-    """The objectives of a candidate on one sample, in a worker."""
-    assert _stage is not None
-    setting = _with_policy(_stage.setting, _stage.policy, parameters)
-    return evaluate(_stage.workloads[sample], setting, _stage.objectives)
-
-
-def _without_parameters(written: str) -> str:
-    """The policy as it is written, a name or a file, with no parameters."""
-    head, _, rest = written.partition(":")
-    name = rest.partition(":")[0]
-    return f"{head}:{name}" if head.endswith(".py") and name and "=" not in name else head
-
-
-def _with_policy(setting: Setting, policy: str, parameters: str) -> Setting:
-    composition = msgspec.structs.replace(setting.composition, policy=f"{policy}:{parameters}")
-    return replace(setting, composition=composition)
+    stage = Stage(run.samples.all, setting, run.policy, search.objectives)
+    try:
+        with processes(stage, workers) if ray is None else ray_cluster(stage, ray) as submit:
+            run.explore(submit, progress)
+            return run.front(tested=run.tested(submit))
+    except KeyboardInterrupt:
+        return run.front(complete=False)
 
 
 @dataclass
@@ -206,7 +166,7 @@ class _Run:
         parts = split(history, search.test)
         made = policies.make(setting.composition.policy)
         kept = made.label.partition(":")[2]
-        policy = _without_parameters(setting.composition.policy)
+        policy = WrittenPart.read(setting.composition.policy).part
         space = made.search_space(parts[0].jobs)
         if space is None:
             can = [
@@ -242,21 +202,21 @@ class _Run:
         }
         return cls(search, policy, kept, space, samples, described, {}, {})
 
-    def explore(
-        self, pool: ProcessPoolExecutor, progress: Callable[[Progress], None] | None
-    ) -> None:
+    def explore(self, submit: Submit, progress: Callable[[Progress], None] | None) -> None:
         """Let the algorithm propose and learn until the budget is used up."""
         algorithm = _algorithm(self.search, self.space)
+        rng = np.random.default_rng([self.search.seed, 0x6A9])
         idle = 0
         while len(self.order) < self.search.candidates and idle < _PATIENCE:
             proposed = algorithm.ask()
+            proposed.set("X", self._into_gaps(proposed.get("X"), rng))
             points = [self._point(shares) for shares in proposed.get("X")]
             written = [self._write(point) for point in points]
             before = len(self.order)
             wanted = dict(zip(written, points, strict=True))
             new = [parameters for parameters in wanted if parameters not in self.order]
             within = new[: self.search.candidates - before]
-            self._try({parameters: wanted[parameters] for parameters in within}, pool)
+            self._try({parameters: wanted[parameters] for parameters in within}, submit)
             if progress is not None:
                 progress(Progress(len(self.order), self.search.candidates, self.front()))
             if len(within) < len(new):
@@ -265,6 +225,26 @@ class _Run:
             means = [self.tried[parameters].mean for parameters in written]
             proposed.set("F", costs_of(means, self.search.objectives))
             algorithm.tell(infills=proposed)
+
+    def _into_gaps(self, proposed: FloatColumn, rng: np.random.Generator) -> FloatColumn:
+        """``proposed``, the last third of it put between neighbours on the front, the farthest first."""
+        known = [self.tried[one] for one in self.order]  # of an earlier search no more than that
+        front = front_of(known, self.search.objectives)
+        if len(front) < 2:
+            return proposed
+        costs = costs_of([one.mean for one in front], self.search.objectives)
+        span = np.ptp(costs, axis=0)
+        gaps = np.linalg.norm(np.diff(costs, axis=0) / np.where(span > 0.0, span, 1.0), axis=1)
+        dimensions = self.space.dimensions
+        places = np.array(
+            [[d.share(x) for d, x in zip(dimensions, one.point, strict=True)] for one in front]
+        )
+        moved = proposed.copy()
+        widest = np.argsort(-gaps, kind="stable")[: len(moved) // 3]
+        for row, gap in enumerate(widest.tolist(), start=len(moved) - len(widest)):
+            between = places[gap] + rng.random() * (places[gap + 1] - places[gap])
+            moved[row] = np.clip(between + rng.normal(0.0, _JITTER, len(dimensions)), 0.0, 1.0)
+        return moved
 
     def _point(self, shares: FloatColumn) -> Point:
         return tuple(
@@ -279,25 +259,23 @@ class _Run:
         stay = [p for p in self.kept.split(",") if p and p.partition("=")[0] not in names]
         return ",".join([*stay, searched])
 
-    def _try(self, wanted: Mapping[str, Point], pool: ProcessPoolExecutor) -> None:
+    def _try(self, wanted: Mapping[str, Point], submit: Submit) -> None:
         """Simulate those that are not known yet; the others only count."""
         new = [parameters for parameters in wanted if parameters not in self.tried]
-        for parameters, figures in self._simulated(new, range(self.search.samples), pool):
+        for parameters, figures in self._simulated(new, range(len(self.samples.train)), submit):
             point = wanted[parameters]
             self._refuse_nothing(figures)
             self.tried[parameters] = Candidate(point, parameters, figures)
         self.order |= wanted
 
     def _simulated(
-        self, parameters: Sequence[str], samples: Sequence[int], pool: ProcessPoolExecutor
-    ) -> Iterable[tuple[str, tuple[tuple[float, ...], ...]]]:
+        self, parameters: Sequence[str], samples: Sequence[int], submit: Submit
+    ) -> Iterable[tuple[str, tuple[Figures, ...]]]:
         """The figures of each on all ``samples``, as they become known."""
-        of: dict[Future[tuple[float, ...]], tuple[str, int]] = {
-            pool.submit(_evaluate, one, sample): (one, sample)
-            for one in parameters
-            for sample in samples
+        of: dict[Future[Figures], tuple[str, int]] = {
+            submit(one, sample): (one, sample) for one in parameters for sample in samples
         }
-        figures: dict[str, dict[int, tuple[float, ...]]] = {one: {} for one in parameters}
+        figures: dict[str, dict[int, Figures]] = {one: {} for one in parameters}
         pending = set(of)
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -307,7 +285,7 @@ class _Run:
                 if len(figures[one]) == len(samples):
                     yield one, tuple(figures[one][number] for number in samples)
 
-    def _refuse_nothing(self, figures: Sequence[tuple[float, ...]]) -> None:
+    def _refuse_nothing(self, figures: Sequence[Figures]) -> None:
         for objective, column in zip(
             self.search.objectives, zip(*figures, strict=True), strict=True
         ):
@@ -317,11 +295,11 @@ class _Run:
                     mend="choose one that its jobs have: deadlines, for example, are not in every trace",
                 )
 
-    def tested(self, pool: ProcessPoolExecutor) -> Mapping[str, tuple[tuple[float, ...], ...]]:
+    def tested(self, submit: Submit) -> Mapping[str, tuple[Figures, ...]]:
         """The figures of the front on the samples that it was not chosen by."""
         on_front = [one.parameters for one in front_of(self._own, self.search.objectives)]
-        first = self.search.samples
-        return dict(self._simulated(on_front, range(first, 2 * first), pool))
+        first = len(self.samples.train)
+        return dict(self._simulated(on_front, range(first, len(self.samples.all)), submit))
 
     @property
     def _own(self) -> list[Candidate]:
@@ -332,7 +310,7 @@ class _Run:
     def front(
         self,
         *,
-        tested: Mapping[str, tuple[tuple[float, ...], ...]] | None = None,
+        tested: Mapping[str, tuple[Figures, ...]] | None = None,
         complete: bool = True,
     ) -> Front:
         """What is found so far."""

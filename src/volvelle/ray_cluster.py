@@ -1,0 +1,60 @@
+"""The connection with a Ray cluster. Here because jobs run there (`live`) and searches (`tune`)."""
+
+import logging
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from volvelle.model.problems import Problem
+
+NAMESPACE = "volvelle"
+_KNOCK_SECONDS = 5.0
+
+
+def connected(address: str) -> Any:
+    """Ray, connected with the cluster at ``address``, or as the program is already. Raises `Problem`."""
+    try:
+        import ray  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise Problem(
+            "for a Ray cluster the package ray is needed",
+            mend="install it: pip install 'volvelle[ray]'",
+            usage=True,
+        ) from None
+    if not ray.is_initialized():
+        try:
+            _knock(address)
+            ray.init(
+                address=address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise Problem(
+                f"there is no Ray cluster at {address!r} ({error})",
+                mend="start one with ray start --head, or give its address as HOST:PORT",
+            ) from None
+    return ray
+
+
+@contextmanager
+def connection(address: str) -> Iterator[Any]:
+    """`connected` for a while; where the program was connected already, it stays so."""
+    known = sys.modules.get("ray")
+    before = known is not None and known.is_initialized()
+    ray = connected(address)
+    try:
+        yield ray
+    finally:
+        if not before:
+            ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens: Ray would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), _KNOCK_SECONDS).close()

@@ -1,0 +1,79 @@
+"""Who evaluates candidates: processes of this machine here, a Ray cluster in `volvelle.tune.on_ray`.
+
+A search submits a candidate's parameters and the number of a sample, and is promised the figures. They
+depend on nothing else, so who finds them, where and in which order decides nothing.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from volvelle.metrics.catalogue import Objective
+from volvelle.model.problems import Problem
+from volvelle.simulate.compare import START_METHOD, usable_cpus
+from volvelle.simulate.run import Setting
+from volvelle.tune.evaluate import evaluate
+from volvelle.workload.workload import Workload
+
+Figures = tuple[float, ...]
+"""Of each objective on one sample."""
+
+Submit = Callable[[str, int], "Future[Figures]"]
+"""Has the candidate of these parameters evaluated on the sample of this number."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all evaluations of a search share, given to every worker once."""
+
+    workloads: tuple[Workload, ...]
+    setting: Setting
+    policy: str
+    objectives: tuple[Objective, ...]
+
+    def figures(self, parameters: str, sample: int) -> Figures:
+        """The objectives of a candidate on one sample."""
+        composition = msgspec.structs.replace(
+            self.setting.composition, policy=f"{self.policy}:{parameters}"
+        )
+        setting = replace(self.setting, composition=composition)
+        return evaluate(self.workloads[sample], setting, self.objectives)
+
+
+@contextmanager
+def processes(stage: Stage, workers: int | None = None) -> Iterator[Submit]:
+    """Evaluate in so many processes, one for each CPU we may use unless told otherwise."""
+    context = multiprocessing.get_context(START_METHOD)
+    with ProcessPoolExecutor(
+        workers or usable_cpus(), context, initializer=_enter, initargs=(stage,)
+    ) as pool:
+        try:
+            yield lambda parameters, sample: pool.submit(_figures, parameters, sample)
+        except BrokenProcessPool:
+            raise Problem(
+                "a process of the search died, perhaps for want of memory",
+                mend="go on with --resume, and try fewer at a time with --workers 1",
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+_stage: Stage | None = None  # of a worker process
+
+
+def _enter(stage: Stage) -> None:
+    global _stage  # noqa: PLW0603 - a worker process has one task in life
+    _stage = stage
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _figures(parameters: str, sample: int) -> Figures:
+    assert _stage is not None
+    return _stage.figures(parameters, sample)

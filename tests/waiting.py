@@ -1,0 +1,19 @@
+"""Waiting for what other processes do."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_SECONDS = 30.0
+
+_T = TypeVar("_T")
+
+
+def until(found: Callable[[], _T | None], what: str = "it") -> _T:
+    """What ``found`` finds, as soon as it does."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        if result := found():
+            return result
+        time.sleep(0.01)
+    raise AssertionError(f"waited {PATIENCE_SECONDS:g} s for {what}")
