@@ -1,0 +1,83 @@
+"""What `volvelle.client.iterate` adds to an iteration: beside a bare loop over the same list, in this run.
+
+    python benchmarks/client_overhead.py [ITERATIONS]
+
+The bare loop and the loops of the client take turns, and each is as quick as its quickest turn. The page is a
+real one in a temporary folder; what the ratio says depends on how little the bare loop does.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from volvelle.client.lease import Lease
+from volvelle.client.page import Page
+from volvelle.client.place import Place
+from volvelle.client.run import Run, Saving
+
+TURNS = 7
+FOLDER = tempfile.TemporaryDirectory()
+"""There until the end, as reports are written until then."""
+
+
+def bare(batches: list[int]) -> None:
+    for _ in batches:
+        pass
+
+
+def iterated(run: Run, batches: list[int]) -> Iterable[int]:
+    return run.iterate(batches, None, None, Saving(None, "10m", 1, False), None)
+
+
+def without_scheduler(batches: list[int]) -> None:
+    for _ in iterated(Run(Lease(Place.of({}))), batches):
+        pass
+
+
+def on_a_page(batches: list[int], environment: dict[str, str]) -> None:
+    for _ in iterated(Run(Lease(Place.of(environment))), batches):
+        pass
+
+
+def reporting(batches: list[int], environment: dict[str, str]) -> None:
+    run = Run(Lease(Place.of(environment)))
+    for _ in iterated(run, batches):
+        run.report({"loss": 0.5})
+
+
+def seconds(loop: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    loop()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    batches = list(range(count))
+    Page.create(Path(FOLDER.name) / "page", attempt=1).close()
+    environment = {"VOLVELLE_RUN": FOLDER.name}
+    loops: dict[str, Callable[[], None]] = {
+        "bare loop": lambda: bare(batches),
+        "iterate, no scheduler": lambda: without_scheduler(batches),
+        "iterate, page": lambda: on_a_page(batches, environment),
+        "iterate, page, report": lambda: reporting(batches, environment),
+    }
+    best = dict.fromkeys(loops, float("inf"))
+    for _ in range(TURNS):
+        for name, loop in loops.items():
+            best[name] = min(best[name], seconds(loop) / count)
+    bare_seconds = best["bare loop"]
+    load = os.getloadavg()[0]
+    print(f"{count:,} iterations, best of {TURNS}; load {load:.1f} on {os.cpu_count()} CPUs")
+    for name, each in best.items():
+        added = 1e6 * (each - bare_seconds)
+        print(
+            f"{name:24} {1e6 * each:8.3f} us  +{added:6.3f} us  {each / bare_seconds:7.1f} x bare"
+        )
+
+
+if __name__ == "__main__":
+    main()

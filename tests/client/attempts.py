@@ -1,0 +1,103 @@
+"""Jobs as an agent starts them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from volvelle.client.page import Page
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Attempts:
+    """Attempts of one job in ``folder``, one after the other."""
+
+    folder: Path
+    script: Path = HERE / "counting_job.py"
+    launcher: tuple[str, ...] = ()
+    number: int = 0
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the job keeps what it has done."""
+        return self.folder / "checkpoint"
+
+    @property
+    def done(self) -> Path:
+        """What its attempts wrote down."""
+        return self.folder / "done"
+
+    @property
+    def run(self) -> Path:
+        """The folder of the attempt at hand."""
+        return self.folder / f"attempt-{self.number}"
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start the next attempt."""
+        self.number += 1
+        self.run.mkdir()
+        Page.create(self.run / "page", self.number).close()
+        ours = {
+            "VOLVELLE_RUN": str(self.run),
+            "VOLVELLE_CHECKPOINT": str(self.checkpoint),
+            "VOLVELLE_NODES": "1",
+            "VOLVELLE_NODE_RANK": "0",
+        }
+        with (self.folder / "said").open("ab") as said:
+            process = subprocess.Popen(
+                [sys.executable, *self.launcher, str(self.script), *arguments],
+                env=os.environ | ours,
+                stdout=said,
+                stderr=said,
+            )
+        self.processes.append(process)
+        return process
+
+    def count(self, seconds: float = 0.0, every: str = "7") -> subprocess.Popen[bytes]:
+        """Start the counting job."""
+        return self.start(str(self.checkpoint), str(self.done), str(seconds), every)
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def page(self) -> Page:
+        """The page of the attempt at hand."""
+        return Page(self.run / "page")
+
+    def said(self) -> str:
+        """What its attempts printed."""
+        return (self.folder / "said").read_text()
+
+    def reported(self, metric: str) -> dict[int, float]:
+        """``metric`` of every iteration of the surviving history."""
+        curve = {}
+        for number in range(1, self.number + 1):
+            file = self.folder / f"attempt-{number}" / "metrics.jsonl"
+            for line in file.read_text().splitlines() if file.exists() else ():
+                report = json.loads(line)
+                if metric in report["metrics"]:
+                    curve[int(report["iteration"])] = float(report["metrics"][metric])
+        return curve
+
+    def lines(self) -> dict[int, tuple[str, ...]]:
+        """What the surviving history did in each iteration."""
+        lines = [line.split() for line in self.done.read_text().splitlines()]
+        return {int(iteration): tuple(rest) for iteration, *rest in lines}
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for ``condition``; fail if it takes too long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)

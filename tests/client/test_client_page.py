@@ -1,0 +1,46 @@
+"""The page."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volvelle.client import page as fields
+from volvelle.client.page import Page
+
+FIELDS = sorted(value for name, value in vars(fields).items() if name[0] != "_" and name.isupper())
+VALUES = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES, st.booleans())))
+def test_both_sides_read_what_was_written_last(
+    tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[int, int, bool]]
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "page"
+    sides = (Page.create(path, attempt=3), Page(path))
+    expected = dict.fromkeys(FIELDS, 0) | {fields.ATTEMPT: 3}
+    for field, value, side in writes:
+        sides[side][field] = value
+        expected[field] = value
+        assert all({each: page[each] for each in FIELDS} == expected for page in sides)
+    for page in sides:
+        page.close()
+    again = Page(path)
+    assert {field: again[field] for field in FIELDS} == expected
+
+
+def test_every_field_is_its_own() -> None:
+    assert len(set(FIELDS)) == len(FIELDS) == 11
+
+
+def test_a_page_starts_from_what_is_safe(tmp_path: Path) -> None:
+    page = Page.create(tmp_path / "page", attempt=2, saved_iterations=70)
+    assert (page[fields.ATTEMPT], page[fields.ITERATIONS], page[fields.SAVED]) == (2, 70, 70)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", bytes(256), b"x" * 256, bytes(300)])
+def test_what_is_no_page_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "page").write_bytes(content)
+    with pytest.raises(ValueError, match="is not a page"):
+        Page(tmp_path / "page")

@@ -1,0 +1,163 @@
+"""A script in one process: it resumes where its checkpoint is, and leaves when its lease ends."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attempts import Attempts, wait_until
+from counting_job import EPOCHS, NUMBERS
+
+from volvelle.client.page import ATTACHED, ITERATION_NS, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+
+ITERATIONS_IN_ALL = EPOCHS * NUMBERS
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Iterator[Attempts]:
+    """A job in a folder of its own."""
+    job = Attempts(tmp_path)
+    yield job
+    job.end()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[str, ...]]:
+    """What every iteration does when nothing happens."""
+    job = Attempts(tmp_path_factory.mktemp("uninterrupted"))
+    assert job.count().wait() == 0
+    return job.lines()
+
+
+def state_of(attempts: Attempts) -> dict[str, object]:
+    (latest,) = (path for path in attempts.checkpoint.iterdir() if path.name.isdecimal())
+    return dict(json.loads((latest / "state").read_bytes()))
+
+
+def test_an_epoch_is_shuffled_anew(uninterrupted: dict[int, tuple[str, ...]]) -> None:
+    order = [int(number) for number, _ in uninterrupted.values()]
+    first, second = order[:NUMBERS], order[NUMBERS : 2 * NUMBERS]
+    assert sorted(first) == sorted(second) == list(range(NUMBERS))
+    assert first != second
+
+
+def test_a_revoked_job_leaves_within_an_iteration_its_checkpoint_written(
+    attempts: Attempts,
+) -> None:
+    process = attempts.count(seconds=0.05, every="1h")
+    page = attempts.page()
+    wait_until(lambda: page[ITERATIONS] >= 3)
+    page[REVOKED] = 1
+    at_hand = page[ITERATIONS] + 1
+    assert process.wait() == 0
+    assert page[LEFT] == 1
+    assert page[SAVED] == page[ITERATIONS] <= at_hand
+    assert page[TOTAL] == ITERATIONS_IN_ALL
+    assert page[ATTACHED] == 1
+    assert 0.05e9 < page[ITERATION_NS] < 1e9
+
+
+def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
+    attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
+) -> None:
+    chance = random.Random(3)
+    for _ in range(4):
+        process = attempts.count(seconds=0.002, every="1h")
+        page = attempts.page()
+        target = page[SAVED] + chance.randrange(1, 30)
+        wait_until(lambda: page[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
+        page[REVOKED] = 1
+        assert process.wait() == 0
+    while attempts.page()[LEFT]:
+        assert attempts.count().wait() == 0
+    written = attempts.done.read_text().splitlines()
+    assert len(written) == ITERATIONS_IN_ALL  # nothing was repeated
+    assert attempts.lines() == uninterrupted
+
+
+def test_killed_at_any_moment_every_iteration_is_once_in_the_history_that_survives(
+    attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
+) -> None:
+    chance = random.Random(5)
+    for _ in range(8):
+        process = attempts.count(seconds=0.002)
+        page = attempts.page()
+        wait_until(lambda: page[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
+        saved = page[SAVED]
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0.0, 0.08))
+            raise subprocess.TimeoutExpired("ended by itself", 0)
+        process.kill()
+        process.wait()
+        assert page[SAVED] >= saved
+    assert attempts.count().wait() == 0
+    assert attempts.lines() == uninterrupted
+    state = state_of(attempts)
+    assert state["seen"] == [int(number) for number, _ in uninterrupted.values()]
+    weights = {number: float(weight) for number, (_, weight) in uninterrupted.items()}
+    assert state["weight"] == weights[ITERATIONS_IN_ALL]
+    assert attempts.reported("weight") == weights
+
+
+def test_without_a_scheduler_a_script_runs_and_resumes(
+    attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
+) -> None:
+    command = [sys.executable, str(attempts.script), str(attempts.checkpoint), str(attempts.done)]
+    process = subprocess.Popen([*command, "0.002", "5"])
+    wait_until(lambda: attempts.done.exists() and len(attempts.lines()) > 20)
+    process.kill()
+    process.wait()
+    assert subprocess.run([*command, "0", "5"], check=False).returncode == 0
+    assert attempts.lines() == uninterrupted
+
+
+def test_a_job_that_is_done_does_nothing_when_started_again(attempts: Attempts) -> None:
+    assert attempts.count().wait() == 0
+    before = attempts.done.read_bytes()
+    assert attempts.count().wait() == 0
+    assert attempts.done.read_bytes() == before
+    assert attempts.page()[SAVED] == ITERATIONS_IN_ALL
+
+
+def test_reports_name_their_iteration(
+    attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
+) -> None:
+    assert attempts.count().wait() == 0
+    weights = {number: float(weight) for number, (_, weight) in uninterrupted.items()}
+    assert attempts.reported("weight") == weights
+
+
+def test_importing_the_client_imports_nothing_else_of_volvelle_and_no_package() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import volvelle.client; "
+        "print(*sorted({name for name in sys.modules if name not in before}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    imported = ran.stdout.split()
+    ours = {name for name in imported if name.split(".")[0] == "volvelle"}
+    assert {name for name in ours if not name.startswith("volvelle.client")} == {
+        "volvelle",
+        "volvelle.durations",
+    }
+    assert {name.split(".")[0] for name in imported} - {"volvelle"} <= sys.stdlib_module_names
+
+
+def test_a_checkpoint_that_cannot_be_kept_is_said_at_once(attempts: Attempts) -> None:
+    attempts.checkpoint.write_text("a file")
+    assert attempts.count().wait() != 0
+    assert str(attempts.checkpoint) in attempts.said()
+
+
+def test_the_folder_holds_one_checkpoint(attempts: Attempts) -> None:
+    assert attempts.count().wait() == 0
+    (folder,) = attempts.checkpoint.iterdir()
+    assert {path.name for path in Path(folder).iterdir()} == {
+        "state",
+        "position.json",
+        "rank-0.json",
+    }

@@ -1,0 +1,59 @@
+"""PyTorch's DataLoader, and DistributedDataParallel under torchrun over gloo."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from attempts import Attempts, wait_until
+
+from volvelle.client.page import EXIT_AT, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+
+pytest.importorskip("torch")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_torch.py"
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+EPOCHS = 2
+ITERATIONS_IN_ALL = EPOCHS * 40
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Iterator[Callable[..., Attempts]]:
+    """Jobs of the example that trains with PyTorch, each in a folder of its own."""
+    jobs: list[Attempts] = []
+
+    def begin(*launcher: str) -> Attempts:
+        folder = tmp_path / f"job-{len(jobs)}"
+        folder.mkdir()
+        jobs.append(Attempts(folder, EXAMPLE, launcher))
+        return jobs[-1]
+
+    yield begin
+    for job in jobs:
+        job.end()
+
+
+def revoked_once(job: Attempts) -> Attempts:
+    """``job``, revoked in its second epoch and resumed."""
+    process = job.start(str(EPOCHS), "0.05")
+    page = job.page()
+    wait_until(lambda: page[ITERATIONS] > 50 or process.poll() is not None, seconds=90)
+    page[REVOKED] = 1
+    assert process.wait(60) == 0, job.said()
+    assert page[LEFT] == 1
+    assert 50 < page[EXIT_AT] == page[SAVED] < page[TOTAL] == ITERATIONS_IN_ALL
+    assert job.start(str(EPOCHS)).wait(90) == 0, job.said()
+    return job
+
+
+@pytest.mark.parametrize("launcher", [(), TORCHRUN], ids=["alone", "torchrun"])
+def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
+    trained: Callable[..., Attempts], launcher: tuple[str, ...]
+) -> None:
+    uninterrupted = trained(*launcher)
+    process = uninterrupted.start(str(EPOCHS))
+    interrupted = revoked_once(trained(*launcher))
+    assert process.wait(90) == 0, uninterrupted.said()
+    curve = uninterrupted.reported("loss")
+    assert list(curve) == list(range(1, ITERATIONS_IN_ALL + 1))
+    assert interrupted.reported("loss") == curve
+    assert "UserWarning" not in interrupted.said()
