@@ -1,0 +1,60 @@
+"""Executors: how orders become processes.
+
+An executor is a part like any other: found through the registry ``executors`` (entry points
+``volvelle.executors``), its parameters are fields. Its life: `open`, any number of `send`, `close`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from volvelle.core.registry import Part, Registry
+from volvelle.live.messages import Order, Report
+from volvelle.model.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an executor works: the cluster it is to provide and a folder that outlives the controller.
+
+    token: with which agents and controller prove themselves to each other.
+    """
+
+    cluster: Cluster
+    folder: Path
+    token: str
+
+
+class OpenExecutor(Protocol):
+    """An executor at work."""
+
+    def send(self, order: Order) -> None:
+        """Carry ``order`` out, sooner or later; returns at once, from any thread.
+
+        An order to a node that is away is kept until it is back or lost.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; jobs run on, and the next to `Executor.open` here finds them."""
+        ...
+
+
+class Executor(Part):
+    """Runs jobs on nodes."""
+
+    def found(self) -> Cluster | None:
+        """The nodes it finds by itself, where nobody says which there are; None: it finds none."""
+        return None
+
+    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
+        """Begin (or take over) at ``site``. ``report`` may be called from any thread, at once.
+
+        Every node is reported with `NodeJoined` when it is there and whenever it is back, with all that is
+        alive on it. Raises `Problem` where it cannot begin.
+        """
+        raise NotImplementedError
+
+
+executors: Registry[Executor] = Registry("executor", "executors", "volvelle.live.executors")

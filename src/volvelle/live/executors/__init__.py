@@ -1,0 +1,1 @@
+"""Executors, one module each: processes of this machine, agents that dial in, Ray."""

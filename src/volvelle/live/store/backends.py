@@ -1,0 +1,150 @@
+"""What differs between databases: how a connection is set up, and how a second writer is kept out."""
+
+import fcntl
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from volvelle.model.problems import Problem
+
+_ADVISORY = int.from_bytes(b"volvelle", "big")
+"""PostgreSQL's advisory locks are numbers, one set for each database."""
+
+
+class Backend(ABC):
+    """One kind of database, at one URL."""
+
+    name: ClassVar[str]
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+
+    @abstractmethod
+    def engine(self) -> Engine:
+        """Connections that lose nothing they were told is committed."""
+
+    @abstractmethod
+    def lock(self) -> bool:
+        """Whether we are the only one to write from now on, until `unlock` or our end."""
+
+    def renew(self) -> bool:
+        """Whether we still are, after a failure that may have cost us the lock."""
+        return True
+
+    @abstractmethod
+    def unlock(self) -> None:
+        """Let another write."""
+
+
+class Sqlite(Backend):
+    """A file. The lock is a second file beside it, held by the operating system for our process."""
+
+    name = "sqlite"
+
+    def __init__(self, url: URL) -> None:
+        super().__init__(url)
+        if not url.database or url.database == ":memory:":
+            raise Problem("a store in memory loses everything", mend="name a file")
+        self._path = Path(url.database)
+        self._held: IO[bytes] | None = None
+
+    def engine(self) -> Engine:
+        """Write-ahead log, synced at every commit; readers wait for nobody."""
+        if not self._path.parent.is_dir():
+            raise Problem(
+                f"cannot make the store {self._path}: there is no folder {self._path.parent}",
+                mend="make it, or name another place",
+            )
+        engine = create_engine(self.url, connect_args={"timeout": 10.0})
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, record: Any) -> None:
+            connection.isolation_level = None  # the driver begins no transactions of its own
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            # who begins as a reader cannot become the writer once another has written meanwhile
+            writing = connection.get_execution_options().get("writing")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+        return engine
+
+    def lock(self) -> bool:
+        """Hold the lock file."""
+        file = self._path.with_name(f"{self._path.name}.lock").open("wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        self._held = file
+        return True
+
+    def unlock(self) -> None:
+        """Let go of the lock file."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+_PATIENCE = {"connect_timeout": 5}
+"""Seconds to wait for a server that does not answer."""
+
+
+class Postgresql(Backend):
+    """A server. The lock is an advisory one, held by a connection of its own."""
+
+    name = "postgresql"
+
+    def __init__(self, url: URL) -> None:
+        super().__init__(url.set(drivername="postgresql+psycopg"))
+        self._held: Connection | None = None
+
+    def engine(self) -> Engine:
+        """Connections are tried before use, as a server may have been restarted."""
+        try:
+            return create_engine(self.url, pool_pre_ping=True, connect_args=_PATIENCE)
+        except ImportError:
+            raise Problem(
+                "stores on PostgreSQL need psycopg", mend="pip install 'volvelle[postgresql]'"
+            ) from None
+
+    def lock(self) -> bool:
+        """Hold the advisory lock of this database."""
+        lonely = create_engine(self.url, poolclass=NullPool, connect_args=_PATIENCE)
+        connection = lonely.connect()
+        got = connection.scalar(text("select pg_try_advisory_lock(:lock)"), {"lock": _ADVISORY})
+        connection.commit()
+        if not got:
+            connection.close()
+            return False
+        self._held = connection
+        return True
+
+    def renew(self) -> bool:
+        """A server that was restarted knows of no locks."""
+        if self._held is not None:
+            with suppress(SQLAlchemyError):
+                self._held.execute(text("select 1"))
+                self._held.commit()
+                return True
+            self.unlock()
+        return self.lock()
+
+    def unlock(self) -> None:
+        """Close the connection, and with it the lock."""
+        if self._held is not None:
+            with suppress(SQLAlchemyError):
+                self._held.close()
+            self._held = None
+
+
+backends: dict[str, type[Backend]] = {kind.name: kind for kind in (Sqlite, Postgresql)}
+"""By the first word of a store's URL."""

@@ -1,0 +1,65 @@
+"""The first tables."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "1"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make them all."""
+    op.create_table(
+        "header",
+        sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("epoch", sa.Double, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "entries",
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("time", sa.Double, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.Column("facts", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "jobs",
+        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("user", sa.String(200), nullable=False),
+        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("request", sa.Text, nullable=False),
+        sa.Column("submitted", sa.Double, nullable=False),
+        sa.Column("foreseen", sa.Double),
+        sa.Column("promised_p50", sa.Double),
+        sa.Column("promised_p90", sa.Double),
+        sa.Column("state", sa.String(20)),
+        sa.Column("reason", sa.Text),
+        sa.Column("ended", sa.Double),
+        sa.Column("picture", sa.Text),
+    )
+    op.create_index("jobs_by_user", "jobs", ["user", "number"])
+    op.create_index("jobs_by_state", "jobs", ["state", "number"])
+    op.create_table(
+        "submissions",
+        sa.Column("user", sa.String(200), primary_key=True),
+        sa.Column("key", sa.String(200), primary_key=True),
+        sa.Column("first", sa.BigInteger, nullable=False),
+        sa.Column("count", sa.Integer, nullable=False),
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("digest", sa.String(128), primary_key=True),
+        sa.Column("user", sa.String(200), nullable=False),
+        sa.Column("role", sa.String(20), nullable=False),
+        sa.Column("label", sa.String(200), nullable=False),
+        sa.Column("created", sa.Double, nullable=False),
+        sa.Column("revoked", sa.Boolean, nullable=False),
+    )
+    op.create_table(
+        "writer",
+        sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("token", sa.String(64), nullable=False),
+    )

@@ -1,0 +1,83 @@
+"""The tables. Times are seconds since the Unix epoch; those of entries are since the header's."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+VERSION = "1"
+"""The revision of `migrations` that makes these tables."""
+
+metadata = MetaData()
+
+header = Table(
+    "header",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),  # there is only one row
+    Column("epoch", Double, nullable=False),
+    Column("body", Text, nullable=False),  # the first line of the journal
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", Double, nullable=False),
+    Column("body", Text, nullable=False),  # a line of the journal
+    Column("facts", Text, nullable=False),  # what the scheduler was not told
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("user", String(200), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("position", Integer, nullable=False),  # in its array
+    Column("request", Text, nullable=False),
+    Column("submitted", Double, nullable=False),
+    Column("foreseen", Double),  # the finish forecast at its submission
+    Column("promised_p50", Double),  # and what was told of it
+    Column("promised_p90", Double),
+    Column("state", String(20)),  # how it ended; empty while it is in the system
+    Column("reason", Text),
+    Column("ended", Double),
+    Column("picture", Text),  # all that was shown of it when it ended
+    Index("jobs_by_user", "user", "number"),
+    Index("jobs_by_state", "state", "number"),
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("user", String(200), primary_key=True),
+    Column("key", String(200), primary_key=True),  # so that a repeat is recognised
+    Column("first", BigInteger, nullable=False),
+    Column("count", Integer, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("digest", String(128), primary_key=True),
+    Column("user", String(200), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("label", String(200), nullable=False),
+    Column("created", Double, nullable=False),
+    Column("revoked", Boolean, nullable=False),
+)
+
+writer = Table(
+    "writer",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),  # there is only one row
+    Column("token", String(64), nullable=False),  # of whoever opened the store last to write
+)

@@ -1,0 +1,90 @@
+"""The API in this process over a real controller, and a client for each of three people."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from ground import header_of
+
+from volvelle.live.api.app import application
+from volvelle.live.api.gate import new_token
+from volvelle.live.config import Limits
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Executor, Site
+from volvelle.live.messages import NodeJoined, Order, Report
+from volvelle.live.role import Role
+from volvelle.live.store import Batch, Store, StoreFailed
+from volvelle.model.cluster import parse_cluster
+
+
+class Silent(Executor):
+    """Nodes that are there and on which nothing ever starts."""
+
+    name: ClassVar[str] = "silent"
+
+    def open(self, site: Site, report: Callable[[Report], None]) -> "Silent":
+        for node in site.cluster.nodes:
+            report(NodeJoined(node=node))
+        return self
+
+    def send(self, order: Order) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class FragileStore(Store):
+    """A store that can be unplugged."""
+
+    down = False
+
+    def append(self, batch: Batch) -> None:
+        if self.down:
+            raise StoreFailed("it was unplugged")
+        super().append(batch)
+
+
+@dataclass
+class ApiWorld:
+    """An application, its controller, and the tokens that it knows."""
+
+    controller: Controller
+    store: FragileStore
+    app: FastAPI
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def client(self, user: str | None = None) -> TestClient:
+        """A client with the token of ``user``; of nobody without one."""
+        headers = {} if user is None else {"Authorization": f"Bearer {self.tokens[user]}"}
+        return TestClient(self.app, headers=headers, raise_server_exceptions=False)
+
+
+@contextmanager
+def api_world(folder: Path, body_bytes: int = 10_000) -> Iterator[ApiWorld]:
+    """The API over a controller that keeps its store in ``folder``."""
+    store = FragileStore.open(f"sqlite:///{folder}/store.db")
+    cluster = parse_cluster("1x8")
+    site = Site(cluster, folder, "secret")
+    controller = Controller(store, header_of(cluster), Silent(), site)
+    controller.start()
+    limits = Limits(body_bytes=body_bytes, request=0.5, jobs=50, jobs_of_a_user=40)
+    app = application(controller, store, limits, folder)
+    world = ApiWorld(controller, store, app)
+    for user, role in (("dana", Role.USER), ("lee", Role.USER), ("root", Role.OPERATOR)):
+        world.tokens[user], kept = new_token(user, role)
+        store.add_token(kept)
+    yield world
+    store.down = False
+    controller.stop()
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[ApiWorld]:
+    with api_world(tmp_path) as world:
+        yield world

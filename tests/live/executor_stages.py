@@ -1,0 +1,279 @@
+"""For the conformance of executors: how each comes to have nodes, and what is done to these from outside."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from ray_cluster import ray_ground
+from waiting import until
+
+from volvelle.live.agent.folder import AgentFolder, Settings, write
+from volvelle.live.agent.launching import free_port
+from volvelle.live.executor import OpenExecutor, Site, executors
+from volvelle.live.messages import (
+    AttemptEnded,
+    Forget,
+    Grant,
+    Launch,
+    NodeJoined,
+    Report,
+    Start,
+    Stop,
+)
+from volvelle.model.cluster import parse_cluster
+
+JOB = Path(__file__).parent / "training_job.py"
+SOURCES = Path(__file__).parent.parent.parent / "src"
+
+_R = TypeVar("_R", bound=Report)
+
+
+class Stage(ABC):
+    """An executor with two nodes of two GPUs, and everything it ever reported."""
+
+    written: str
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.site = Site(parse_cluster("2x2"), folder / "site", "the token of the site")
+        self.nodes = [node.name for node in self.site.cluster.nodes]
+        self.reports: list[Report] = []
+        self._open: OpenExecutor | None = None
+
+    def open(self) -> None:
+        """Begin, or take over; returns when all nodes have joined."""
+        told = len(self.reports)
+        self._open = executors.make(self.written).open(self.site, self.reports.append)
+        self.provide()
+        until(lambda: {r.node.name for r in self.since(NodeJoined, told)} == set(self.nodes))
+
+    @abstractmethod
+    def provide(self) -> None:
+        """See to it that there are nodes."""
+
+    def close(self) -> None:
+        """Let the executor go."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    # ------------------------------------------------------------------ orders and reports
+
+    def send(self, order: Start | Stop | Forget) -> None:
+        assert self._open is not None
+        self._open.send(order)
+
+    def start(
+        self,
+        *arguments: str,
+        number: int = 1,
+        attempt: int = 1,
+        nodes: int = 1,
+        grace: float = 5.0,
+        saved: int = 0,
+        command: tuple[str, ...] = (),
+        first: int = 0,
+        directory: str = "",
+        checkpoint: str = "",
+        stop_signal: str | None = "SIGTERM",
+    ) -> Start:
+        """Order the training job with these arguments, or ``command``, on so many nodes."""
+        order = Start(
+            number=number,
+            attempt=attempt,
+            user="dana",
+            grants=tuple(Grant(name, (0, 1)) for name in self.nodes[first : first + nodes]),
+            launch=Launch(
+                command=command or (sys.executable, "-S", str(JOB), *arguments),
+                environment={"PYTHONPATH": str(SOURCES)},
+                grace_seconds=grace,
+                directory=directory,
+                checkpoint=checkpoint,
+                stop_signal=stop_signal,
+            ),
+            saved_iterations=saved,
+        )
+        self.send(order)
+        return order
+
+    def since(self, kind: type[_R], told: int = 0) -> list[_R]:
+        """The reports of a kind after the first ``told``."""
+        return [report for report in self.reports[told:] if isinstance(report, kind)]
+
+    def wait(self, kind: type[_R], number: int = 1, attempt: int = 1, told: int = 0) -> _R:
+        """The first report of this kind on this attempt after the first ``told`` reports."""
+
+        def found() -> _R | None:
+            reports = self.since(kind, told)
+            keys = ((getattr(r, "number", 0), getattr(r, "attempt", 0)) for r in reports)
+            return next(
+                (r for r, key in zip(reports, keys, strict=True) if key == (number, attempt)), None
+            )
+
+        return until(found, f"{kind.__name__} of {number}-{attempt} in {self.reports}")
+
+    def end(self, number: int = 1, attempt: int = 1) -> AttemptEnded:
+        return self.wait(AttemptEnded, number, attempt)
+
+    # ------------------------------------------------------------------ from outside
+
+    def attempt_folder(self, node: str, number: int = 1, attempt: int = 1) -> Path:
+        return AgentFolder(self.agent_folder(node)).attempt((number, attempt)).path
+
+    def agent_folder(self, node: str) -> Path:
+        return self.site.folder / "nodes" / node
+
+    def trace(self, number: int = 1) -> list[str]:
+        """The lines that the attempts of a job wrote, one for each event of its life."""
+        file = self.folder / f"trace-{number}"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def jobs(self) -> list[int]:
+        """The processes of attempts."""
+        return [
+            pid
+            for pid in _pids()
+            if f"VOLVELLE_RUN={self.folder}".encode() in _read(pid, "environ")
+        ]
+
+    def keepers(self, node: str) -> list[int]:
+        return self._named(f"{self.agent_folder(node)}/attempts")
+
+    def agents(self, node: str) -> list[int]:
+        return [
+            pid
+            for pid in self._named(str(self.agent_folder(node)))
+            if pid not in self.keepers(node)
+        ]
+
+    def _named(self, text: str) -> list[int]:
+        return [pid for pid in _pids() if text.encode() in _read(pid, "cmdline")]
+
+    def kill(self, pids: list[int]) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def end_all(self) -> None:
+        """Let go, end agents, and see that nothing at all is left."""
+        self.close()
+        self.kill([pid for node in self.nodes for pid in self.agents(node)])
+        self.kill([pid for node in self.nodes for pid in self.keepers(node)])
+        self.kill(self.jobs())
+        until(lambda: not self.jobs() and not self._named(str(self.folder)), "all processes to end")
+
+
+class LocalStage(Stage):
+    """The executor starts its agents itself."""
+
+    written = "local:progress_seconds=0.05,linger_seconds=2"
+
+    def provide(self) -> None:
+        pass
+
+
+class DialInStage(Stage):
+    """Agents are started by hand, and again when they are gone."""
+
+    def __init__(
+        self, folder: Path, lease_seconds: float = 600.0, *, central: bool = False
+    ) -> None:
+        super().__init__(folder)
+        self._central = central
+        self._port = free_port()
+        self.written = f"dial-in:port={self._port},lease_seconds={lease_seconds}"
+        self._watching: threading.Thread | None = None
+        self._ending = threading.Event()
+
+    def provide(self) -> None:
+        if self._watching is None:
+            for node in self.site.cluster.nodes:
+                settings = Settings(
+                    node=node,
+                    connect=f"127.0.0.1:{self._port}",
+                    token=self.site.token,
+                    progress_seconds=0.05,
+                    central=self._central,
+                    work=str(self.site.folder / "work"),
+                )
+                folder = AgentFolder(self.agent_folder(node.name))
+                write(folder.path / "agent.json", msgspec.json.encode(settings))
+            self._watching = threading.Thread(target=self._watch)
+            self._watching.start()
+
+    def _watch(self) -> None:
+        agents: dict[str, subprocess.Popen[bytes]] = {}
+        while not self._ending.wait(0.01):
+            for node in self.nodes:
+                if node not in agents or agents[node].poll() is not None:
+                    command = [
+                        sys.executable,
+                        "-m",
+                        "volvelle.live.agent",
+                        str(self.agent_folder(node)),
+                    ]
+                    agents[node] = subprocess.Popen(command, start_new_session=True)
+        for agent in agents.values():
+            agent.kill()
+            agent.wait()
+
+    def end_agents(self) -> None:
+        """Kill the agents for good."""
+        self._ending.set()
+        if self._watching is not None:
+            self._watching.join()
+
+    def end_all(self) -> None:
+        self.end_agents()
+        super().end_all()
+
+
+class RayStage(Stage):
+    """Agents are actors on two raylets of this machine, which all tests of a process share."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.ground = ray_ground()
+        quick = "progress_seconds=0.05,look_seconds=0.1,settle_seconds=2"
+        self.written = f"ray:address={self.ground.address},{quick}"
+
+    def provide(self) -> None:
+        pass
+
+    def agents(self, node: str) -> list[int]:
+        """Who holds the lock of the agent's folder: an actor's process does not carry its name."""
+        lock = str(self.agent_folder(node) / "lock")
+        return [pid for pid in _pids() if lock in _open_files(pid)]
+
+    def end_all(self) -> None:
+        self.close()
+        self.ground.end_actors()
+        super().end_all()
+
+
+STAGES: dict[str, type[Stage]] = {"local": LocalStage, "dial-in": DialInStage, "ray": RayStage}
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield str(descriptor.readlink())
+
+
+def _read(pid: int, what: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return b""

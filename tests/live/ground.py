@@ -1,0 +1,315 @@
+"""A world in memory: an executor at the protocol's level, a clock, and a cluster that can be watched.
+
+Jobs here take as many seconds as their command says (`sleep 5`), save what they did every iteration (a
+second each), and end when they are told to. `Ground` is the truth that outlives executors: nodes and what
+runs on them.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import event
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header
+from volvelle.live.clock import Clock
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Executor, Site
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptProgress,
+    AttemptStarted,
+    Forget,
+    NodeJoined,
+    NodeLost,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+)
+from volvelle.live.request import JobRequest
+from volvelle.live.store import Store
+from volvelle.model.cluster import Cluster, parse_cluster
+
+
+@dataclass
+class Run:
+    """Processes of one attempt. ``done``: iterations of the job so far, all of them saved."""
+
+    start: Start
+    began: float
+    done: float
+    seconds: float
+    fails: bool
+    stopping: bool = False
+
+
+@dataclass
+class Ground:
+    """Nodes, and what really runs on them; reports wait in ``outbox`` until somebody takes them."""
+
+    cluster: Cluster
+    now: float = 1_000_000.0
+    runs: dict[int, Run] = field(default_factory=dict)
+    ended: dict[tuple[int, int], AttemptEnded] = field(default_factory=dict)
+    highest: dict[int, int] = field(default_factory=dict)
+    saved: dict[int, float] = field(default_factory=dict)
+    up: set[str] = field(default_factory=set)
+    outbox: list[Report] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+    """Nodes that nobody hears of, though all runs on there."""
+    report: Callable[[Report], None] = lambda report: None
+    """The controller's ear, for what the executor itself sees: nodes."""
+    history: list[tuple[float, str, int, int]] = field(default_factory=list)
+
+    def clock(self) -> Clock:
+        return Clock(wall=lambda: self.now, monotonic=lambda: self.now)
+
+    # what executors do
+
+    def join(self, name: str) -> None:
+        node = next(node for node in self.cluster.nodes if node.name == name)
+        self.up.add(name)
+        there = tuple(
+            (run.start.number, run.start.attempt)
+            for run in self.runs.values()
+            if any(grant.node == name for grant in run.start.grants)
+        )
+        self.report(NodeJoined(node=node, attempts=there))
+
+    def carry_out(self, order: Order) -> None:
+        match order:
+            case Start():
+                self._start(order)
+            case Stop():
+                self._stop(order)
+            case Forget():
+                self.ended.pop((order.number, order.attempt), None)
+
+    def _start(self, order: Start) -> None:
+        if order.attempt <= self.highest.get(order.number, 0):
+            self._answer_again(order)
+            return
+        self.highest[order.number] = order.attempt
+        if not {grant.node for grant in order.grants} <= self.up:
+            self._over(order.number, order.attempt, Outcome.LOST, "its node is gone")
+            return
+        assert order.number not in self.runs, f"job {order.number} runs twice"
+        held = {
+            (g.node, gpu) for run in self.runs.values() for g in run.start.grants for gpu in g.gpus
+        }
+        wanted = {(grant.node, gpu) for grant in order.grants for gpu in grant.gpus}
+        assert not held & wanted, f"GPUs {held & wanted} are held by two"
+        kind, seconds = order.launch.command[0], float(order.launch.command[1])
+        done = self.saved.get(order.number, 0.0)
+        self.runs[order.number] = Run(order, self.now, done, seconds, kind == "fail")
+        self.history.append((self.now, "start", order.number, order.attempt))
+        self.outbox.append(AttemptStarted(order.number, order.attempt))
+
+    def _answer_again(self, order: Start) -> None:
+        run, key = self.runs.get(order.number), (order.number, order.attempt)
+        if run is not None and run.start.attempt == order.attempt:
+            self.outbox.append(AttemptStarted(*key))
+        elif key in self.ended:
+            self.outbox.append(self.ended[key])
+
+    def _stop(self, order: Stop) -> None:
+        run = self.runs.get(order.number)
+        if run is None or run.start.attempt != order.attempt:
+            if end := self.ended.get((order.number, order.attempt)):
+                self.outbox.append(end)
+                return
+            self.highest[order.number] = max(order.attempt, self.highest.get(order.number, 0))
+            self._over(order.number, order.attempt, Outcome.LOST, "unknown here")
+        elif order.kill:
+            self._end(run, Outcome.STOPPED, exit_code=-9)
+        else:
+            run.stopping = True
+
+    def lose(self, name: str) -> None:
+        """A node goes with all that runs on it; the rest of its gangs is killed."""
+        self.up.discard(name)
+        for run in list(self.runs.values()):
+            if any(grant.node == name for grant in run.start.grants):
+                self._end(run, Outcome.LOST)
+        self.report(NodeLost(name, "it was unplugged"))
+
+    # what time does
+
+    def pass_time(self, seconds: float) -> None:
+        """Let jobs go on; those that are through, or stop, end."""
+        self.now += seconds
+        for run in list(self.runs.values()):
+            run.done = min(run.done + seconds, run.seconds)
+            self.saved[run.start.number] = run.done
+            if run.done >= run.seconds:
+                self._end(run, Outcome.FAILED if run.fails else Outcome.FINISHED)
+            elif run.stopping:
+                self._end(run, Outcome.STOPPED)
+
+    def tell_progress(self) -> None:
+        for run in self.runs.values():
+            self.outbox.append(
+                AttemptProgress(
+                    number=run.start.number,
+                    attempt=run.start.attempt,
+                    iterations=int(run.done),
+                    saved_iterations=int(run.done),
+                    total_iterations=int(run.seconds),
+                    iteration_seconds=1.0,
+                )
+            )
+
+    def tell_again(self) -> None:
+        """Ends are reported until they are forgotten."""
+        self.outbox.extend(self.ended.values())
+
+    def _end(self, run: Run, outcome: Outcome, exit_code: int | None = None) -> None:
+        del self.runs[run.start.number]
+        number, attempt = run.start.number, run.start.attempt
+        self.history.append((self.now, outcome.value, number, attempt))
+        self._over(number, attempt, outcome, "", int(run.done), exit_code)
+
+    def _over(
+        self,
+        number: int,
+        attempt: int,
+        outcome: Outcome,
+        reason: str,
+        iterations: int = 0,
+        exit_code: int | None = None,
+    ) -> None:
+        end = AttemptEnded(
+            number=number,
+            attempt=attempt,
+            outcome=outcome,
+            exit_code=exit_code,
+            reason=reason,
+            iterations=iterations,
+            saved_iterations=iterations,
+        )
+        self.ended[number, attempt] = end
+        self.outbox.append(end)
+
+
+class Grounded(Executor):
+    """The executor of a `Ground`: what it sends arrives at once, what it hears waits to be delivered."""
+
+    name: ClassVar[str] = "grounded"
+
+    ground: Any
+
+    def open(self, site: Site, report: Callable[[Report], None]) -> "OpenGrounded":
+        opened = OpenGrounded(self.ground)
+        self.ground.report = report
+        for node in self.ground.cluster.nodes:
+            if node.name in self.ground.up:
+                self.ground.join(node.name)
+            elif node.name not in self.ground.silent:
+                report(NodeLost(node.name, "it is not there"))
+        return opened
+
+
+class OpenGrounded:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.sent: list[Order] = []
+
+    def send(self, order: Order) -> None:
+        self.sent.append(order)
+        self._ground.carry_out(order)
+
+    def close(self) -> None:
+        pass
+
+
+def header_of(cluster: Cluster, policy: str = "fifo", **parts: str) -> Header:
+    written = WrittenComposition(
+        policy=policy,
+        placement=parts.get("placement", "first-free"),
+        admission=parts.get("admission", "accept-all"),
+        estimator=parts.get("estimator", "declared"),
+    )
+    return Header(volvelle="test", cluster=cluster, composition=written)
+
+
+@dataclass
+class Stage:
+    """A ground and the controllers that come and go on it; stepped by hand, without threads."""
+
+    folder: Path
+    ground: Ground
+    header: Header
+    controller: Controller
+
+    @classmethod
+    def at(cls, folder: Path, cluster: str = "1x2", policy: str = "fifo", **parts: str) -> "Stage":
+        made = parse_cluster(cluster)
+        ground = Ground(made, up={node.name for node in made.nodes})
+        header = header_of(made, policy, **parts)
+        return cls(folder, ground, header, opened(folder, ground, header))
+
+    def crash(self) -> None:
+        """The controller is gone without a word, and another one comes."""
+        self.controller.store.close()
+        self.controller = opened(self.folder, self.ground, self.header)
+
+    def deliver(self) -> None:
+        """Let the controller hear all that was reported, and what follows from it."""
+        while self.ground.outbox or self.controller.awaits:
+            heard, self.ground.outbox = self.ground.outbox, []
+            for report in heard:
+                self.controller.hear(report)
+            self.controller.step()
+
+    def step(self, seconds: float) -> None:
+        self.ground.pass_time(seconds)
+        self.deliver()
+        self.controller.step()
+        self.deliver()
+
+
+@cache
+def _empty_store() -> bytes:
+    """Copied for each test: making one takes longer than most of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        Store.open(str(path)).close()
+        return path.read_bytes()
+
+
+def opened(folder: Path, ground: Ground, header: Header) -> Controller:
+    if not (folder / "store.db").exists():
+        (folder / "store.db").write_bytes(_empty_store())
+    store = Store.open(str(folder / "store.db"))
+    _hurry(store)
+    site = Site(header.cluster, folder, "secret")
+    controller = Controller(store, header, Grounded(ground=ground), site, ground.clock())
+    controller.open()
+    return controller
+
+
+def _hurry(store: Store) -> None:
+    """No waiting for the disk: here only the controller crashes, never the machine."""
+    store._engine.dispose()
+
+    @event.listens_for(store._engine, "connect")
+    def hurry(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+
+def sleeping(seconds: float, gpus: int = 1, **more: Any) -> JobRequest:
+    return JobRequest(command=("sleep", str(seconds)), gpus=gpus, estimate=seconds, **more)
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)

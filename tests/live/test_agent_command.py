@@ -1,0 +1,73 @@
+"""``volvelle agent``."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import until
+
+from volvelle.live.agents_server import AgentsServer
+from volvelle.live.messages import NodeJoined, Report
+from volvelle.model.node import Node
+
+
+@pytest.fixture
+def reports() -> list[Report]:
+    return []
+
+
+@pytest.fixture
+def server(reports: list[Report]) -> Iterator[AgentsServer]:
+    server = AgentsServer([Node("gpu03", 2)], "the right token", reports.append)
+    yield server
+    server.close()
+
+
+def agent(server: AgentsServer, folder: Path, token: str, *more: str) -> subprocess.Popen[str]:
+    file = folder / "agents.token"
+    file.write_text(token + "\n")
+    command = [sys.executable, "-m", "volvelle.cli.main", "agent", "--token-file", str(file)]
+    where = ["--connect", f"127.0.0.1:{server.port}", "--folder", str(folder / "agent")]
+    return subprocess.Popen(
+        [*command, *where, "--node", "gpu03", *more],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/nowhere", "PYTHONPATH": ":".join(sys.path)},
+    )
+
+
+def test_it_dials_in_for_its_node_until_it_is_interrupted(
+    server: AgentsServer, reports: list[Report], tmp_path: Path
+) -> None:
+    process = agent(server, tmp_path, "the right token", "--gpus", "2", "--pretend")
+    assert until(lambda: reports) == [NodeJoined(node=Node("gpu03", 2))]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) in (130, -signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("token", "more", "said"),
+    [
+        (
+            "a wrong token",
+            ("--gpus", "2", "--pretend"),
+            "refuses: the token is not that of this site",
+        ),
+        (
+            "the right token",
+            ("--gpus", "4", "--pretend"),
+            "is to have 2 GPUs of type '', the agent has 4",
+        ),
+        ("the right token", ("--pretend",), "Say --gpus N"),
+        ("the right token", (), "nvidia-smi finds 0 GPUs here"),
+    ],
+)
+def test_what_keeps_it_from_working_is_said_in_a_sentence(
+    server: AgentsServer, tmp_path: Path, token: str, more: tuple[str, ...], said: str
+) -> None:
+    _, error = agent(server, tmp_path, token, *more).communicate(timeout=20)
+    assert error.startswith("error: ")
+    assert said in error

@@ -1,0 +1,188 @@
+"""Who is let in by the controller's side of the agents, and whom agents trust."""
+
+import asyncio
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import until
+
+from volvelle.live import agents_server, wire
+from volvelle.live.agent.folder import Settings
+from volvelle.live.agent.link import Link, RefusedError
+from volvelle.live.agents_server import AgentsServer
+from volvelle.live.executor import Site
+from volvelle.live.executors.dial_in import DialIn
+from volvelle.live.messages import Grant, Launch, NodeJoined, Report, Start
+from volvelle.model.cluster import Cluster
+from volvelle.model.node import Node
+
+NODE = Node("gpu03", 8, "a100")
+
+
+@pytest.fixture
+def reports() -> list[Report]:
+    return []
+
+
+@pytest.fixture
+def server(reports: list[Report]) -> Iterator[AgentsServer]:
+    server = AgentsServer([NODE], "the right token", reports.append)
+    yield server
+    server.close()
+
+
+def dial(
+    port: int, token: str, node: Node = NODE, identity: str = "a", authority: str = ""
+) -> None:
+    """Dial in as an agent until welcome. Raises `RefusedError`, TimeoutError."""
+
+    async def talk() -> None:
+        settings = Settings(
+            node=node, connect=f"localhost:{port}", token=token, authority=authority
+        )
+        welcome = asyncio.Event()
+
+        def joined(_: wire.Welcome) -> None:
+            link.say(wire.Here(()))
+            welcome.set()
+
+        link = Link(settings, identity, joined, lambda message: None)
+        keeping = asyncio.create_task(link.keep())
+        waiting = asyncio.create_task(welcome.wait())
+        await asyncio.wait((keeping, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if keeping.done():
+            keeping.result()
+        if not welcome.is_set():
+            raise TimeoutError
+        await asyncio.sleep(0.05)
+
+    asyncio.run(talk())
+
+
+def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[Report]) -> None:
+    dial(server.port, "the right token")
+    assert until(lambda: reports) == [NodeJoined(node=NODE)]
+
+
+@pytest.mark.parametrize(
+    ("token", "node", "reason"),
+    [
+        ("a wrong token", NODE, "the token is not that of this site"),
+        ("the right token", Node("gpu04", 8, "a100"), "the cluster has no node 'gpu04'"),
+        (
+            "the right token",
+            Node("gpu03", 4, "a100"),
+            "is to have 8 GPUs of type 'a100', the agent",
+        ),
+    ],
+)
+def test_who_does_not_belong_is_refused_with_the_reason(
+    server: AgentsServer, reports: list[Report], token: str, node: Node, reason: str
+) -> None:
+    with pytest.raises(RefusedError, match=reason):
+        dial(server.port, token, node)
+    assert reports == []
+
+
+async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+def test_a_stranger_who_sends_much_is_cut_off(server: AgentsServer) -> None:
+    async def flood() -> bytes:
+        reader, writer = await _connect(server.port)
+        writer.write((50 << 20).to_bytes(4) + b"x" * 1000)
+        return await reader.read()
+
+    assert asyncio.run(flood()).count(b"challenge") == 1
+
+
+def test_neither_the_token_nor_what_runs_is_told_to_a_server_that_does_not_know_the_token() -> None:
+    heard = bytearray()
+
+    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.frame(wire.Challenge(wire.nonce())))
+        await wire.receive(reader, wire.from_agent)
+        writer.write(wire.frame(wire.Welcome(proof="0" * 64, lease_seconds=0.0)))
+        heard.extend(await reader.read())
+
+    async def main() -> None:
+        async with await asyncio.start_server(pretend, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(TimeoutError):
+                await asyncio.to_thread(dial, port, "the right token")
+
+    asyncio.run(main())
+    assert heard == b""
+
+
+def test_a_second_agent_for_a_node_is_refused_while_the_first_is_there(
+    server: AgentsServer, reports: list[Report]
+) -> None:
+    async def first() -> None:
+        settings = Settings(node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token")
+        link = Link(settings, "a", lambda _: link.say(wire.Here(())), lambda message: None)
+        keeping = asyncio.create_task(link.keep())
+        while not reports:
+            await asyncio.sleep(0.01)
+        with pytest.raises(RefusedError, match="another agent speaks for node 'gpu03'"):
+            await asyncio.to_thread(dial, server.port, "the right token", NODE, "b")
+        keeping.cancel()
+
+    asyncio.run(first())
+
+
+def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
+    server: AgentsServer, reports: list[Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents_server, "_MOST_WAITING_BYTES", 1 << 20)
+    much = Launch(command=("true",), environment={"MUCH": "x" * 100_000})
+
+    async def deaf() -> None:
+        settings = Settings(node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token")
+        reader, writer = await _connect(server.port)
+        link = Link(settings, "a", lambda _: None, lambda message: None)
+        await link._introduce(reader, writer)
+        writer.write(wire.frame(wire.Here(())))
+        while not reports:
+            await asyncio.sleep(0.01)
+        for number in range(500):
+            order = Start(
+                number=number, attempt=1, user="dana", grants=(Grant("gpu03", (0,)),), launch=much
+            )
+            began = time.monotonic()
+            server.send(order)
+            assert time.monotonic() - began < 1.0
+        with pytest.raises(asyncio.IncompleteReadError):
+            await reader.readexactly(500 * 100_000)
+
+    asyncio.run(deaf())
+
+
+def test_with_a_certificate_agents_speak_tls_and_trust_no_other(
+    tmp_path: Path, reports: list[Report]
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no certificate: there is no openssl")
+    for name in ("head", "other"):
+        command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.pem"
+        subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+        subprocess.run([*command.split(), *subject], cwd=tmp_path, check=True, capture_output=True)
+    pem, key = str(tmp_path / "head.pem"), str(tmp_path / "head.key")
+    executor = DialIn(port=0, certificate=pem, key=key)
+    site = Site(Cluster((NODE,)), tmp_path, "the right token")
+    opened = executor.open(site, reports.append)
+    assert isinstance(opened, AgentsServer)
+    try:
+        with pytest.raises(TimeoutError):
+            dial(opened.port, "the right token", authority=str(tmp_path / "other.pem"))
+        assert reports == []
+        dial(opened.port, "the right token", authority=pem)
+        assert until(lambda: reports) == [NodeJoined(node=NODE)]
+    finally:
+        opened.close()

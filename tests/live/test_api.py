@@ -1,0 +1,320 @@
+"""The API: who may do what, how errors end, what cannot break it."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from api_fixtures import ApiWorld
+
+from volvelle.core.snapshot import read_snapshot
+from volvelle.live.api import jobs
+from volvelle.live.api.gate import Gate, Who
+from volvelle.live.role import Role
+from volvelle.live.store import StoreFailed, Token
+from volvelle.simulate.onward import onward, setting_of
+
+pytest_plugins = ["api_fixtures"]
+
+TRAIN = {"name": "bert", "command": ["python", "train.py"], "environment": {"KEY": "secret"}}
+
+
+def test_a_job_is_submitted_looked_at_and_cancelled_by_its_user(api: ApiWorld) -> None:
+    dana = api.client("dana")
+    answered = dana.post("/v1/jobs", json=TRAIN)
+    assert (answered.status_code, answered.json()) == (201, {"numbers": [0]})
+    job = dana.get("/v1/jobs/0").json()
+    assert (job["user"], job["state"], job["request"]["environment"]) == (
+        "dana", "starting", {"KEY": "secret"},
+    )  # fmt: skip
+    assert dana.post("/v1/jobs/0/hold").status_code == 204
+    assert dana.get("/v1/jobs/0").json()["state"] == "stopping"
+    assert dana.post("/v1/jobs/0/cancel").status_code == 204
+    refused = dana.post("/v1/jobs/0/release")
+    assert (refused.status_code, refused.json()["thing"]) == (409, "job 0 is cancelled")
+
+
+def test_the_same_key_submits_once_for_each_user(api: ApiWorld) -> None:
+    dana, lee = api.client("dana"), api.client("lee")
+    key = {"Idempotency-Key": "tuesday"}
+    assert [dana.post("/v1/jobs", json=TRAIN, headers=key).json()["numbers"] for _ in "ab"] == [
+        [0],
+        [0],
+    ]
+    assert lee.post("/v1/jobs", json=TRAIN, headers=key).json()["numbers"] == [1]
+
+
+def test_others_jobs_are_rows_without_what_is_inside_and_cannot_be_touched(api: ApiWorld) -> None:
+    api.client("dana").post("/v1/jobs", json=TRAIN)
+    lee = api.client("lee")
+    text = lee.get("/v1/jobs").text
+    assert "secret" not in text
+    assert "train.py" not in text
+    assert json.loads(text)["jobs"][0]["user"] == "dana"
+    for how, where in (
+        ("GET", ""), ("GET", "/logs"), ("GET", "/why"),
+        ("POST", "/cancel"), ("POST", "/hold"), ("POST", "/release"),
+    ):  # fmt: skip
+        theirs = lee.request(how, f"/v1/jobs/0{where}")
+        nobodys = lee.request(how, f"/v1/jobs/9{where}")
+        assert theirs.status_code == nobodys.status_code == 404
+        assert theirs.text == nobodys.text.replace("9", "0")
+    assert api.client("root").get("/v1/jobs/0").json()["request"]["environment"] == {
+        "KEY": "secret"
+    }
+
+
+def test_events_are_those_of_ones_own_jobs_and_go_on_after_the_last_seen(api: ApiWorld) -> None:
+    for user in ("dana", "lee", "dana"):
+        api.client(user).post("/v1/jobs", json=TRAIN)
+    seen = _events(api, "root", "-1")
+    assert [change["number"] for _, changes in seen for change in changes] == [0, 1, 2]
+    assert [seq for seq, _ in _events(api, "root", str(seen[1][0]))] == [seen[2][0]]
+    assert {change["user"] for _, changes in _events(api, "lee", "-1") for change in changes} == {
+        "lee"
+    }
+
+
+def _events(api: ApiWorld, user: str, last: str) -> list[tuple[int, list[dict[str, object]]]]:
+    answered = api.client(user).get(
+        "/v1/events", params={"follow": False}, headers={"Last-Event-ID": last}
+    )
+    events = [event.splitlines() for event in answered.text.split("\n\n") if event]
+    return [
+        (int(number.removeprefix("id: ")), json.loads(data.removeprefix("data: "))["changes"])
+        for number, kind, data in events
+        if kind == "event: jobs"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "where"),
+    [
+        ("POST", "/v1/nodes/node-0/drain"), ("POST", "/v1/nodes/node-0/resume"), ("PUT", "/v1/policy"),
+        ("GET", "/v1/journal"), ("POST", "/v1/tokens"), ("GET", "/v1/tokens"),
+        ("DELETE", "/v1/tokens/0123456789ab"),
+    ],
+)  # fmt: skip
+def test_running_the_cluster_is_for_operators(api: ApiWorld, how: str, where: str) -> None:
+    body = {"policy": "las"} if "policy" in where else {"user": "eve", "role": "operator"}
+    assert api.client("dana").request(how, where, json=body).status_code == 403
+    assert api.client().request(how, where, json=body).status_code == 401
+
+
+@pytest.mark.parametrize("token", ["", "x", "vv_" + "A" * 43, "' OR 1=1 --", "é", "a" * 5000])
+def test_a_wrong_token_opens_nothing(api: ApiWorld, token: str) -> None:
+    headers = {b"Authorization": f"Bearer {token}".encode()}
+    answered = api.client().get("/v1/jobs", headers=headers)
+    assert answered.status_code == 401
+    assert answered.headers["WWW-Authenticate"] == "Bearer"
+    assert set(answered.json()) == {"thing", "place", "mend"}
+
+
+def test_tokens_are_kept_hashed_and_can_be_revoked(api: ApiWorld, tmp_path: Path) -> None:
+    root = api.client("root")
+    issued = root.post("/v1/tokens", json={"user": "eve"}).json()
+    api.tokens["eve"] = issued["token"]
+    assert issued["role"] == "user"
+    assert api.client("eve").get("/v1/jobs").status_code == 200
+    api.store.close()
+    kept = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
+    assert issued["token"].encode() not in kept
+    (eves,) = [one for one in root.get("/v1/tokens").json() if one["user"] == "eve"]
+    assert root.delete(f"/v1/tokens/{eves['id']}").status_code == 204
+    assert api.client("eve").get("/v1/jobs").status_code == 401
+
+
+def test_a_server_that_has_just_started_takes_no_token_for_unknown(
+    api: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [Who("dana", Role.USER), Who("lee", Role.USER)]
+
+    def away() -> list[Token]:
+        raise StoreFailed("it is away")
+
+    async def begin() -> None:
+        gate = Gate(api.store)
+
+        def at_once() -> "asyncio.Future[list[Who | BaseException | None]]":
+            asked = (gate.who(api.tokens[user]) for user in ("dana", "lee"))
+            return asyncio.gather(*asked, return_exceptions=True)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(api.store, "tokens", away)
+            assert {type(one) for one in await at_once()} == {StoreFailed}
+        assert await at_once() == known
+
+    asyncio.run(begin())
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiWorld) -> None:
+    dana = api.client("dana")
+    large = TRAIN | {"environment": {"A": "x" * 20_000}}
+    assert dana.post("/v1/jobs", json=large).status_code == 413
+    unannounced = dana.post("/v1/jobs", content=(b"x" * 1000 for _ in range(20)))
+    assert unannounced.status_code == 413
+    assert api.controller.picture.jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (b"{", "the body is not JSON"),
+        ({"comand": "a"}, "unknown key 'comand' (did you mean 'command'?)"),
+        ({"command": []}, "key 'command'"),
+        ({"command": "a 'b"}, "no closing quotation"),
+        ({"command": "a", "gpus": 0}, "key 'gpus' is 0"),
+        ({"command": "a", "gpus": 4, "max_gpus": 2}, "gpus must be between"),
+        ({"command": "a", "estimate": "soon"}, "cannot read 'soon' as a duration"),
+        ({"command": "a", "cpus": "inf"}, "key 'cpus' is 'inf'"),
+        ({"command": "a", "environment": {"1;rm": "x"}}, "1;rm"),
+        ({"command": ["a\0b"]}, "key 'command"),
+        ({"command": "a", "deadline": {"within": 9, "kind": "softly"}}, "softly"),
+        ({"command": "a", "checkpoint": {"signal": "BANG"}}, "name a signal"),
+        ({"command": "a", "array": 10**9}, "key 'array'"),
+        ([1], "valid dictionary"),
+    ],
+)
+def test_a_malformed_job_is_refused_with_what_is_wrong_where_and_the_nearest_name(
+    api: ApiWorld, wanted: object, said: str
+) -> None:
+    content = wanted if isinstance(wanted, bytes) else json.dumps(wanted)
+    for where in ("/v1/jobs", "/v1/forecast"):
+        answered = api.client("dana").post(
+            where, content=content, headers={"Content-Type": "application/json"}
+        )
+        assert answered.status_code == 422
+        assert said in answered.json()["thing"]
+        assert answered.json()["place"] == "body"
+    assert api.controller.picture.jobs == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["'; DROP TABLE jobs; --", "$(touch pwned)", "`id`", "../../etc/passwd", "%s%n"]
+)
+def test_what_means_something_to_a_database_or_a_shell_means_nothing_here(
+    api: ApiWorld, text: str
+) -> None:
+    dana = api.client("dana")
+    wanted = {"command": ["echo", text], "name": text, "environment": {"A": text}}
+    number = dana.post("/v1/jobs", json=wanted, headers={"Idempotency-Key": text}).json()[
+        "numbers"
+    ][0]
+    assert dana.get(f"/v1/jobs/{number}").json()["request"] == wanted
+    assert dana.get("/v1/jobs", params={"user": text}).json()["jobs"] == []
+    assert dana.post("/v1/jobs", json=wanted | {"pool": text}).status_code == 409
+    assert dana.get("/v1/jobs", params={"user": text, "over": True}).json()["jobs"] == []
+    assert dana.post(f"/v1/nodes/{text}/drain").status_code in (403, 404)
+    assert api.client("root").delete(f"/v1/tokens/{text}").status_code in (404, 422)
+    assert api.store.tokens()
+
+
+def test_the_queue_comes_in_pages(api: ApiWorld) -> None:
+    dana = api.client("dana")
+    dana.post("/v1/jobs", json=TRAIN | {"array": 5})
+    first = dana.get("/v1/jobs", params={"limit": 3}).json()
+    rest = dana.get("/v1/jobs", params={"limit": 3, "after": first["next"]}).json()
+    assert [[job["number"] for job in page["jobs"]] for page in (first, rest)] == [
+        [0, 1, 2],
+        [3, 4],
+    ]
+    assert rest["next"] is None
+
+
+def test_there_is_room_for_so_many_jobs_of_one_user_and_of_all(api: ApiWorld) -> None:
+    dana, lee = api.client("dana"), api.client("lee")
+    assert dana.post("/v1/jobs", json=TRAIN | {"array": 41}).status_code == 429
+    assert dana.post("/v1/jobs", json=TRAIN | {"array": 40}).json() == {"numbers": list(range(40))}
+    assert lee.post("/v1/jobs", json=TRAIN | {"array": 11}).status_code == 429
+    assert lee.post("/v1/jobs", json=TRAIN | {"array": 10}).status_code == 201
+
+
+def test_while_the_store_is_down_submissions_are_told_when_to_come_again(
+    api: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dana = api.client("dana")
+    assert dana.get("/readyz").status_code == 200
+    api.store.down = True
+    monkeypatch.setattr(jobs, "PATIENCE_SECONDS", 0.2)
+    key = {"Idempotency-Key": "once"}
+    answered = dana.post("/v1/jobs", json=TRAIN, headers=key)
+    assert (answered.status_code, answered.headers["Retry-After"]) == (503, "5")
+    assert dana.get("/readyz").status_code == 503
+    assert dana.get("/healthz").status_code == 200
+    api.store.down = False
+    _until(lambda: dana.get("/readyz").status_code == 200)
+    again = dana.post("/v1/jobs", json=TRAIN, headers=key)
+    assert again.json() == {"numbers": [0]}
+    assert len(api.controller.picture.jobs) == 1
+
+
+def _until(true: Callable[[], bool]) -> None:
+    patience = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < patience
+        time.sleep(0.05)
+
+
+def test_why_says_what_would_start_a_job_sooner(api: ApiWorld) -> None:
+    dana = api.client("dana")
+    for gpus in (4, 8):
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus})
+    why = dana.get("/v1/jobs/1/why").json()
+    assert why["job"]["state"] == "waiting"
+    assert [change["gpus"] for change in why["changes"]] == [4, 2, 1]
+
+
+def test_logs_are_those_of_all_attempts_and_of_plain_files_only(
+    api: ApiWorld, tmp_path: Path
+) -> None:
+    dana = api.client("dana")
+    dana.post("/v1/jobs", json=TRAIN)
+    for attempt, text in (
+        ("over/0-9", "first\n"),
+        ("attempts/0-10", "second\n"),
+        ("over/1-1", "no\n"),
+    ):
+        folder = tmp_path / "nodes" / "node-0" / attempt
+        folder.mkdir(parents=True)
+        (folder / "output.log").write_text(text)
+    other = tmp_path / "nodes" / "node-0" / "over" / "0-11"
+    other.mkdir()
+    (other / "output.log").symlink_to("/etc/passwd")
+    assert dana.get("/v1/jobs/0/logs").text == "first\nsecond\n"
+
+
+def test_another_policy_is_a_name_and_never_a_file(api: ApiWorld) -> None:
+    root = api.client("root")
+    assert root.put("/v1/policy", json={"policy": "las"}).json() == {
+        "policy": "las", "admission": "accept-all",
+    }  # fmt: skip
+    assert root.put("/v1/policy", json={"policy": "/tmp/x.py"}).status_code == 409
+    refused = root.put("/v1/policy", json={"policy": "nonesuch"})
+    assert (refused.status_code, refused.json()["mend"]) == (409, "see: volvelle list policies")
+
+
+def test_metrics_are_in_base_units_and_name_nobody(api: ApiWorld) -> None:
+    for gpus in (2, 8):
+        api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": gpus})
+    text = api.client("lee").get("/metrics").text
+    assert 'volvelle_gpus{state="held"} 2.0' in text
+    assert 'volvelle_gpus{state="free"} 6.0' in text
+    assert 'volvelle_jobs{state="waiting"} 1.0' in text
+    assert "volvelle_decision_seconds_bucket" in text
+    assert "dana" not in text
+    assert api.client().get("/metrics").status_code == 401
+
+
+def test_a_snapshot_is_for_operators_and_simulations_go_on_from_it(
+    api: ApiWorld, tmp_path: Path
+) -> None:
+    api.client("dana").post("/v1/jobs", json=TRAIN)
+    assert api.client("dana").get("/v1/snapshot").status_code == 403
+    file = tmp_path / "now.json"
+    file.write_bytes(api.client("root").get("/v1/snapshot").content)
+    taken = read_snapshot(file)
+    outcomes = onward(taken, setting_of(taken, taken.header.composition)).outcomes
+    assert [spec.name for spec in outcomes.specs] == ["bert"]
+    assert set(outcomes.status) == {"finished"}

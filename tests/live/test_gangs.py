@@ -1,0 +1,230 @@
+"""Orders, nodes and connections in any order: no part runs twice, no end is told while a part runs."""
+
+import random
+from collections import deque
+
+import pytest
+
+from volvelle.live import wire
+from volvelle.live.gangs import Gangs
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptStarted,
+    Forget,
+    Grant,
+    Launch,
+    NodeJoined,
+    NodeLost,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+)
+from volvelle.live.wire import Began, Ended, Key, Part
+from volvelle.model.node import Node
+
+NAMES = ("a", "b", "c")
+JOB = 1
+
+
+class FakeAgent:
+    """An agent that runs nothing, at the other end of a connection that may break at any moment."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.inbox: deque[wire.ToAgent] = deque()
+        self.outbox: deque[wire.FromAgent] = deque()
+        self.parts: dict[Key, Began | Ended] = {}
+        self.seen: set[Key] = set()
+
+    def running(self) -> list[Key]:
+        return [key for key, part in self.parts.items() if isinstance(part, Began)]
+
+    def hear(self, message: wire.ToAgent) -> None:
+        match message:
+            case wire.Run() if message.part.key not in self.seen:
+                self.seen.add(message.part.key)
+                self.say(Began(message.part, 1))
+            case wire.Run():
+                been = Ended(part=message.part, outcome=Outcome.LOST)
+                self.say(self.parts.get(message.part.key, been))
+            case Stop(number, attempt):
+                self.end((number, attempt), Outcome.STOPPED)
+            case Forget(number, attempt) if (number, attempt) not in self.running():
+                self.parts.pop((number, attempt), None)
+
+    def end(self, key: Key, outcome: Outcome) -> None:
+        part = self.parts.get(key)
+        if isinstance(part, Began):
+            self.say(Ended(part=part.part, outcome=outcome))
+
+    def say(self, said: Began | Ended) -> None:
+        self.parts[said.part.key] = said
+        if self.up:
+            self.outbox.append(said)
+
+
+class World:
+    """Three nodes, a controller that runs one job again and again, and a server between them."""
+
+    def __init__(self) -> None:
+        self.agents = {name: FakeAgent() for name in NAMES}
+        self.order: dict[Key, Order] = {}
+        """The last order about the attempt that is under way, if one is."""
+        self.attempt = 0
+        self.ended: list[AttemptEnded] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Another controller, which remembers its orders, and a server that remembers nothing."""
+        for agent in self.agents.values():
+            agent.up = False
+            agent.inbox.clear()
+            agent.outbox.clear()
+        nodes = [Node(name, 1) for name in NAMES]
+        self.pending: deque[Report] = deque()
+        self.gangs = Gangs(
+            nodes, self.pending.append, lambda name, it: self.agents[name].inbox.append(it)
+        )
+        for order in list(self.order.values()):
+            self.gangs.order(order)
+
+    def control(self) -> None:
+        """Take in what was reported, as a controller does."""
+        while self.pending:
+            match self.pending.popleft():
+                case AttemptEnded() as ended:
+                    key = ended.number, ended.attempt
+                    running = [n for n, agent in self.agents.items() if key in agent.running()]
+                    assert not running, f"{ended} while it runs on {running}"
+                    self.gangs.order(Forget(*key))
+                    if self.order.pop(key, None) is not None:
+                        self.ended.append(ended)
+                case NodeJoined(attempts=attempts):
+                    for key in attempts:
+                        if key not in self.order:
+                            self.gangs.order(Stop(*key, kill=True))
+                    for key, order in self.order.items():
+                        if key not in attempts:
+                            self.gangs.order(order)
+                case AttemptStarted() | NodeLost() | _:
+                    pass
+
+    def act(self, what: str, name: str, nodes: int) -> None:
+        agent = self.agents[name]
+        match what:
+            case "start" if not self.order:
+                self.attempt += 1
+                names = [*NAMES[NAMES.index(name) :], *NAMES][:nodes]
+                grants = tuple(Grant(each, (0,)) for each in names)
+                start = Start(
+                    number=JOB,
+                    attempt=self.attempt,
+                    user="dana",
+                    grants=grants,
+                    launch=Launch(command=("true",)),
+                )
+                self.order[JOB, self.attempt] = start
+                self.gangs.order(start)
+            case "stop":
+                for key in self.order:
+                    self.order[key] = Stop(*key)
+                    self.gangs.order(Stop(*key))
+            case "repeat":
+                for order in self.order.values():
+                    self.gangs.order(order)
+            case "break" if agent.up:
+                agent.up = False
+                agent.inbox.clear()
+                agent.outbox.clear()
+                self.gangs.away(name)
+            case "join" if not agent.up:
+                agent.up = True
+                self.gangs.joined(name, "", tuple(agent.parts.values()))
+            case "lose" if not agent.up:
+                self.agents[name] = FakeAgent()
+                self.agents[name].seen = agent.seen
+                self.gangs.lost(name, "it burnt")
+            case "hear" if agent.inbox:
+                agent.hear(agent.inbox.popleft())
+            case "say" if agent.outbox:
+                self.gangs.said(name, agent.outbox.popleft())
+            case "finish" | "fail":
+                for key in agent.running():
+                    agent.end(key, Outcome.FINISHED if what == "finish" else Outcome.FAILED)
+            case "restart":
+                self.restart()
+        self.control()
+        assert all(len(agent.running()) <= 1 for agent in self.agents.values())
+        assert len({key for agent in self.agents.values() for key in agent.running()}) <= 1
+
+    def quiet_down(self) -> None:
+        """Everybody there, every message delivered."""
+        for name in NAMES:
+            self.act("join", name, 1)
+        for _ in range(50):
+            for name in NAMES:
+                self.act("hear", name, 1)
+                self.act("say", name, 1)
+
+
+OFTEN = ["hear", "say", "join"]
+SOMETIMES = ["start", "stop", "repeat", "break", "lose", "finish", "fail", "restart"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_attempts_run_once_and_end_when_nothing_of_them_runs(seed: int) -> None:
+    chance, outcomes = random.Random(seed), set[Outcome]()
+    for _ in range(50):
+        world = World()
+        for _ in range(chance.randrange(20, 200)):
+            what = chance.choice(chance.choice((OFTEN, SOMETIMES)))
+            world.act(what, chance.choice(NAMES), chance.randint(1, 3))
+        world.quiet_down()
+        world.act("stop", "a", 1)
+        world.quiet_down()
+        assert not world.order  # all that was started has ended
+        assert not any(agent.parts for agent in world.agents.values())  # and is forgotten
+        outcomes.update(ended.outcome for ended in world.ended)
+    assert outcomes == set(Outcome)
+
+
+def began(name: str, rank: int, port: int = 7) -> Began:
+    return Began(Part(JOB, 1, rank, ("a", "b")), port)
+
+
+def test_the_others_begin_once_the_leading_one_has_said_where_to_meet() -> None:
+    told: list[tuple[str, wire.ToAgent]] = []
+    reports: list[Report] = []
+    gangs = Gangs([Node("a", 1), Node("b", 1)], reports.append, lambda *it: told.append(it))
+    start = Start(
+        number=JOB,
+        attempt=1,
+        user="dana",
+        grants=(Grant("a", (0,)), Grant("b", (0,))),
+        launch=Launch(command=("true",)),
+    )
+    gangs.order(start)
+    gangs.joined("a", "10.0.0.1", ())
+    assert told == []  # not before all nodes are there
+    gangs.joined("b", "10.0.0.2", ())
+    assert told == [("a", wire.Run(start=start, rank=0, address="10.0.0.1"))]
+    gangs.said("a", began("a", 0))
+    assert told[1:] == [("b", wire.Run(start=start, rank=1, address="10.0.0.1", port=7))]
+    gangs.said("b", began("b", 1))
+    assert reports[-1] == AttemptStarted(JOB, 1)
+
+
+def test_the_last_iteration_is_on_all_pages_before_the_leading_rank_hears_so() -> None:
+    told: list[tuple[str, wire.ToAgent]] = []
+    gangs = Gangs([Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: told.append(it))
+    gangs.joined("a", "", (began("a", 0),))
+    gangs.joined("b", "", (began("b", 1),))
+    gangs.said("a", wire.ExitAt(JOB, 1, 12))
+    assert told == [("b", wire.ExitAt(JOB, 1, 12))]
+    gangs.away("b")
+    gangs.joined("b", "", (began("b", 1),))  # whether it had heard nobody knows
+    assert told[1:] == [("b", wire.ExitAt(JOB, 1, 12))]
+    gangs.said("b", wire.ExitTold(JOB, 1, 12))
+    assert told[2:] == [("a", wire.ExitTold(JOB, 1, 12))]

@@ -1,0 +1,149 @@
+"""``volvelle serve`` as a process, and the commands of its users beside it."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+CONFIG = """
+cluster = "1x4"
+policy = "srsf"
+executor = { name = "local", pretend = true, linger_seconds = 5 }
+
+[listen]
+port = 0
+
+[limits]
+request = 0.5
+"""
+
+
+def volvelle(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "volvelle.cli.main", *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder in which a server runs."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "cluster.toml").write_text(CONFIG)
+    command = [sys.executable, "-m", "volvelle.cli.main", "serve", "--config", "cluster.toml"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+    try:
+        _until((folder / "volvelle-serve" / "server.json").exists)
+        yield folder
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, (folder / "log").read_text()
+        assert not (folder / "volvelle-serve" / "server.json").exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    patience = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < patience
+        time.sleep(0.05)
+
+
+def test_a_job_runs_and_its_exit_status_is_that_of_waiting(server: Path) -> None:
+    good = volvelle(server, "submit", "--wait", "--gpus", "2", "--", "echo", "$(id)", ";", "exit")
+    assert good.returncode == 0, good.stderr
+    number = good.stdout.split()[1]
+    assert volvelle(server, "logs", number).stdout == "$(id) ; exit\n"
+    bad = volvelle(server, "submit", "--wait", "--name", "bad", "sh", "-c", "exit 3")
+    assert bad.returncode == 1
+    ended = json.loads(volvelle(server, "history", "--state", "failed", "-o", "json").stdout)
+    assert [job["name"] for job in ended] == ["bad"]
+
+
+def test_what_is_secret_is_its_owners_alone(server: Path) -> None:
+    folder = server / "volvelle-serve"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for name in ("token", "agents.token"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+
+
+def test_a_user_without_the_folder_comes_in_by_url_and_token(server: Path, tmp_path: Path) -> None:
+    url = json.loads((server / "volvelle-serve" / "server.json").read_text())["url"]
+    token = volvelle(server, "token", "create", "--user", "dana").stdout.strip()
+    assert token.startswith("vv_")
+    dana = {"VOLVELLE_SERVER": url, "VOLVELLE_TOKEN": token}
+    assert volvelle(tmp_path, "queue", **dana).returncode == 0
+    assert "only operators" in volvelle(tmp_path, "nodes", "drain", "node-0", **dana).stderr
+    wrong = volvelle(tmp_path, "queue", VOLVELLE_SERVER=url, VOLVELLE_TOKEN="vv_wrong")
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "error: Authorization: the token is not known. "
+        "Set VOLVELLE_TOKEN to a token from your operator (volvelle token create).\n",
+    )
+    assert "no server is known" in volvelle(tmp_path, "queue").stderr
+    nobody = volvelle(tmp_path, "queue", VOLVELLE_SERVER="http://127.0.0.1:9", VOLVELLE_TOKEN="t")
+    assert "nobody listens at http://127.0.0.1:9" in nobody.stderr
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n", b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n"
+              b"Content-Length: 100\r\n\r\n{"]
+)  # fmt: skip
+def test_who_does_not_finish_a_request_is_not_waited_for(server: Path, begun: bytes) -> None:
+    url = urlsplit(json.loads((server / "volvelle-serve" / "server.json").read_text())["url"])
+    assert url.hostname
+    assert url.port
+    with socket.create_connection((url.hostname, url.port), timeout=20) as connection:
+        connection.sendall(begun)
+        answer = b""
+        while chunk := connection.recv(4096):
+            answer += chunk
+    assert b" 408 " in answer or not answer
+
+
+def test_a_port_in_use_is_said_before_anything_begins(server: Path, tmp_path: Path) -> None:
+    port = urlsplit(json.loads((server / "volvelle-serve" / "server.json").read_text())["url"]).port
+    ran = volvelle(tmp_path, "serve", "--gpus", "1", "--port", str(port))
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        f"error: cannot listen at 127.0.0.1:{port}: address already in use. "
+        "Stop what listens there, or say --port 0 for a port that is free.\n"
+    )
+
+
+def test_a_second_server_of_a_folder_is_refused(server: Path) -> None:
+    ran = volvelle(server, "serve", "--gpus", "4", "--port", "0")
+    assert ran.returncode == 1
+    assert "another volvelle serve is writing" in ran.stderr
+    assert (server / "volvelle-serve" / "server.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("polcy = 'fifo'", "unknown key 'polcy' (did you mean 'policy'?)"),
+        ("[listen]\nprot = 1", "unknown key 'listen.prot' (did you mean 'port'?)"),
+        ("[listen]\ncertificate = 'a'", "certificate and key belong together"),
+        ("policy = 'fif'\ncluster = '1x1'", "unknown policy 'fif' (did you mean 'fifo'?)"),
+        ("policy = 'fifo'", "no cluster is given"),
+        ("cluster = '1x1'\nexecutor = 'locl'", "unknown executor 'locl' (did you mean 'local'?)"),
+    ],
+)
+def test_a_wrong_server_file_names_what_was_meant(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "cluster.toml").write_text(text)
+    ran = volvelle(tmp_path, "serve", "--config", "cluster.toml", "--port", "0")
+    assert ran.returncode in (1, 2)
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -1,0 +1,286 @@
+"""What every store promises by being registered."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from databases import Server, postgresql
+from ground import Ground, Grounded, header_of, sleeping, wait_for
+from sqlalchemy import event, inspect, make_url, text
+
+from volvelle.core.decision import Decision
+from volvelle.core.events import WakeUp
+from volvelle.core.journal import Entry, read_journal
+from volvelle.live.asks import Submit
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Site
+from volvelle.live.facts import Drained
+from volvelle.live.messages import AttemptStarted
+from volvelle.live.store import (
+    Batch,
+    Ended,
+    JobRecord,
+    Promise,
+    Store,
+    StoredEntry,
+    StoreFailed,
+    Submission,
+    Superseded,
+    Token,
+)
+from volvelle.live.store.backends import backends
+from volvelle.live.store.schema import metadata
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.problems import Problem
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgresql() as server:
+        yield server
+
+
+@pytest.fixture(params=sorted(backends))
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store of each kind, empty."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'store.db'}"
+        return
+    server: Server = request.getfixturevalue("server")
+    yield server.url
+    engine = backends[request.param](make_url(server.url)).engine()
+    with engine.begin() as connection:
+        connection.execute(text("drop schema public cascade"))
+        connection.execute(text("create schema public"))
+    engine.dispose()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    store = Store.open(url)
+    store.claim()
+    yield store
+    store.close()
+
+
+def record(number: int, user: str = "ada") -> JobRecord:
+    return JobRecord(
+        number=number,
+        user=user,
+        name="it's; drop table jobs --",
+        position=0,
+        request={"command": ["sleep", "5"], "environment": {"A": 'ä "quoted" \\ ☃'}},
+        submitted=1000.0 + number,
+    )
+
+
+def batch(seq: int, *accepted: JobRecord, ended: tuple[Ended, ...] = ()) -> Batch:
+    entry = Entry(float(seq), (WakeUp(float(seq)),), Decision(wake_at=seq + 0.1))
+    facts = (AttemptStarted(seq, 1), Drained("node-0", True))
+    return Batch(StoredEntry(seq, entry, facts), accepted, (), ended)
+
+
+def test_what_was_appended_is_read_again_in_order(store: Store) -> None:
+    for seq in range(5):
+        store.append(batch(seq))
+    found = list(store.entries())
+    assert [stored.seq for stored in found] == [0, 1, 2, 3, 4]
+    assert found[3] == batch(3).stored
+    assert [stored.seq for stored in store.entries(after=2)] == [3, 4]
+
+
+def test_an_append_that_is_repeated_changes_nothing(store: Store) -> None:
+    store.append(batch(0, record(0)))
+    store.append(batch(0, record(0)))
+    assert len(list(store.entries())) == len(list(store.unfinished())) == 1
+
+
+def test_an_append_is_whole_or_not_at_all(store: Store) -> None:
+    store.append(batch(0, record(0)))
+    with pytest.raises(StoreFailed):
+        store.append(batch(1, record(1), record(0)))  # the number is taken
+    assert [stored.seq for stored in store.entries()] == [0]
+    assert store.job(1) is None
+
+
+def test_jobs_are_kept_as_they_were_accepted_and_as_they_ended(store: Store) -> None:
+    end = Ended(number=1, state="failed", reason="so", ended=9.0, picture={"number": 1})
+    store.append(batch(0, record(0), record(1), record(2, "bo")))
+    store.append(batch(1, ended=(end,)))
+    store.promise([Promise(0, 1.0, 2.0, None)])
+    assert store.job(0) is not None
+    assert store.job(0) == JobRecord(**{**vars(record(0)), "foreseen": 1.0, "promised_p50": 2.0})
+    assert [job.number for job in store.unfinished()] == [0, 2]
+    assert [job.number for job in store.jobs()] == [2, 1, 0]
+    assert [job.number for job in store.jobs(user="ada", limit=1)] == [1]
+    assert [job.number for job in store.jobs(before=2, states=["failed"])] == [1]
+    over = store.job(1)
+    assert over is not None
+    assert (over.state, over.reason, over.picture) == ("failed", "so", {"number": 1})
+    assert store.job(99) is None
+
+
+def test_submissions_are_found_by_user_and_key(store: Store) -> None:
+    one = Submission("ada", "k", 0, 2)
+    store.append(Batch(batch(0).stored, (record(0), record(1)), (one,)))
+    asked = [("ada", "k"), ("bo", "k"), ("ada", "l")]
+    assert store.submissions(asked) == {("ada", "k"): one}
+    assert store.submissions([]) == {}
+
+
+def test_tokens_are_kept_until_they_are_revoked(store: Store) -> None:
+    token = Token("d" * 64, "ada", "user", "laptop", 5.0)
+    store.add_token(token)
+    assert store.token(token.digest) == token
+    assert store.tokens() == [token]
+    assert store.revoke(token.digest)
+    assert not store.revoke("e" * 64)
+    assert store.token(token.digest) is None
+
+
+def test_the_header_is_kept_and_the_journal_is_written_as_a_file(
+    store: Store, tmp_path: Path
+) -> None:
+    assert store.header() is None
+    header = header_of(parse_cluster("2x4"))
+    store.begin(header, 123.5)
+    store.append(batch(0))
+    assert store.header() == (header, 123.5)
+    store.journal(tmp_path / "journal.jsonl")
+    read, entries = read_journal(tmp_path / "journal.jsonl")
+    assert (read, list(entries)) == (header, [batch(0).stored.entry])
+
+
+def test_there_is_one_writer_until_it_closes(store: Store, url: str) -> None:
+    second = Store.open(url)
+    with pytest.raises(Problem, match="another volvelle serve is writing"):
+        second.claim()
+    store.close()
+    second.claim()
+    second.append(batch(0))
+    second.close()
+
+
+def test_a_writer_that_was_superseded_writes_no_more(store: Store, url: str) -> None:
+    store.append(batch(0))
+    store._backend.unlock()  # as where its connection to a server broke
+    second = Store.open(url)
+    second.claim()
+    with pytest.raises(Superseded):
+        store.append(batch(1))
+    second.close()
+
+
+def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:
+    found = inspect(store._engine)
+    for table in metadata.sorted_tables:
+        columns = {column["name"]: column for column in found.get_columns(table.name)}
+        assert set(columns) == {column.name for column in table.columns}
+        for column in table.columns:
+            assert columns[column.name]["nullable"] == column.nullable, (table.name, column.name)
+        indexes = {index["name"] for index in found.get_indexes(table.name)}
+        assert indexes >= {index.name for index in table.indexes}
+
+
+def test_a_store_of_a_newer_version_is_refused(store: Store, url: str) -> None:
+    with store._engine.begin() as connection:
+        connection.execute(text("update alembic_version set version_num = '99'"))
+    with pytest.raises(Problem, match="the store is of version 99"):
+        Store.open(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://x/y", "stores of kind 'mysql' are not known"),
+        ("postgresq://x/y", "postgresq"),
+        ("/nowhere/at/all/store.db", "there is no folder /nowhere/at/all"),
+        ("postgresql://nobody@127.0.0.1:1/x", "cannot open the store"),
+    ],
+)
+def test_what_is_no_store_is_refused_with_its_reason(url: str, said: str) -> None:
+    with pytest.raises(Problem, match=said):
+        Store.open(url)
+
+
+# ---------------------------------------------------------------------- stores that fail
+
+
+def controller_on(url: str, folder: Path) -> Controller:
+    cluster = parse_cluster("1x2")
+    ground = Ground(cluster, up={"node-0"})
+    site = Site(cluster, folder, "")
+    controller = Controller(Store.open(url), header_of(cluster), Grounded(ground=ground), site)
+    controller.start()
+    return controller
+
+
+def test_a_full_disk_holds_everything_back_until_there_is_room(tmp_path: Path) -> None:
+    controller = controller_on(str(tmp_path / "store.db"), tmp_path)
+    try:
+        controller.ask(Submit("ada", sleeping(50))).result(10.0)
+        limit = _limited(controller.store, pages=0)
+        answers = [controller.ask(Submit("ada", sleeping(50, array=1000))) for _ in range(3)]
+        with pytest.raises(TimeoutError):
+            answers[0].result(1.0)
+        assert any("disk is full" in said for said in controller.health.trouble)
+        assert not controller.health.ready
+        assert len(controller.picture.jobs) == 1
+        limit(10_000)
+        assert sum(len(answer.result(10.0)) for answer in answers) == 3000
+        assert controller.health.ready
+    finally:
+        controller.stop()
+    assert len(list(Store.open(str(tmp_path / "store.db")).unfinished())) == 3001
+
+
+def test_a_controller_stops_though_its_store_fails_and_says_what_was_not_kept(
+    tmp_path: Path,
+) -> None:
+    controller = controller_on(str(tmp_path / "store.db"), tmp_path)
+    controller.ask(Submit("ada", sleeping(50))).result(10.0)
+    _limited(controller.store, pages=0)
+    answer = controller.ask(Submit("ada", sleeping(50, array=1000)))
+    wait_for(lambda: not controller.health.ready)
+    controller.stop()
+    with pytest.raises(Problem, match="does not answer for this"):
+        answer.result(1.0)
+    assert [job.number for job in Store.open(str(tmp_path / "store.db")).unfinished()] == [0]
+
+
+def _limited(store: Store, pages: int) -> Callable[[int], None]:
+    """Let the file grow by so many pages at most; the answer lets it grow by others."""
+    most = 0
+
+    def set_limit(connection: sqlite3.Connection, *_: object) -> None:
+        count = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count={count + most}")
+
+    def let_grow(pages: int) -> None:
+        nonlocal most
+        most = pages
+        store._engine.dispose()
+
+    event.listen(store._engine, "connect", set_limit)
+    let_grow(pages)
+    return let_grow
+
+
+def test_a_server_that_stops_is_waited_for(tmp_path: Path) -> None:
+    with postgresql() as server:
+        controller = controller_on(server.url, tmp_path)
+        try:
+            controller.ask(Submit("ada", sleeping(50))).result(10.0)
+            server.stop()
+            answer = controller.ask(Submit("ada", sleeping(50)))
+            with pytest.raises(TimeoutError):
+                answer.result(1.0)
+            assert not controller.health.ready
+            server.start()
+            assert answer.result(20.0) == (1,)
+            assert controller.health.ready
+            with pytest.raises(Problem, match="another volvelle serve is writing"):
+                Store.open(server.url).claim()
+        finally:
+            controller.stop()

@@ -1,0 +1,75 @@
+"""A job for tests: counts iterations on its page as `volvelle.client` does, and keeps a trace of its life.
+
+python training_job.py [iterations=N] [seconds=S] [deaf] [orphan]
+
+Its ranks end each iteration together, as training ones do.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from volvelle.client.page import (
+    ATTACHED,
+    EXIT_AT,
+    EXIT_TOLD,
+    ITERATIONS,
+    LEFT,
+    REVOKED,
+    SAVED,
+    Page,
+)
+
+options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+run = Path(os.environ["VOLVELLE_RUN"])
+rank, nodes = int(os.environ["VOLVELLE_NODE_RANK"]), int(os.environ["VOLVELLE_NODES"])
+attempt = os.environ["VOLVELLE_ATTEMPT"]
+page = Page(run / "page")
+iterations = page[ITERATIONS]
+
+
+folder = next(parent for parent in run.parents if parent.name == "site").parent
+job = os.environ["VOLVELLE_JOB"]
+
+
+def trace(what: str) -> None:
+    with (folder / f"trace-{job}").open("a") as file:
+        file.write(f"{attempt} {rank} {what} {iterations}\n")
+
+
+meeting = os.open(folder / f"meeting-{job}-{attempt}", os.O_RDWR | os.O_CREAT)
+
+
+def meet() -> None:
+    """Wait until all ranks have done this iteration."""
+    os.pwrite(meeting, iterations.to_bytes(8), 8 * rank)
+    while any(
+        int.from_bytes(os.pread(meeting, 8, 8 * other)) < iterations for other in range(nodes)
+    ):
+        time.sleep(0.001)
+
+
+if "orphan" in options:  # it leaves the session and outlives its parent
+    subprocess.Popen(["sh", "-c", "setsid sleep 1000 & exit"])
+page[ATTACHED] = 1
+trace("began")
+while iterations < int(options.get("iterations", 10**9)):
+    time.sleep(float(options.get("seconds", 0.01)))
+    iterations += 1
+    meet()
+    if rank == 0:
+        page[ITERATIONS] = iterations
+    if "deaf" in options:
+        continue
+    if rank == 0 and page[REVOKED] and not page[EXIT_AT]:
+        page[EXIT_AT] = iterations + (1 if nodes > 1 else 0)
+        while nodes > 1 and page[EXIT_TOLD] != page[EXIT_AT]:
+            time.sleep(0.001)
+    if 0 < page[EXIT_AT] <= iterations:
+        if rank == 0:
+            page[SAVED], page[LEFT] = iterations, 1
+        trace("left")
+        sys.exit()
+trace("finished")
