@@ -32,6 +32,8 @@ def test_help_imports_nothing_heavy() -> None:
     [
         ["simulate"], ["compare"], ["report"], ["list"], ["list", "policies"],
         ["trace", "describe"], ["trace", "convert"], ["trace", "generate"],
+        ["serve"], ["submit"], ["queue"], ["why"], ["cancel"], ["hold"], ["release"], ["logs"],
+        ["history"], ["nodes"], ["nodes", "drain"], ["token", "create"], ["agent"],
     ],
 )  # fmt: skip
 def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -> None:
@@ -45,7 +47,7 @@ def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -
     [
         ("policies", "srsf"), ("placements", "consolidated"), ("admissions", "accept-all"),
         ("estimators", "oracle"), ("terminations", "loss"), ("generators", "gavel"),
-        ("formats", "swf"), ("metrics", "jct"),
+        ("formats", "swf"), ("metrics", "jct"), ("executors", "local"),
     ],
 )  # fmt: skip
 def test_lists_name_what_there_is(volvelle: Volvelle, kind: str, known: str) -> None:

@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from command_line import Volvelle
 
 from volvelle.core.journal import read_journal, replay
+from volvelle.core.snapshot import Snapshot
 from volvelle.metrics.jobs_table import read_jobs
 
 pytest_plugins = ["command_fixtures"]
@@ -150,3 +152,45 @@ def test_without_refresh_there_is_no_file_of_predictions(volvelle: Volvelle, tra
     assert ran.status == 0, ran.err
     assert not (trace.parent / "run" / "predictions.csv").exists()
     assert not np.isnan(read_jobs(trace.parent / "run" / "jobs.csv").predicted_finish_time).any()
+
+
+def test_a_run_can_be_had_again_from_its_journal_and_under_another_policy(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    told = ("--cluster", "1x8", "--estimator", "declared", "--overheads", "start=5")
+    ran = volvelle("simulate", trace, *told, "--policy", "srsf", "--out", "run")
+    assert ran.status == 0, ran.err
+    again = volvelle("simulate", "--from-journal", "run", "--out", "again")
+    assert again.status == 0, again.err
+    folder = trace.parent
+    one, other = (read_jobs(folder / name / "jobs.csv") for name in ("run", "again"))
+    np.testing.assert_allclose(one.finish_time, other.finish_time, rtol=1e-9)
+    under_fifo = ("--policy", "fifo", "--out", "fifo")
+    ran = volvelle("simulate", "--from-journal", "run/journal.jsonl", *under_fifo)
+    assert ran.status == 0, ran.err
+    assert "fifo: 6 finished" in ran.out
+
+
+def test_a_journal_that_is_not_there_is_named(volvelle: Volvelle, trace: Path) -> None:
+    ran = volvelle("simulate", "--from-journal", "nowhere", "--out", "run")
+    assert ran.status == 2
+    assert "nowhere" in ran.err
+
+
+def test_the_jobs_of_a_snapshot_go_on_to_their_believed_ends(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    ran = volvelle(
+        "simulate", trace, "--cluster", "1x8", "--placement", "first-free", "--out", "run"
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    header, entries = read_journal(trace.parent / "run" / "journal.jsonl")
+    scheduler = replay(header, islice(entries, 3))
+    (trace.parent / "now.json").write_bytes(Snapshot.of(scheduler, "0").encode())
+    ran = volvelle("simulate", "--from-snapshot", "now.json", "--policy", "srtf", "--out", "on")
+    assert ran.status == 0, ran.err
+    assert f"snapshot now.json, {len(scheduler.known)} jobs" in ran.out
+    assert (trace.parent / "on" / "report.html").is_file()
+    ran = volvelle("simulate", "--from-snapshot", "run/run.json", "--out", "on")
+    assert ran.status == 1
+    assert "run.json is no snapshot" in ran.err

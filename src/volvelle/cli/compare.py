@@ -26,6 +26,7 @@ DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
 
 def compare(
     trace: options.Trace = None,
+    from_journal: options.FromJournal = None,
     generate: options.Generate = None,
     format: options.Format = None,
     map: options.Map = None,
@@ -83,6 +84,7 @@ def compare(
         config,
         map,
         trace=trace,
+        from_journal=from_journal,
         generate=generate or (_demo_workload() if demo and trace is None else None),
         format=format,
         strict=strict,

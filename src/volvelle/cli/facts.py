@@ -14,6 +14,8 @@ def workload_line(workload: dict[str, Any]) -> str:
     if "generator" in workload:
         load = _load(workload)
         return f"generator {workload['generator']}, {jobs}{load}, seed {workload.get('seed')}"
+    if "snapshot" in workload:
+        return f"snapshot {workload['snapshot']}, {jobs}"
     rate = _load(workload) + f", seed {workload['seed']}" if "jobs_per_hour" in workload else ""
     return (
         f"{workload.get('trace')} ({workload.get('format')}), {workload.get('rows') or jobs}{rate}"

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     ADMISSIONS = "admissions"
     ESTIMATORS = "estimators"
     TERMINATIONS = "terminations"
+    EXECUTORS = "executors"
     GENERATORS = "generators"
     FORMATS = "formats"
     METRICS = "metrics"
@@ -98,6 +99,7 @@ def _listed(kind: Kind) -> "Iterable[Listed]":
 def _parts(kind: Kind) -> "Iterable[Listed]":
     from volvelle.core.parts import admissions, estimators, placements, terminations
     from volvelle.core.policy import Policy, policies
+    from volvelle.live.executor import executors
 
     registries: dict[Kind, Any] = {
         Kind.POLICIES: policies,
@@ -105,6 +107,7 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
         Kind.ADMISSIONS: admissions,
         Kind.ESTIMATORS: estimators,
         Kind.TERMINATIONS: terminations,
+        Kind.EXECUTORS: executors,
     }
     for part in registries[kind].all().values():
         facts: dict[str, Any] = {}

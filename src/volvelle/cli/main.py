@@ -11,11 +11,25 @@ from typing import Annotated
 import typer
 
 from volvelle import __version__
-from volvelle.cli import compare, listing, report, simulate, trace, tune
+from volvelle.cli import (
+    agent,
+    compare,
+    jobs,
+    journal,
+    listing,
+    nodes,
+    report,
+    serve,
+    simulate,
+    submit,
+    tokens,
+    trace,
+    tune,
+)
 
 app = typer.Typer(
     name="volvelle",
-    help="A scheduler for GPU clusters that train models: simulate, compare, predict, tune.",
+    help="A scheduler for GPU clusters that train models: simulate, compare, predict, tune, run.",
     epilog="Two minutes: volvelle compare --demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -26,6 +40,20 @@ app.command()(simulate.simulate)
 app.command()(compare.compare)
 app.command()(tune.tune)
 app.command()(report.report)
+app.command()(serve.serve)
+app.command()(agent.agent)
+app.command(context_settings={"allow_interspersed_args": False})(submit.submit)
+app.command()(jobs.queue)
+app.command()(jobs.why)
+app.command()(jobs.cancel)
+app.command()(jobs.hold)
+app.command()(jobs.release)
+app.command()(jobs.logs)
+app.command()(jobs.history)
+app.command()(journal.journal)
+app.command()(journal.snapshot)
+app.add_typer(nodes.app, name="nodes")
+app.add_typer(tokens.app, name="token")
 app.add_typer(trace.app, name="trace")
 app.command("list")(listing.list_parts)
 

@@ -36,6 +36,16 @@ Generate = Annotated[
         rich_help_panel=JOBS,
     ),
 ]
+FromJournal = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-journal",
+        metavar="JOURNAL",
+        help="The jobs of a run again, simulated or live, as long as they really took; on its cluster "
+        "and under its parts, unless said otherwise.",
+        rich_help_panel=JOBS,
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,16 @@ DEFAULT_OUT = Path("volvelle-run")
 
 def simulate(
     trace: options.Trace = None,
+    from_journal: options.FromJournal = None,
+    from_snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-snapshot",
+            metavar="FILE",
+            help="The jobs that are on a live cluster now (/v1/snapshot), on to their believed ends.",
+            rich_help_panel=options.JOBS,
+        ),
+    ] = None,
     generate: options.Generate = None,
     format: options.Format = None,
     map: options.Map = None,
@@ -54,10 +64,20 @@ def simulate(
 
     volvelle simulate october.csv --cluster 120x8 --policy srsf --out october-srsf
     """
+    if from_snapshot is not None:
+        chosen = {
+            "policy": policies[0] if policies else None,
+            "placement": placement,
+            "admission": admissions[0] if admissions else None,
+            "estimator": estimator,
+        }
+        _go_on(from_snapshot, chosen, out or DEFAULT_OUT, output)
+        return
     experiment = options.experiment(
         config,
         map,
         trace=trace,
+        from_journal=from_journal,
         generate=generate,
         format=format,
         strict=strict,
@@ -121,6 +141,31 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> 
         print(f"Report: {page}")
     if simulation.interrupted:
         raise typer.Exit(130)
+
+
+def _go_on(snapshot: Path, chosen: dict[str, str | None], directory: Path, output: Form) -> None:
+    import msgspec
+
+    from volvelle.core.fronts import resolved
+    from volvelle.core.snapshot import read_snapshot
+    from volvelle.simulate import run_directory
+    from volvelle.simulate.onward import onward, setting_of
+    from volvelle.simulate.run_directory import RunRecord
+
+    taken = read_snapshot(snapshot)
+    given = {part: resolved(written) for part, written in chosen.items() if written is not None}
+    setting = setting_of(taken, msgspec.structs.replace(taken.header.composition, **given))
+    simulation = onward(taken, setting)
+    run_directory.prepare(directory)
+    jobs = len(simulation.outcomes)
+    origin = {"name": snapshot.name, "jobs": jobs, "snapshot": str(snapshot), "now": taken.now}
+    record = RunRecord.of(setting.composition.policy, origin, setting)
+    run_directory.begin(directory, record)
+    summary = run_directory.finish(directory, record, simulation)
+    page = _report(directory, record.ended(simulation), simulation)
+    _print(summary, simulation, record, directory, output)
+    if output is Form.TABLE:
+        print(f"Report: {page}")
 
 
 def _run(

@@ -53,7 +53,11 @@ def tune(
         int, typer.Option(help="Configurations to try.", rich_help_panel=_SEARCH)
     ] = 320,
     samples: Annotated[
-        int, typer.Option(help="Random workloads each is tried on.", rich_help_panel=_SEARCH)
+        int,
+        typer.Option(
+            help="Random workloads each is tried on; 0: the history itself.",
+            rich_help_panel=_SEARCH,
+        ),
     ] = 4,
     jobs: Annotated[
         int, typer.Option(help="Jobs in each of them.", rich_help_panel=_SEARCH)
@@ -61,7 +65,7 @@ def tune(
     test: Annotated[
         float,
         typer.Option(
-            help="Share of the jobs, the latest, kept to test the front on.",
+            help="Share of the jobs, the latest, kept to test the front on; 0: none.",
             rich_help_panel=_SEARCH,
         ),
     ] = 0.25,
@@ -74,6 +78,13 @@ def tune(
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Parallel processes.  [default: one for each CPU]"),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Evaluate on the Ray cluster there, HOST:PORT or auto.",
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an earlier, equal search.")
@@ -123,11 +134,17 @@ def tune(
         seed=experiment.seeds[0],
     )
     search.check()
-    _tune(experiment, search, output, workers=workers, resume=resume)
+    _tune(experiment, search, output, workers=workers, ray=ray, resume=resume)
 
 
 def _tune(
-    experiment: "Experiment", search: "Search", output: Form, *, workers: int | None, resume: bool
+    experiment: "Experiment",
+    search: "Search",
+    output: Form,
+    *,
+    workers: int | None,
+    ray: str | None,
+    resume: bool,
 ) -> None:
     from volvelle.cli.output import remark, show
     from volvelle.cli.reading import read_workloads
@@ -150,7 +167,13 @@ def _tune(
 
     with _live(directory) as note:
         front = tune(
-            source.workload, runs[0].setting, search, workers=workers, known=known, progress=note
+            source.workload,
+            runs[0].setting,
+            search,
+            workers=workers,
+            ray=ray,
+            known=known,
+            progress=note,
         )
     if not front.points:
         remark("interrupted before anything was found")
@@ -194,8 +217,12 @@ def _facts(experiment: "Experiment", source: "Source", front: "Front") -> dict[s
         "Cluster": cluster_line(experiment.read_cluster()),
         "Objectives": ", ".join(search["objectives"]),
         "Search": f"{search['algorithm']}, {len(front.evaluated)} configurations, seed {search['seed']}",
-        "Samples": f"{search['samples']} of {search['jobs']:,} jobs, "
-        f"tested on the latest {100 * search['test']:g} % of the jobs",
+        "Samples": f"{search['samples']} of {search['jobs']:,} jobs"
+        if search["samples"]
+        else "the history itself",
+        "Tested on": f"the latest {100 * search['test']:g} % of the jobs"
+        if search["test"]
+        else "-",
     }
 
 

@@ -1,0 +1,88 @@
+"""``volvelle agent``: be the agent of this machine for a controller with executor ``dial-in``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def agent(
+    connect: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where the controller listens for agents.")
+    ],
+    node: Annotated[str, typer.Option(metavar="NAME", help="This node, as the cluster calls it.")],
+    token_file: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Where the token of agents stands (the server's agents.token)."
+        ),
+    ],
+    gpus: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="The first N GPUs. Default: all.")
+    ] = None,
+    gpu_type: Annotated[str, typer.Option(metavar="TYPE", help="Their type, as in a100.")] = "",
+    pretend: Annotated[bool, typer.Option(help="The GPUs are made up, jobs see none.")] = False,
+    folder: Annotated[
+        Path, typer.Option(metavar="DIR", help="Of this agent alone; it outlives the agent.")
+    ] = Path("volvelle-agent"),
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where jobs start and checkpoint; one for all nodes. Default: own."
+        ),
+    ] = None,
+    address: Annotated[
+        str,
+        typer.Option(metavar="HOST", help="Where other nodes reach this one. Default: as seen."),
+    ] = "",
+    authority: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="PEM of whom to trust; turns TLS on.", exists=True),
+    ] = None,
+) -> None:
+    """Run jobs on this machine for a controller that is told to have agents dial in.
+
+    volvelle agent --connect head:7475 --node gpu03 --token-file agents.token
+    """
+    import asyncio
+    import os
+
+    from volvelle.live.agent.agent import work as serve
+    from volvelle.live.agent.folder import AgentFolder, Settings, umask
+    from volvelle.live.agent.link import RefusedError
+    from volvelle.model.node import Node
+    from volvelle.model.problems import Problem
+
+    devices = _devices(gpus, pretend=pretend)
+    settings = Settings(
+        node=Node(node, len(devices) if gpus is None else gpus, gpu_type),
+        connect=connect,
+        token=token_file.read_text(encoding="utf-8").strip(),
+        address=address,
+        devices=None if pretend else devices,
+        work=str(work.absolute()) if work else "",
+        umask=umask(),
+        authority=str(authority.absolute()) if authority else "",
+    )
+    os.umask(0o077)
+    try:
+        if not asyncio.run(serve(AgentFolder(folder.absolute()), settings)):
+            raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
+    except RefusedError as refusal:
+        raise Problem(f"the controller at {connect} refuses: {refusal}") from None
+
+
+def _devices(gpus: int | None, *, pretend: bool) -> tuple[str, ...]:
+    """What CUDA calls the GPUs that are given to jobs. Raises `Problem`."""
+    from volvelle.live.agent.gpus import gpus_found
+    from volvelle.model.problems import Problem
+
+    found = () if pretend else tuple(gpus_found())
+    if pretend and gpus is None:
+        raise Problem("nobody knows how many GPUs to make up", mend="say --gpus N", usage=True)
+    if not pretend and len(found) < (gpus or 1):
+        raise Problem(
+            f"nvidia-smi finds {len(found)} GPUs here, {gpus or 'at least 1'} wanted",
+            mend="say how many there are, or --pretend",
+        )
+    return found[:gpus]

@@ -1,0 +1,72 @@
+"""``volvelle journal`` and ``volvelle snapshot``: what a server did so far, and how things stand there."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def journal(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for it.")] = Path(
+        "volvelle-live"
+    ),
+) -> None:
+    """Write what the server did so far into a run directory, with a report (operators).
+
+    volvelle journal --out today
+
+    volvelle simulate --from-journal today --policy srsf
+    """
+    import msgspec
+
+    from volvelle.cli.report import write_report_of_run
+    from volvelle.core.events import JobSubmitted
+    from volvelle.core.journal import read_journal
+    from volvelle.live.remote import Server
+    from volvelle.model.overheads import Overheads
+    from volvelle.simulate import run_directory
+    from volvelle.simulate.run import Setting
+    from volvelle.simulate.run_directory import RunRecord, RunStatus
+
+    server = Server.find()
+    run_directory.prepare(out)
+    run_directory.clear(out)
+    with run_directory.written(out / run_directory.JOURNAL) as path, path.open("wb") as file:
+        for chunk in server.stream("/v1/journal"):
+            file.write(chunk)
+    header, entries = read_journal(out / run_directory.JOURNAL)
+    jobs = sum(isinstance(event, JobSubmitted) for entry in entries for event in entry.events)
+    setting = Setting(
+        cluster=header.cluster,
+        composition=header.composition,
+        overheads=Overheads.model_validate(header.overheads),
+        seed=header.seed,
+    )
+    origin = {"trace": server.url, "format": "live", "jobs": jobs}
+    record = RunRecord.of(f"{header.composition.policy}, live", origin, setting)
+    record = msgspec.structs.replace(record, status=RunStatus.FINISHED)
+    run_directory.write_record(out, record)
+    page = write_report_of_run(out, record, run_directory.read_outcomes(out, record))
+    print(f"{jobs:,} jobs. Report: {page}")
+    print(f"Next: volvelle simulate --from-journal {out} --policy srsf")
+
+
+def snapshot(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File for it.")] = Path(
+        "snapshot.json"
+    ),
+) -> None:
+    """Write how things stand on a server, for simulations to go on from (operators).
+
+    volvelle snapshot --out now.json
+
+    volvelle simulate --from-snapshot now.json --policy srsf
+    """
+    from volvelle.live.remote import Server
+    from volvelle.simulate.run_directory import written
+
+    server = Server.find()
+    with written(out) as path, path.open("wb") as file:
+        for chunk in server.stream("/v1/snapshot"):
+            file.write(chunk)
+    print(f"Next: volvelle simulate --from-snapshot {out} --policy srsf")

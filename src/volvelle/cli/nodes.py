@@ -1,0 +1,59 @@
+"""``volvelle nodes``: what there is, and taking nodes out and in again."""
+
+from typing import Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+from volvelle.cli.rows import Head, show_rows
+
+app = typer.Typer(invoke_without_command=True)
+
+_KEYS = ("name", "state", "gpus", "gpu_type", "free", "jobs")
+
+Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
+
+
+@app.callback()
+def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
+    """The nodes: what is free on them and who runs there.
+
+    volvelle nodes drain node-3
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from volvelle.live.remote import Server
+
+    heads = [
+        Head("node", lambda node: node["name"]),
+        Head("state", lambda node: node["state"]),
+        Head("GPUs", lambda node: str(node["gpus"]), right=True),
+        Head("free", lambda node: str(node["free"]), right=True),
+        Head("type", lambda node: node["gpu_type"] or "-"),
+        Head("jobs", lambda node: " ".join(map(str, node["jobs"]))),
+    ]
+    show_rows(Server.find().get("/v1/nodes")["nodes"], heads, _KEYS, output, "There are no nodes.")
+
+
+@app.command()
+def drain(names: Names) -> None:
+    """Let jobs on nodes run to their ends and start nothing new there (operators)."""
+    _each(names, "drain", "takes no new jobs")
+
+
+@app.command()
+def resume(names: Names) -> None:
+    """Let drained nodes take jobs again (operators)."""
+    _each(names, "resume", "takes jobs")
+
+
+def _each(names: list[str], ask: str, done: str) -> None:
+    from urllib.parse import quote
+
+    from volvelle.live.remote import Server
+
+    server = Server.find()
+    for name in names:
+        server.post(f"/v1/nodes/{quote(name, safe='')}/{ask}")
+        print(f"{name} {done}")

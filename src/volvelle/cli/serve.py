@@ -1,0 +1,115 @@
+"""``volvelle serve``: the scheduler of a real cluster."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volvelle.cli import options
+
+if TYPE_CHECKING:
+    from volvelle.live.serving import Serving
+
+_LISTEN = "Where it listens"
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="A TOML file with all of this; options come before it."
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option("--gpus", min=1, help="This machine as one node with so many GPUs."),
+    ] = None,
+    cluster: options.Cluster = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", "-p", metavar="NAME[:KEY=VALUE,...]", help="Who gets how many GPUs."
+        ),
+    ] = None,
+    placement: options.Placement = None,
+    admission: Annotated[
+        str | None,
+        typer.Option("--admission", metavar="NAME[:KEY=VALUE,...]", help="Who may enter."),
+    ] = None,
+    estimator: options.Estimator = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            "--executor",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="What runs the jobs.  [default: local]",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="FOLDER", help="What is kept.  [default: volvelle-serve]"),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            help="0.0.0.0: all networks.  [default: 127.0.0.1]",
+            rich_help_panel=_LISTEN,
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            help="0: any that is free.  [default: 8421]",
+            rich_help_panel=_LISTEN,
+        ),
+    ] = None,
+) -> None:
+    """Run a cluster: take jobs, decide, start and stop them, until Ctrl-C. Jobs run on meanwhile.
+
+    volvelle serve --gpus 8
+
+    volvelle serve --config cluster.toml
+    """
+    from volvelle.live.config import ServeConfig
+    from volvelle.model.problems import Problem
+
+    if gpus is not None and cluster is not None:
+        raise Problem("--gpus and --cluster are two clusters", mend="give one of them", usage=True)
+    server = ServeConfig.of(
+        config,
+        {
+            "cluster": f"1x{gpus}" if gpus is not None else cluster,
+            "policy": policy,
+            "placement": placement,
+            "admission": admission,
+            "estimator": estimator,
+            "executor": executor,
+            "folder": folder,
+            "listen.address": address,
+            "listen.port": port,
+        },
+    )
+    try:
+        from volvelle.live import serving
+    except ImportError as missing:
+        raise Problem(
+            f"volvelle serve needs the package {missing.name}", mend="pip install 'volvelle[live]'"
+        ) from None
+    serving.run(server, _say)
+
+
+def _say(serving: "Serving") -> None:
+    from volvelle.cli.facts import cluster_line
+
+    jobs = serving.controller.picture.jobs
+    print(f"{serving.policy} on {cluster_line(serving.cluster)}, at {serving.url}")
+    if jobs:
+        print(f"{len(jobs):,} jobs from before, see: volvelle queue")
+    print(
+        f"The first operator's token is in {serving.folder.token_file}; Ctrl-C stops, jobs run on."
+    )
+    print("Next, beside this folder: volvelle submit --gpus 1 -- python train.py", flush=True)
