@@ -1,0 +1,187 @@
+"""The controller under load: python benchmarks/live_cycles.py [--jobs 5000] [--nodes 1000] [--policy fifo]
+
+Agents are simulated at the protocol's level, in the same process; store, controller and scheduler are real.
+The cluster is filled and ``--jobs`` more are queued; then jobs end and are submitted at random, and every
+cycle's seconds are measured, forecasts going on meanwhile. Prints percentiles in milliseconds, and how many
+submissions a second are accepted durably by one client that waits for each, and by many.
+"""
+
+import argparse
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header
+from volvelle.live.asks import Submit
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Executor, OpenExecutor, Site
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptStarted,
+    Forget,
+    NodeJoined,
+    Order,
+    Outcome,
+    Report,
+    Start,
+)
+from volvelle.live.request import JobRequest
+from volvelle.live.store import Store
+from volvelle.model.cluster import parse_cluster
+
+
+class Pretended(Executor):
+    """Agents that only speak: what they are told to start runs until the benchmark ends it."""
+
+    name: ClassVar[str] = "pretended"
+
+    agents: Any
+
+    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
+        """Every node is there at once."""
+        self.agents.report = report
+        for node in site.cluster.nodes:
+            report(NodeJoined(node=node))
+        opened: OpenExecutor = self.agents
+        return opened
+
+
+class Agents:
+    """What runs, by number of the job."""
+
+    def __init__(self) -> None:
+        self.report: Callable[[Report], None] = lambda report: None
+        self.running: dict[int, int] = {}
+
+    def send(self, order: Order) -> None:
+        """Start at once, stop at once."""
+        number, attempt = order.number, order.attempt
+        if isinstance(order, Start):
+            self.running[number] = attempt
+            self.report(AttemptStarted(number, attempt))
+        elif not isinstance(order, Forget):
+            self.running.pop(number, None)
+            self.end(number, attempt, Outcome.STOPPED)
+
+    def end(self, number: int, attempt: int, outcome: Outcome = Outcome.FINISHED) -> None:
+        """Say that a job has ended."""
+        self.report(AttemptEnded(number=number, attempt=attempt, outcome=outcome))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def request(rng: random.Random) -> JobRequest:
+    """A job of a random width and length."""
+    gpus = rng.choice([1, 1, 1, 2, 4, 8])
+    return JobRequest(command=("true",), gpus=gpus, estimate=rng.lognormvariate(7.0, 1.5))
+
+
+def fill(controller: Controller, rng: random.Random, jobs: int) -> float:
+    """Submit ``jobs`` at once; seconds until all are accepted."""
+    began = time.perf_counter()
+    answers = [controller.ask(Submit("ada", request(rng))) for _ in range(jobs)]
+    for answer in answers:
+        answer.result()
+    return time.perf_counter() - began
+
+
+def one_by_one(controller: Controller, rng: random.Random, clients: int, each: int) -> float:
+    """Submissions a second of ``clients`` that wait for each answer."""
+
+    def client(seed: int) -> None:
+        own = random.Random(seed)
+        for _ in range(each):
+            controller.ask(Submit("ada", request(own))).result()
+
+    threads = [threading.Thread(target=client, args=(rng.random(),)) for _ in range(clients)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return clients * each / (time.perf_counter() - began)
+
+
+def churn(controller: Controller, agents: Agents, rng: random.Random, cycles: int) -> list[float]:
+    """Let a job end and another come, again and again; seconds until the newcomer is accepted."""
+    seconds = []
+    for _ in range(cycles):
+        if agents.running:
+            number, attempt = rng.choice(list(agents.running.items()))
+            agents.running.pop(number)
+            agents.end(number, attempt)
+        began = time.perf_counter()
+        answer: Future[Any] = controller.ask(Submit("ada", request(rng)))
+        answer.result()
+        seconds.append(time.perf_counter() - began)
+        time.sleep(rng.random() * 0.02)
+    return seconds
+
+
+def show(name: str, seconds: Sequence[float]) -> None:
+    """Percentiles, in milliseconds."""
+    p50, p90, p99 = np.percentile(np.array(seconds) * 1e3, (50, 90, 99))
+    print(f"{name}: p50 {p50:.1f}  p90 {p90:.1f}  p99 {p99:.1f}  most {max(seconds) * 1e3:.1f} ms")
+
+
+class Watch:
+    """Keeps what is observed of a histogram."""
+
+    def __init__(self, histogram: Any) -> None:
+        self.seconds: list[float] = []
+        observe = histogram.observe
+
+        def observed(value: float) -> None:
+            self.seconds.append(value)
+            observe(value)
+
+        histogram.observe = observed
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=5000)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--cycles", type=int, default=500)
+    parser.add_argument("--policy", default="fifo")
+    given = parser.parse_args()
+    rng = random.Random(1)
+    cluster = parse_cluster(f"{given.nodes}x8")
+    written = WrittenComposition(given.policy, "consolidated", "accept-all", "declared")
+    agents = Agents()
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(str(Path(folder) / "store.db"))
+        header = Header(volvelle="benchmark", cluster=cluster, composition=written)
+        site = Site(cluster, Path(folder), "")
+        controller = Controller(store, header, Pretended(agents=agents), site)
+        controller.start()
+        submitted = 0
+        while len(controller.picture.jobs) - len(agents.running) < given.jobs:
+            fill(controller, rng, 500)
+            submitted += 500
+        print(f"{submitted:,} submitted, {len(agents.running):,} run, {given.nodes:,} nodes")
+        decisions, cycles = Watch(controller.figures.decision), Watch(controller.figures.cycle)
+        commits, forecasts = Watch(controller.figures.commit), Watch(controller.figures.forecast)
+        show("accepted", churn(controller, agents, rng, given.cycles))
+        show("decision", decisions.seconds)
+        show("commit", commits.seconds)
+        show("cycle", cycles.seconds)
+        if forecasts.seconds:
+            show("forecast", forecasts.seconds)
+        print(f"{one_by_one(controller, rng, 1, 200):.0f} submissions a second from one client")
+        print(f"{one_by_one(controller, rng, 32, 50):.0f} submissions a second from 32 clients")
+        controller.stop()
+
+
+if __name__ == "__main__":
+    main()

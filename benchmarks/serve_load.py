@@ -1,0 +1,131 @@
+"""A whole server under load: python benchmarks/serve_load.py [--jobs 10000] [--nodes 1000] [--connections 32]
+
+The server is a process of its own with its store in SQLite, agents are simulated at the protocol's level
+(benchmarks/simulated_agents.py), jobs are submitted over HTTP, each with a key of its own. One job of eight
+GPUs a node fills the cluster, the others queue. Prints submissions accepted durably per second, how long the
+queue takes to be answered, and what the server says of its decisions.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+PORT = 17_476
+_PATIENCE_SECONDS = 120.0
+_QUEUES = 20
+
+
+class Server:
+    """``volvelle serve`` in ``folder`` for so many nodes, with their agents."""
+
+    def __init__(self, folder: Path, nodes: int, policy: str) -> None:
+        self._folder = folder / "serve"
+        cluster = ("--cluster", f"{nodes}x8")
+        options = ("--policy", policy, "--port", "0", "--folder", str(self._folder))
+        serve = ("-m", "volvelle.cli.main", "serve", "--executor", f"dial-in:port={PORT}")
+        self._processes = [self._run(*serve, *cluster, *options)]
+        self._until((self._folder / "server.json").exists)
+        token = str(self._folder / "agents.token")
+        agents = str(Path(__file__).with_name("simulated_agents.py"))
+        where = ("--connect", f"127.0.0.1:{PORT}", "--token-file", token)
+        self._processes.append(self._run(agents, *where, *cluster))
+        self.url = json.loads((self._folder / "server.json").read_text())["url"]
+        self.headers = {"Authorization": f"Bearer {(self._folder / 'token').read_text().strip()}"}
+        self._until(lambda: self._nodes_up() == nodes)
+
+    def _run(self, *words: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
+
+    def _nodes_up(self) -> int:
+        answer = httpx.get(f"{self.url}/v1/nodes", headers=self.headers, timeout=60.0).json()
+        return sum(node["state"] == "up" for node in answer["nodes"])
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while not done():
+            if time.monotonic() > end or self._processes[0].poll() is not None:
+                raise SystemExit("error: the server does not come up")
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        """End agents and server."""
+        for process in reversed(self._processes):
+            process.terminate()
+            process.wait()
+
+
+async def submit(server: Server, jobs: int, connections: int) -> list[float]:
+    """Seconds that each of so many submissions took, over so many connections."""
+    numbers = iter(range(jobs))
+    took: list[float] = []
+    limits = httpx.Limits(max_connections=connections)
+    async with httpx.AsyncClient(headers=server.headers, limits=limits, timeout=120.0) as client:
+
+        async def one_after_another() -> None:
+            for number in numbers:
+                began = time.perf_counter()
+                answer = await client.post(
+                    f"{server.url}/v1/jobs",
+                    json={"command": ["true"], "gpus": 8, "estimate": "1h"},
+                    headers={"Idempotency-Key": f"job-{number}"},
+                )
+                answer.raise_for_status()
+                took.append(time.perf_counter() - began)
+
+        await asyncio.gather(*(one_after_another() for _ in range(connections)))
+    return took
+
+
+def say(what: str, seconds: list[float]) -> None:
+    """Percentiles, in milliseconds."""
+    hundredths = statistics.quantiles(seconds, n=100)
+    print(f"{what:32} {hundredths[49] * 1e3:9.1f} ms p50 {hundredths[98] * 1e3:9.1f} ms p99")
+
+
+def decisions(metrics: str) -> str:
+    """The bound under which 99 % of the server's decisions took, from its own histogram."""
+    name = "volvelle_decision_seconds_bucket"
+    lines = [line for line in metrics.splitlines() if line.startswith(name)]
+    counts = [(line.split('le="')[1].split('"')[0], float(line.split()[-1])) for line in lines]
+    total = counts[-1][1]
+    bound = next(bound for bound, count in counts if count >= 0.99 * total)
+    return f"{total:.0f} decisions, 99 % of them within {bound} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--policy", default="fifo")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder), given.nodes, given.policy)
+        try:
+            began = time.perf_counter()
+            took = asyncio.run(submit(server, given.jobs, given.connections))
+            seconds = time.perf_counter() - began
+            print(f"{given.jobs:,} submissions accepted: {given.jobs / seconds:.0f}/s")
+            say("a submission", took)
+            answered = []
+            for _ in range(_QUEUES):
+                asked = time.perf_counter()
+                httpx.get(f"{server.url}/v1/jobs?limit=1000", headers=server.headers, timeout=60.0)
+                answered.append(time.perf_counter() - asked)
+            say("the first 1,000 of the queue", answered)
+            print(decisions(httpx.get(f"{server.url}/metrics", headers=server.headers).text))
+        finally:
+            server.end()
+
+
+if __name__ == "__main__":
+    main()
