@@ -67,7 +67,7 @@ Course = dict[str, list[float]]
 """A quantity by policy and rate."""
 
 
-def _pool(given: Options) -> list[Job]:
+def pool_of(given: Options) -> list[Job]:
     return [
         job
         for trace in given.traces
@@ -75,7 +75,7 @@ def _pool(given: Options) -> list[Job]:
     ]
 
 
-def _workload(pool: list[Job], count: int, seed: int, rate: float, *, narrow: bool) -> Workload:
+def stream(pool: list[Job], count: int, seed: int, rate: float, *, narrow: bool) -> Workload:
     rng = np.random.default_rng(seed)
     order = chain.from_iterable(rng.permutation(len(pool)) for _ in range(-(-count // len(pool))))
     drawn = [pool[index] for index in islice(order, count)]
@@ -92,7 +92,7 @@ def _workload(pool: list[Job], count: int, seed: int, rate: float, *, narrow: bo
     return each_job(Workload(drawn), submitted)
 
 
-def _seen(outcomes: Outcomes) -> dict[str, float]:
+def seen(outcomes: Outcomes) -> dict[str, float]:
     """Of the measured jobs: hours, GPUs while a job runs, and GPU-hours until it is done, the means."""
     measured, tracked = Measured.of(outcomes), outcomes.tracked
     held, ran = outcomes.gpu_seconds[tracked], outcomes.run_seconds[tracked]
@@ -110,14 +110,14 @@ def main() -> None:
         before=0.25,
         coming=4 / 3,
     )
-    pool = _pool(given)
+    pool = pool_of(given)
     report = Report("pollux_load", "Pollux under load (Blox, section 4.2, figures 8 and 9)", given)
     names = ", ".join(trace.name for trace in given.traces)
     report.say(f"Run on {names}: {len(pool)} jobs, 16 nodes of 4 GPUs.")
     cases = [
         Case(
             (name, f"{rate:g}", str(seed)),
-            partial(_workload, pool, given.submitted, seed, rate, narrow=name == NARROW),
+            partial(stream, pool, given.submitted, seed, rate, narrow=name == NARROW),
             setting(
                 given,
                 policy,
@@ -130,7 +130,7 @@ def main() -> None:
         for rate in RATES
         for seed in given.seeds
     ]
-    found = {key: _seen(outcomes) for key, outcomes in run(cases, given.workers).items()}
+    found = {key: seen(outcomes) for key, outcomes in run(cases, given.workers).items()}
 
     def over_seeds(name: str, rate: float, what: str) -> list[float]:
         return [found[name, f"{rate:g}", str(seed)][what] for seed in given.seeds]
@@ -249,10 +249,9 @@ EXPLAINED = (
     "than under FIFO, which waits for as many GPUs as each job asked for. (The GPUs of a job are a mean "
     "over its time, and rise again once no more jobs come.) So we agree with the paper on who is ahead "
     "at a low load, on jobs queueing under Pollux in the end and on LAS, and disagree on Pollux becoming "
-    "similar to FIFO and on FIFO being as responsive below 15 jobs an hour. Pollux is nearer to FIFO with "
-    "one GPU for each job, but still ahead: that one keeps the batch size of the trace, and a job on one "
-    "GPU while others are free. The paper tells neither the GPUs its FIFO gives a job nor how many jobs "
-    "it measures; whether these make the difference we do not know."
+    "similar to FIFO and on FIFO being as responsive below 15 jobs an hour. The paper tells neither the GPUs "
+    "its FIFO gives a job nor how many jobs it measures; [pollux_fifo](pollux_fifo.md) tests that these "
+    "make the difference."
 )
 
 if __name__ == "__main__":

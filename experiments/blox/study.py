@@ -13,10 +13,9 @@ Every experiment is one command, ``python experiments/blox/NAME.py``; it prints 
 """
 
 import argparse
-import csv
 import multiprocessing
 import statistics
-import time
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from volvelle.core.composition import WrittenComposition
@@ -32,11 +32,16 @@ from volvelle.model.cluster import Cluster, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import HOUR
-from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart, write_png
+from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart
 from volvelle.simulate.compare import START_METHOD, usable_cpus
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
+from volvelle.workload.generators.mixes import GAVEL_WIDTHS
 from volvelle.workload.workload import Workload
+
+sys.path.append(str(Path(__file__).parents[1]))
+from findings import Claim as Claim  # what all experiments share
+from findings import Report as Report
 
 RESULTS = Path(__file__).parent / "results"
 ROUND = "round=300"
@@ -45,6 +50,12 @@ CLUSTER = "32x4"
 """32 p3.8xlarge: 128 V100."""
 
 _JOBS = 4000
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+Draw = Callable[[np.random.Generator, int], Floats]
+"""The hours that so many jobs last."""
+Jobs = Callable[[int, int, float], Workload]
+"""So many jobs, from a seed, at so many an hour."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class Options:
     @property
     def submitted(self) -> int:
         """Jobs in all."""
-        return int(self.jobs * self.coming)
+        return max(int(self.jobs * self.coming), self.jobs + 1)
 
     @property
     def setting(self) -> str:
@@ -114,6 +125,23 @@ def philly(jobs: int, seed: int, rate: float, extra: str = "") -> Workload:
     return generated(written, seed, None, rate).workload
 
 
+def wide(jobs: int, seed: int, rate: float) -> Workload:
+    """The same on 1, 2, 4 or 8 GPUs (70, 10, 15 and 5 %, as in Gavel's artifact), as much work in all."""
+    mean_width = sum(gpus * share for gpus, share in GAVEL_WIDTHS.items())
+    workload = generated(f"gavel:jobs={jobs}", seed, None, rate).workload
+    return each_job(workload, lambda _, job: _working(job, job.truth.work / mean_width))
+
+
+def lasting(draw: Draw, jobs: int, seed: int, rate: float) -> Workload:
+    """Jobs on one GPU, submitted as by `philly`, that last as many hours as ``draw`` says."""
+    seconds = draw(np.random.default_rng([seed, 1]), jobs) * HOUR
+    return each_job(philly(jobs, seed, rate), lambda n, job: _working(job, float(seconds[n])))
+
+
+def _working(job: Job, work: float) -> Job:
+    return Job(job.spec, msgspec.structs.replace(job.truth, work=work))
+
+
 def each_job(workload: Workload, change: Callable[[int, Job], Job]) -> Workload:
     """The workload with every job changed, in order of submission."""
     return Workload.of((change(n, job) for n, job in enumerate(workload.jobs)), workload.name)
@@ -122,8 +150,8 @@ def each_job(workload: Workload, change: Callable[[int, Job], Job]) -> Workload:
 class Measured(NamedTuple):
     """The tracked jobs of one run, seconds; NaN where a job has none."""
 
-    jct: np.ndarray[tuple[int], np.dtype[np.float64]]
-    wait: np.ndarray[tuple[int], np.dtype[np.float64]]
+    jct: Floats
+    wait: Floats
 
     @classmethod
     def of(cls, outcomes: Outcomes) -> "Measured":
@@ -197,62 +225,6 @@ def setting(
         overheads=overheads or Overheads(),
         tracked=given.tracked,
     )
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says, what we see, and whether that is so here."""
-
-    paper: str
-    seen: str
-    holds: bool
-
-
-class Report:
-    """Results of an experiment: a page, a table of all runs and pictures, written as they come."""
-
-    def __init__(self, name: str, title: str, given: Options) -> None:
-        self._name = name
-        self._out = given.out
-        self._began = time.monotonic()
-        self._lines = [f"# {title}", "", f"Measured: {given.setting}.", ""]
-        given.out.mkdir(parents=True, exist_ok=True)
-
-    def say(self, text: str) -> None:
-        """A paragraph."""
-        self._lines += [text, ""]
-
-    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table."""
-        self._lines.append(f"| {' | '.join(heads)} |")
-        self._lines.append(f"|{'|'.join('---' for _ in heads)}|")
-        self._lines += [f"| {' | '.join(row)} |" for row in rows]
-        self._lines.append("")
-
-    def claims(self, claims: Sequence[Claim]) -> None:
-        """What the paper says beside what we see."""
-        rows = [(c.paper, c.seen, "yes" if c.holds else "**no**") for c in claims]
-        self.table(("the paper", "here", "agrees"), rows)
-
-    def picture(self, drawing: Drawing, name: str = "") -> None:
-        """A picture in the page."""
-        file = f"{self._name}{'-' + name if name else ''}.png"
-        write_png(drawing, self._out / file)
-        self._lines += [f"![{drawing.title}]({file})", ""]
-
-    def runs(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """The CSV with a row for each run."""
-        with (self._out / f"{self._name}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(heads)
-            writer.writerows(rows)
-
-    def close(self) -> None:
-        """Write the page, and print it."""
-        text = "\n".join(self._lines).rstrip() + "\n"
-        (self._out / f"{self._name}.md").write_text(text, encoding="utf-8")
-        print(text)
-        print(f"{time.monotonic() - self._began:.0f} s; written to {self._out}/{self._name}.md")
 
 
 def mean(values: Sequence[float]) -> float:

@@ -14,8 +14,8 @@ EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "
 
 
 def traces(experiment: str, folder: Path) -> list[str]:
-    """What the command must name: for `pollux_load` the jobs that the how-to on Pollux makes up."""
-    if experiment != "pollux_load":
+    """What the command must name: for those on Pollux the jobs that the how-to on Pollux makes up."""
+    if not experiment.startswith("pollux"):
         return []
     page = (ROOT / "docs/how-to/tune-batch-sizes-with-pollux.md").read_text(encoding="utf-8")
     program = re.search(r"```python file=measure\.py\n(.*?)```", page, re.DOTALL)
@@ -55,9 +55,10 @@ def test_its_results_are_committed(experiment: str) -> None:
     assert (page.parent / f"{experiment}.csv").is_file()
 
 
-def test_pollux_under_load_asks_for_its_jobs() -> None:
+@pytest.mark.parametrize("experiment", ["pollux_fifo", "pollux_load"])
+def test_an_experiment_on_pollux_asks_for_its_jobs(experiment: str) -> None:
     ran = subprocess.run(
-        [sys.executable, str(FOLDER / "pollux_load.py")],
+        [sys.executable, str(FOLDER / f"{experiment}.py")],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ran.returncode == 2
