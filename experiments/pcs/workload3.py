@@ -1,0 +1,213 @@
+"""PCS, workload-3 (figure 8): Gavel's heavy tail on 64 GPUs, judged by the tail of the error.
+
+Its artifact's generator, whose unit of service is the minute: about 3 jobs an hour (the paper says 4). More
+work comes than 64 GPUs can do, so that what is measured depends on the number of jobs: 3,000 as in its
+script. The search is for mean JCT and p99 of the error (section 3.2), on samples of as many other jobs. What
+a point costs grows with the number of jobs too: the three configurations are picked by what the points of the
+front cost on those other jobs themselves, not on the shorter samples. The figure's fair sharing (FS) is left
+out: its predictions take longest, and no claim is about it.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from pcs_study import (
+    BASELINES,
+    CONFIGURATIONS,
+    JCT,
+    TAIL_ERROR,
+    Case,
+    Claim,
+    Column,
+    Measured,
+    Options,
+    Report,
+    distributions,
+    generate,
+    options,
+    percent,
+    priced,
+    run,
+    search,
+    setting,
+    times,
+    written,
+)
+
+from volvelle.policies.pcs.queues import create_queues, one_queue_variation
+from volvelle.workload.workload import Workload
+
+GPUS = 64
+HISTORY_SEED = 1000
+PAPER = {
+    "AFS": (1.058, 12.2, 328.8),
+    "Tiresias": (1.05, 10.9, 343.2),
+    "Themis": (1.395, 15.9, 103.7),
+    "FIFO": (3.17, 0, 0),
+    "PCS-JCT": (1.13, 6.3, 111.3),
+    "PCS-bal": (2.233, None, 28.7),
+    "PCS-pred": (2.668, None, 10.6),
+}
+"""Figure 8: mean JCT over the least, mean and p99 of the error (8a without the 5 its bars have too many)."""
+SHIPPED = {
+    "PCS-JCT, shipped": "pcs:thresholds=194040,weights=941/59",
+    "PCS-bal, shipped": "pcs:thresholds=36420,weights=593/407",
+    "PCS-pred, shipped": "pcs:thresholds=20640,weights=909/91",
+}
+"""The artifact's own configurations for this workload, thresholds in seconds."""
+PRICES = (1.0, 2.233 / 1.13, 2.668 / 1.13)
+"""The paper's own over its PCS-JCT."""
+
+
+def workload(jobs: int, seed: int) -> Workload:
+    """Gavel's continuous trace as PCS' artifact draws it, in minutes."""
+    return generate(f"pcs-gavel:gpus={GPUS},jobs={jobs},unit_seconds=60", seed)
+
+
+def main() -> None:
+    given = options(
+        __doc__,
+        "{jobs} jobs on 64 GPUs, seeds {seeds}, means over them; the front from {candidates} configurations "
+        "on four samples of {sample_jobs} jobs each",
+        jobs=3000,
+        seeds=1,
+        candidates=160,
+    )
+    report = Report("workload3", "Workload-3 (PCS, section 5.3, figure 8)", given)
+    policies = BASELINES | _picked(given) | SHIPPED
+    found = run(
+        [
+            Case((name, str(seed)), partial(workload, given.jobs, seed), setting(policy, GPUS))
+            for name, policy in policies.items()
+            for seed in given.seeds
+        ],
+        given.workers,
+    )
+    runs = {name: [found[name, str(seed)] for seed in given.seeds] for name in policies}
+    figures = {name: Figures.of(each) for name, each in runs.items()}
+    best = min(one.jct for one in figures.values())
+    report.table(
+        (
+            "policy",
+            "mean JCT over the least, paper",
+            "here",
+            "mean error, paper",
+            "here",
+            "p99, paper",
+            "here",
+        ),
+        [
+            (
+                name,
+                _known(paper[0]),
+                times(one.jct / best),
+                _known(paper[1]),
+                percent(one.error),
+                _known(paper[2]),
+                percent(one.tail),
+            )
+            for name, one in figures.items()
+            for paper in (PAPER.get(name, (None, None, None)),)
+        ],
+    )
+    report.claims(_claims(figures, best))
+    report.say(EXPLAINED)
+    sizes = workload(given.jobs, HISTORY_SEED).single_gpu_seconds
+    report.say(
+        "Of these sizes T makes two queues only with a threshold of "
+        f"{_least_of_two_queues(sizes) / 60:,.0f} minutes or more; the shipped PCS-bal and PCS-pred have "
+        "theirs at 607 and 344."
+    )
+    columns = {name: np.concatenate([one.error for one in runs[name]]) for name in PAPER}
+    report.picture(distributions("Error of predictions, workload-3", "error", columns))
+    report.runs(
+        ("policy", "seed", "mean_jct_seconds", "mean_error_percent", "p99_error_percent"),
+        [
+            (*key, repr(one.mean_jct), repr(one.mean_error), repr(one.tail_error))
+            for key, one in found.items()
+        ],
+    )
+    report.close()
+
+
+def _picked(given: Options) -> dict[str, str]:
+    """The least p99 of the error for at most `PRICES` times the fastest, on the jobs of the search."""
+    history = partial(workload, given.jobs, HISTORY_SEED)
+    front = search(history(), given, GPUS, (JCT, TAIL_ERROR))
+    cases = [
+        Case((policy,), history, setting(policy, GPUS)) for policy in map(written, front.points)
+    ]
+    seen = run(cases, given.workers)
+    return priced(
+        {policy: (one.mean_jct, one.tail_error) for (policy,), one in seen.items()}, PRICES
+    )
+
+
+def _least_of_two_queues(sizes: Column) -> float:
+    """The lowest threshold with which there are two queues, whatever T, seconds."""
+    most = one_queue_variation(sizes)
+    made = [
+        create_queues(sizes, variation, 0.0).thresholds
+        for variation in np.linspace(0.0, most, 400)[1:]
+    ]
+    return min((t[0] for t in made if len(t) == 1), default=np.inf)
+
+
+class Figures(NamedTuple):
+    """Means over seeds: mean JCT in seconds, mean and p99 of the error in percent."""
+
+    jct: float
+    error: float
+    tail: float
+
+    @classmethod
+    def of(cls, runs: Sequence[Measured]) -> "Figures":
+        """From a run for each seed."""
+        each = [(one.mean_jct, one.mean_error, one.tail_error) for one in runs]
+        return cls(*np.mean(each, axis=0).tolist())
+
+
+def _known(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:g}"
+
+
+def _claims(figures: Mapping[str, Figures], best: float) -> list[Claim]:
+    fast = {name: figures[name] for name in ("AFS", "Tiresias", "PCS-JCT")}
+    jct, bal, pred = (figures[name] for name in CONFIGURATIONS)
+    others = min(figures[name].tail for name in ("AFS", "Tiresias"))
+    return [
+        Claim(
+            "those that minimise JCT have a low mean error, PCS-JCT among them",
+            ", ".join(f"{name} {percent(one.error)}" for name, one in fast.items()),
+            max(one.error for one in fast.values()) <= 20.0,
+        ),
+        Claim(
+            "at p99 AFS and Tiresias err 300 % and more",
+            f"{percent(figures['AFS'].tail)} and {percent(figures['Tiresias'].tail)}",
+            others >= 300.0,
+        ),
+        Claim(
+            "PCS-JCT errs about a third of that at p99, within 1.1 times the least JCT",
+            f"{percent(jct.tail)} to {percent(others)}, at {times(jct.jct / best)} times",
+            jct.tail <= 0.4 * others and jct.jct / best <= 1.13,
+        ),
+        Claim(
+            "PCS-bal and PCS-pred bring the p99 down to 29 and 11 %",
+            f"{percent(bal.tail)} and {percent(pred.tail)}, "
+            f"at {times(bal.jct / best)} and {times(pred.jct / best)} times the least JCT",
+            bal.tail <= 29.0 and pred.tail <= 11.0,
+        ),
+    ]
+
+
+EXPLAINED = (
+    "At 3 jobs an hour the baselines have the figure's mean JCT within 5 % and its p99 within 4 %, so that "
+    "the paper's 4 an hour are doubtful. The configurations that the artifact ships have about the figure's "
+    "p99 with us too; the points that our search found are worse at the tail for the same JCT. That is not "
+    "for want of candidates alone: the two best of the shipped ones are not of the form WFQ(T, W, zeta_min)."
+)
+
+if __name__ == "__main__":
+    main()

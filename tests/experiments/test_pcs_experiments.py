@@ -1,0 +1,100 @@
+"""Every experiment after PCS runs, small, its page says what the paper says, and the toy is exact."""
+
+import csv
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "pcs"
+EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "pcs_study")
+
+SEARCH = ("--candidates", "6", "--sample-jobs", "40", "--seeds", "1")
+SMALL: dict[str, tuple[str, ...]] = {
+    "toy": (),
+    "held_back": (*SEARCH, "--jobs", "40"),
+    "load_mismatch": (*SEARCH, "--jobs", "40"),
+    "parameterisation": SEARCH,
+    "size_error": (*SEARCH, "--jobs", "40"),
+    "workload1": (*SEARCH, "--jobs", "20"),
+    "workload2": ("--jobs", "40"),
+    "workload3": (*SEARCH, "--jobs", "100"),
+}
+ON_TRACES = {"held_back", "parameterisation", "workload2"}
+"""Those that read the Philly traces beside the repository."""
+
+
+def run(experiment: str, out: Path, *options: str) -> str:
+    command = [
+        sys.executable,
+        str(FOLDER / f"{experiment}.py"),
+        "--out",
+        str(out),
+        "--workers",
+        "1",
+    ]
+    ran = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def rows(experiment: str, out: Path) -> list[dict[str, str]]:
+    with (out / f"{experiment}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_it_runs_small_and_writes_its_page(
+    experiment: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if experiment in ON_TRACES:
+        request.getfixturevalue("shared")
+    printed = run(experiment, tmp_path, *SMALL[experiment])
+    page = (tmp_path / f"{experiment}.md").read_text(encoding="utf-8")
+    assert printed.startswith(page.rstrip())
+    assert "| the paper | here |" in page
+    assert "nan" not in page
+    for picture in tmp_path.glob("*.png"):
+        assert f"({picture.name})" in page
+    assert all(float(list(row.values())[-1]) >= 0 for row in rows(experiment, tmp_path))
+
+
+@pytest.mark.parametrize("experiment", sorted(ON_TRACES))
+def test_without_its_traces_it_says_so_and_ends(experiment: str, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "repository" / "experiments"
+    shutil.copytree(FOLDER.parent, elsewhere, ignore=shutil.ignore_patterns("results"))
+    ran = subprocess.run(
+        [sys.executable, str(elsewhere / "pcs" / f"{experiment}.py")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("skipped: this experiment needs trace_0e4a51.csv")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_its_results_are_committed(experiment: str) -> None:
+    page = FOLDER / "results" / f"{experiment}.md"
+    assert page.read_text(encoding="utf-8").startswith("# ")
+    assert page.with_suffix(".csv").is_file()
+
+
+def test_the_toy_of_figure_1_is_exact(tmp_path: Path) -> None:
+    run("toy", tmp_path)
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows("toy", tmp_path):
+        figures = (row["predicted_jct"], row["jct"], row["unfairness_percent"])
+        predicted, jct, unfairness = map(float, figures)
+        found.setdefault(row["policy"], []).append((predicted, jct, unfairness))
+    del found["PCS"]
+    peak = 100.0 * (27.0 / 24.5 - 1.0)  # J1: 24.5 where all share the GPU
+    assert found == {
+        "Tiresias": [
+            (10.0, 27.0, pytest.approx(peak)), (8.0, 9.0, 0.0), (1.0, 1.0, 0.0), (8.0, 8.0, 0.0),
+        ],
+        "Themis": [(10.0, 19.0, 0.0), (15.0, 16.0, 0.0), (2.0, 2.0, 0.0), (17.0, 17.0, 0.0)],
+        "FIFO": [(10.0, 10.0, 0.0), (18.0, 18.0, 0.0), (18.0, 18.0, 500.0), (17.0, 17.0, 0.0)],
+    }  # fmt: skip
