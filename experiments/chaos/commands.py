@@ -1,0 +1,121 @@
+"""`volvelle` commands as processes that can be killed at any moment and are started again whenever they end.
+
+Each is forked from a process that has loaded Volvelle already (`rehearsal`): on a busy machine that takes
+longer than all that is worth killing.
+"""
+
+import multiprocessing
+import os
+import random
+import sys
+import threading
+import time
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+_IMPORTED = ["__main__", "volvelle.cli.main", "rehearsal"]
+_LOOK_SECONDS = 0.01
+_PAUSE_SECONDS = 0.1
+"""Before a command that ended is started again."""
+
+
+def run_command(words: tuple[str, ...], log: str) -> None:
+    """Be the command ``volvelle WORDS``; what it says goes to the end of ``log``."""
+    from volvelle.cli.main import main  # noqa: PLC0415 - in the fork
+
+    os.setsid()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    sys.argv = ["volvelle", *words]
+    main()
+
+
+class Command:
+    """One command. ``lives``: how often it was started; ``deaths``: how often it ended by itself."""
+
+    def __init__(self, words: tuple[str, ...], log: Path) -> None:
+        self.words, self.log = words, log
+        self.lives = self.deaths = 0
+        self._process: ForkServerProcess | None = None
+        self._again_at = 0.0
+        self._killed = False
+        self._lock = threading.Lock()
+
+    def kill(self, away_seconds: float = 0.0) -> bool:
+        """Kill -9, if it runs; it is started again after so long at the earliest. Whether it was there."""
+        with self._lock:
+            if self._process is None or not self._process.is_alive():
+                return False
+            self._killed = True
+            self._again_at = time.monotonic() + away_seconds
+            self._process.kill()
+            self._process.join()
+            return True
+
+    def look(self, context: multiprocessing.context.ForkServerContext) -> None:
+        """Start it where it does not run."""
+        with self._lock:
+            if self._process is not None:
+                if self._process.is_alive():
+                    return
+                if not self._killed:
+                    self.deaths += 1
+                self._process, self._killed = None, False
+                self._again_at = max(self._again_at, time.monotonic() + _PAUSE_SECONDS)
+            if time.monotonic() < self._again_at:
+                return
+            self._process = context.Process(target=run_command, args=(self.words, str(self.log)))
+            self._process.start()
+            self.lives += 1
+
+
+class Keeping:
+    """A thread that has commands run until `close`."""
+
+    def __init__(self) -> None:
+        # The process that forks does not take over sys.path before Python 3.13.
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(_IMPORTED)
+        self._commands: list[Command] = []
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="commands", daemon=True)
+        self._thread.start()
+
+    def keep(self, words: tuple[str, ...], log: Path) -> Command:
+        """Have this command run from now on."""
+        command = Command(words, log)
+        self._commands = [*self._commands, command]
+        return command
+
+    def close(self) -> None:
+        """Kill all of them, for good."""
+        self._closing.set()
+        self._thread.join()
+        for command in self._commands:
+            command.kill()
+
+    def _keep(self) -> None:
+        while not self._closing.wait(_LOOK_SECONDS):
+            for command in self._commands:
+                command.look(self._context)
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Processes that carry ``mark`` in their command line or environment, with their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if mark in line or mark.encode() in (entry / "environ").read_bytes():
+                    found[int(entry.name)] = line
+            except OSError:  # it ended meanwhile
+                continue
+    return found
+
+
+def one_of(found: dict[int, str], what: str, rng: random.Random) -> int | None:
+    """One of the processes ``found`` whose command line has ``what`` in it."""
+    return rng.choice([pid for pid, line in found.items() if what in line] or [0]) or None
