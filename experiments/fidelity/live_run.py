@@ -1,0 +1,142 @@
+"""A workload, live: submitted in real time to a controller over real processes; its journal is left."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import volvelle
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header
+from volvelle.live.asks import Ask, Hold, Release, Submit
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Site, executors
+from volvelle.live.picture import JobState
+from volvelle.live.request import JobRequest
+from volvelle.live.store import Store
+from volvelle.model.cluster import parse_cluster
+
+SCRIPT = Path(__file__).parent / "job.py"
+CLUSTER = "4x4"
+_LOOK_SECONDS = 0.05
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job to come: ``after`` the start of the run, so many iterations on so many GPUs."""
+
+    after: float
+    gpus: int
+    iterations: int
+    seconds: float
+    torch: bool = False
+
+    @property
+    def work_seconds(self) -> float:
+        """What its iterations take."""
+        return self.iterations * self.seconds
+
+    def request(self, estimate: float) -> JobRequest:
+        """As a user submits it."""
+        words = (sys.executable, str(SCRIPT), str(self.iterations), repr(self.seconds))
+        return JobRequest(
+            name="torch" if self.torch else "sleep",
+            command=(*words, "torch") if self.torch else words,
+            gpus=self.gpus,
+            estimate=estimate,
+        )
+
+
+class Live:
+    """A controller on 16 made-up GPUs of this machine, with its journal in ``folder``."""
+
+    def __init__(self, folder: Path, executor: str, composition: WrittenComposition) -> None:
+        cluster = parse_cluster(CLUSTER)
+        self._store = Store.open(f"sqlite:///{folder / 'store.db'}")
+        header = Header(volvelle=volvelle.__version__, cluster=cluster, composition=composition)
+        site = Site(cluster, folder / "site", "fidelity")
+        self._folder = folder
+        self.controller = Controller(self._store, header, executors.make(executor), site)
+        self.controller.start()
+        self._until(lambda: all(n.state == "up" for n in self.controller.picture.nodes))
+
+    def submit(self, request: JobRequest) -> int:
+        """The number of the job."""
+        (number,) = self._ask(Submit("fidelity", request))
+        return int(number)
+
+    def wait_for_iterations(self, number: int, iterations: int) -> None:
+        """Wait until a job has done so many."""
+        self._until(lambda: self.controller.picture.jobs[number].iterations >= iterations)
+
+    def hold(self, number: int) -> None:
+        """Stop a job at a checkpoint, and wait until it has ended."""
+        self._ask(Hold(number))
+        self._until(lambda: self.controller.picture.jobs[number].state is JobState.HELD)
+
+    def release(self, number: int) -> None:
+        """Let a held job go on."""
+        self._ask(Release(number))
+
+    def drain(self) -> None:
+        """Wait until no job is left."""
+        self._until(lambda: not self.controller.picture.jobs, patience=3600.0)
+
+    def end(self) -> Path:
+        """Stop the controller; the journal it left."""
+        journal = self._folder / "journal.jsonl"
+        self._store.journal(journal)
+        self.controller.stop()
+        return journal
+
+    def _ask(self, ask: Ask) -> tuple[int, ...]:
+        answer: tuple[int, ...] = self.controller.ask(ask).result(timeout=_PATIENCE_SECONDS)
+        return answer
+
+    def _until(self, done: Callable[[], bool], patience: float = _PATIENCE_SECONDS) -> None:
+        end = time.monotonic() + patience
+        while not done():
+            if time.monotonic() > end:
+                raise TimeoutError(f"waited {patience:g} s: {self.controller.health}")
+            time.sleep(_LOOK_SECONDS)
+
+
+@contextmanager
+def made_ready(executor: str) -> Iterator[str]:
+    """``executor`` as it is written for `Live`; for Ray there is a cluster of so many raylets meanwhile."""
+    if executor != "ray":
+        yield f"{executor}:pretend=true"
+        return
+    import ray  # noqa: PLC0415 - only where it is asked for
+    from ray.cluster_utils import Cluster  # noqa: PLC0415 - as above
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_gpus": 0, "include_dashboard": False}
+    )
+    try:
+        for node in parse_cluster(CLUSTER).nodes:
+            cluster.add_node(num_gpus=node.gpus, labels={"volvelle-node": node.name})
+        yield f"ray:address={cluster.address},linger_seconds=1"
+    finally:
+        ray.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
+
+
+def run_live(
+    folder: Path,
+    executor: str,
+    composition: WrittenComposition,
+    jobs: Sequence[Planned],
+    estimates: Sequence[float],
+) -> Path:
+    """Submit ``jobs`` when their times come, wait for their ends; the journal."""
+    live = Live(folder, executor, composition)
+    began = time.monotonic()
+    for job, estimate in zip(jobs, estimates, strict=True):
+        time.sleep(max(began + job.after - time.monotonic(), 0.0))
+        live.submit(job.request(estimate))
+    live.drain()
+    return live.end()
