@@ -6,17 +6,24 @@ themselves. A test holds the pages in the repository against `made()`.
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
+from pydantic import BaseModel
 
+import volvelle.client
 from volvelle.cli.main import app
+from volvelle.live.api.app import unplugged
+from volvelle.live.config import ServeConfig
+from volvelle.live.request import JobRequest
 from volvelle.metrics.catalogue import METRICS
+from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
 from volvelle.workload.readers import FORMATS
@@ -44,6 +51,9 @@ simulated world tells the truth only to those that say so
 TERMINATIONS = """When a job ends: `--termination NAME[:KEY=VALUE,...]`. A rule sees the losses that a job
 reports; the simulated world reports them from the job's loss curve, where it has one."""
 
+EXECUTORS = """How jobs become processes: `executor = "NAME[:KEY=VALUE,...]"` in the configuration of
+`volvelle serve` ([machines of your own](../how-to/run-on-other-machines.md))."""
+
 GENERATORS = """Seeded workloads: `--generate NAME[:KEY=VALUE,...]` in `simulate` and `compare`, or
 `volvelle trace generate` to write a file. The same seed gives the same jobs. `arrivals` is one of
 `poisson`, `bursty`, `batches` and `diurnal`."""
@@ -70,9 +80,30 @@ under two placements with three seeds are twelve runs, and nine times as many at
 `jobs_per_hour = "1:9"` stands for. `policies`, `placements`, `admissions`,
 `estimators`, `terminations`, `seeds` and `metrics` may also be written in the singular."""
 
+SERVE = """What `volvelle serve --config FILE` reads, in TOML; options on the command line come before it.
+Paths are relative to the file. The cluster stands in it as in a [cluster file](cluster-file.md)
+(`[[nodes]]`, `[[pools]]`), or as `cluster = "4x8"`. Unknown keys are errors that name the nearest.
+[How to run a cluster](../how-to/run-a-cluster.md)."""
+
+JOB = """What `volvelle submit FILE.yaml` reads, and what `POST /v1/jobs` takes as JSON. Only `command` is
+needed. Durations are seconds or `90m`, `4h30m`, `14d`. A command in one line is split into words as a shell
+would, but no shell ever sees it. Unknown keys are errors that name the nearest.
+[How to submit jobs](../how-to/submit-jobs.md)."""
+
+HTTP = """What `volvelle serve` answers. Every request but those of `/healthz` and `/readyz` carries a
+token: `Authorization: Bearer TOKEN`. Users see and touch their own jobs; of others' jobs there are rows
+without command, environment, metrics and logs. Bodies are JSON; times are seconds since the Unix epoch. An
+error is always `{"thing": "what is wrong", "place": "where", "mend": "what to do"}`; 503 comes with
+`Retry-After`, and with an `Idempotency-Key` a submission may be repeated until it is answered. `/docs` and
+`/openapi.json` of a server have every schema."""
+
 COMMANDS = """Results go to standard output, progress and remarks to standard error. Exit status:
 0 done, 1 failed, 2 misused, 130 interrupted. Durations are seconds or `90m`, `4h30m`, `14d`,
 `D-HH:MM:SS`."""
+
+CLIENT = """What a training script calls: `import volvelle.client as vc`
+([how to use it](../how-to/make-a-script-preemptible.md)). It imports the standard library alone, and works
+without a scheduler."""
 
 
 def made() -> dict[str, str]:
@@ -83,11 +114,16 @@ def made() -> dict[str, str]:
         "admissions": ("Admissions", ADMISSIONS, _parts("admissions")),
         "estimators": ("Estimators", ESTIMATORS, _parts("estimators")),
         "terminations": ("Terminations", TERMINATIONS, _parts("terminations")),
+        "executors": ("Executors", EXECUTORS, _parts("executors")),
         "generators": ("Generators", GENERATORS, _parts("generators")),
         "trace-formats": ("Trace formats", READERS, _formats()),
         "trace-columns": ("Columns of a table of jobs", TABLE, _columns()),
         "metrics": ("Metrics", MEASURES, _metrics()),
         "experiment-file": ("The experiment file", EXPERIMENT, _experiment()),
+        "client": ("The client library", CLIENT, _client()),
+        "serve-file": ("The server file", SERVE, _serve()),
+        "job-file": ("The job file", JOB, _model(JobRequest)),
+        "http-api": ("The HTTP API", HTTP, _routes()),
         "command-line": ("The command line", COMMANDS, _commands()),
     }
     return {
@@ -141,6 +177,24 @@ def _default(parameter: dict[str, Any]) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _client() -> Iterator[str]:
+    for name in sorted(volvelle.client.__all__):
+        one = getattr(volvelle.client, name)
+        said = _markdown(inspect.getdoc(one) or "")
+        yield from (f"## {name}", "")
+        if inspect.isfunction(one):
+            yield from (f"`{name}{_untyped(inspect.signature(one))}`", "")
+        yield from (re.sub(r"^(\w+): ", r"- `\1`: ", said, flags=re.MULTILINE), "")
+
+
+def _untyped(signature: inspect.Signature) -> inspect.Signature:
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    return inspect.Signature(parameters)
 
 
 def _formats() -> Iterator[str]:
@@ -205,6 +259,78 @@ def _experiment() -> Iterator[str]:
         "",
         "```console",
         "$ volvelle compare --config experiment.toml --out results",
+        "```",
+    )
+
+
+def _serve() -> Iterator[str]:
+    yield from _model(ServeConfig)
+    yield from (
+        "",
+        "```toml file=cluster.toml",
+        'policy = "las:round=1m"',
+        'executor = { name = "local", pretend = true }',
+        'folder = "/var/lib/volvelle"',
+        "",
+        "[[nodes]]",
+        "gpus = 8",
+        "",
+        "[listen]",
+        'address = "0.0.0.0"',
+        'certificate = "server.crt"',
+        'key = "server.key"',
+        "```",
+    )
+
+
+def _model(model: type[BaseModel]) -> Iterator[str]:
+    """The keys of a file; those that are tables are told below, under their names."""
+    rows, tables = [], []
+    for name, field in model.model_fields.items():
+        inner = [one for one in _within(field.annotation) if issubclass(one, BaseModel)]
+        tables += [(name, one) for one in inner if one is not Overheads]
+        default = field.get_default(call_default_factory=True)
+        plain = isinstance(default, (str, int, float, Path)) and default not in ("", False)
+        shown = str(default).lower() if isinstance(default, bool) else str(default)
+        rows.append(
+            (f"`{name}`", f"`{shown}`" if plain else "", _markdown(field.description or ""))
+        )
+    yield from _table(("key", "default", "meaning"), rows)
+    for name, inner_model in tables:
+        yield from (
+            "",
+            f"## {name}",
+            "",
+            _markdown(inspect.cleandoc(inner_model.__doc__ or "")),
+            "",
+        )
+        yield from _model(inner_model)
+
+
+def _within(annotation: Any) -> Iterator[type]:
+    """The classes that a type is made of."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for one in get_args(annotation):
+        yield from _within(one)
+
+
+def _routes() -> Iterator[str]:
+    rows = [
+        (f"`{how.upper()} {path}`", _markdown(" ".join(str(route.get("description", "")).split())))
+        for path, routes in unplugged().openapi()["paths"].items()
+        for how, route in routes.items()
+    ]
+    yield from _table(("request", "meaning"), rows)
+    yield from (
+        "",
+        "In Python, with nothing but the standard library:",
+        "",
+        "```text",
+        "from volvelle.live.remote import Server",
+        "",
+        "server = Server.find()  # VOLVELLE_SERVER and VOLVELLE_TOKEN, or a server's folder",
+        'print(server.post("/v1/jobs", {"command": "python train.py", "gpus": 8}, key="tuesday"))',
         "```",
     )
 

@@ -9,8 +9,10 @@ A page is run from top to bottom in a folder of its own. Its fenced blocks mean:
     ```python               a program
     ```LANGUAGE file=NAME   a file of that name; where the repository has it, it must say the same
 
-In what a command prints, "..." stands for anything, and seconds ("in 1.3 s") are not compared. A
-command must succeed unless the page shows an error.
+A command that ends in " &" goes on in the background until the end of its page; what it has printed is
+compared once it has printed as many lines as are shown. In what a command prints, "..." stands for
+anything, and seconds ("in 1.3 s") are not compared. A command must succeed unless the page shows an
+error. YAML is a job's file.
 """
 
 import os
@@ -18,11 +20,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from volvelle.cli.submit import read_job
+from volvelle.live.config import ServeConfig
 from volvelle.model.cluster import read_cluster
 from volvelle.simulate.experiment import Experiment
 
@@ -118,7 +123,10 @@ def blocks(text: str) -> Iterator[Block]:
 def differences(page: Path) -> list[Difference]:
     """Run ``page`` and say where it shows what is not so."""
     found: list[Difference] = []
-    with tempfile.TemporaryDirectory() as name:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
+        Background() as background,
+    ):
         folder = Path(name)
         (folder / ".venv").symlink_to(sys.prefix)
         (folder / "examples").symlink_to(ROOT / "examples")
@@ -127,7 +135,7 @@ def differences(page: Path) -> list[Difference]:
                 found += (
                     difference
                     for command in block.commands()
-                    if (difference := _of_command(page, command, folder))
+                    if (difference := _of_command(page, command, folder, background))
                 )
             elif block.file:
                 found += _of_file(page, block, folder)
@@ -141,13 +149,55 @@ def differences(page: Path) -> list[Difference]:
     return found
 
 
-def _of_command(page: Path, command: Command, folder: Path) -> Difference | None:
+class Background:
+    """The commands of a page that go on beside the others."""
+
+    def __init__(self) -> None:
+        self._going: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> "Background":
+        return self
+
+    def start(self, text: str, folder: Path, lines: int) -> "subprocess.CompletedProcess[str]":
+        """Start a command, and see what it prints until it has printed so many ``lines``."""
+        printed = folder / f".background-{len(self._going)}"
+        with printed.open("w") as file:
+            going = subprocess.Popen(
+                ["bash", "-c", f"exec {text}"],
+                cwd=folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        self._going.append(going)
+        patience = time.monotonic() + LIMIT_SECONDS
+        while going.poll() is None and time.monotonic() < patience:
+            if printed.read_text().count("\n") >= lines:
+                break
+            time.sleep(0.05)
+        return subprocess.CompletedProcess(text, going.returncode or 0, printed.read_text())
+
+    def __exit__(self, *_: object) -> None:
+        for going in self._going:
+            going.terminate()
+        for going in self._going:
+            going.wait(LIMIT_SECONDS)
+
+
+def _of_command(
+    page: Path, command: Command, folder: Path, background: Background
+) -> Difference | None:
     text = command.text
     if setting_up := _SETTING_UP.match(text):  # .ci/run runs these lines as they stand
         text = setting_up[1]
         if "pytest" in text:
             return None
-    run = _run(["bash", "-euo", "pipefail", "-c", text], folder)
+    if text.endswith(" &"):
+        run = background.start(text.removesuffix(" &"), folder, len(command.printed))
+    else:
+        run = _run(["bash", "-euo", "pipefail", "-c", text], folder)
     printed = [line.rstrip() for line in run.stdout.splitlines() if not _PROGRESS.search(line)]
     fails = any(line.startswith("error:") for line in command.printed)
     if bool(run.returncode) != fails:
@@ -160,12 +210,16 @@ def _of_command(page: Path, command: Command, folder: Path) -> Difference | None
     return None
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _environment() -> dict[str, str]:
     own = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    return {**os.environ, **own, "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **own, "COLUMNS": "100", "LC_ALL": "C.UTF-8"},
+        env=_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -194,9 +248,9 @@ def _of_file(page: Path, block: Block, folder: Path) -> Iterator[Difference]:
     path = folder / block.file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    if block.language == "toml":
+    if reader := {"toml": _read_toml, "yaml": read_job}.get(block.language):
         try:
-            _read_toml(path)
+            reader(path)
         except Exception as error:  # any reader's complaint is the page's
             yield Difference(page, block.line, str(error))
 
@@ -204,7 +258,9 @@ def _of_file(page: Path, block: Block, folder: Path) -> Iterator[Difference]:
 def _read_toml(path: Path) -> None:
     """Let whoever reads such a file read it."""
     document = tomllib.loads(path.read_text(encoding="utf-8"))
-    if "nodes" in document:
+    if document.keys() & {"listen", "folder", "executor"}:
+        ServeConfig.of(path, {}).read_cluster()
+    elif "nodes" in document:
         read_cluster(path)
     elif "project" not in document:  # not a package's pyproject.toml
         Experiment.of(path, {})

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
+FRAMEWORKS = "requirements-frameworks.lock"
 
 
 def _locked(name: str) -> dict[str, list[Requirement]]:
@@ -48,7 +49,16 @@ def test_both_locks_pin_the_same() -> None:
     assert {name: dev.get(name) for name in base} == base
 
 
-@pytest.mark.parametrize("name", LOCKS)
+def test_frameworks_are_installed_beside_the_tools_and_for_the_cpu() -> None:
+    frameworks, dev = _locked(FRAMEWORKS), _locked(LOCKS[1])
+    for name in frameworks.keys() & dev.keys():
+        versions = [{str(pin.specifier) for pin in lock[name]} for lock in (frameworks, dev)]
+        assert versions[0] <= versions[1], f"{name} differs; run: bash .ci/lock"
+    assert [str(pin.specifier).endswith("+cpu") for pin in frameworks["torch"]] == [True]
+    assert not any(name.startswith(("cuda", "nvidia", "triton")) for name in frameworks)
+
+
+@pytest.mark.parametrize("name", (*LOCKS, FRAMEWORKS))
 def test_lock_names_no_host_and_no_folder(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert "://" not in text
