@@ -95,6 +95,19 @@ class QueuedShares(NamedTuple):
     delta: float
 
 
+class ContestedShares(NamedTuple):
+    """Shares by the time left and by contest (`volvelle.policies.afs.share_by_length`).
+
+    ``later``: of jobs with equally much left the later submission goes first.
+    """
+
+    later: bool
+
+
+Shares = QueuedShares | ContestedShares
+"""Whole decisions, as compiled loops know them."""
+
+
 class Policy(Part):
     """Base of all policies. ``round``: decide only at multiples of this period."""
 
@@ -131,7 +144,7 @@ class Policy(Part):
         """GPUs for every job in ``view``."""
         raise NotImplementedError
 
-    def compiled_shares(self) -> QueuedShares | None:
+    def compiled_shares(self) -> Shares | None:
         """Its whole decision as compiled loops know it; None where they do not."""
         return None
 
@@ -217,11 +230,12 @@ def compiled_key(policy: Policy) -> Key | None:
     return policy.compiled_key()
 
 
-def compiled_shares(policy: Policy) -> QueuedShares | None:
+def compiled_shares(policy: Policy) -> Shares | None:
     """The shares of a policy that is nothing but these; None for every other policy."""
     kind = type(policy)
-    if _definer(kind, "allocate") is not _definer(kind, "compiled_shares"):
-        return None  # a subclass with an allocation of its own
+    own = {_definer(kind, name) for name in ("allocate", "next_wake", "compiled_shares")}
+    if len(own - {Policy}) > 1 or kind.learn is not Policy.learn:
+        return None  # a subclass with a decision of its own
     return policy.compiled_shares()
 
 

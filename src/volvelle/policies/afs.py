@@ -37,7 +37,14 @@ from volvelle.core.kernels import (
     sort_again,
     work_left,
 )
-from volvelle.core.policy import Allocation, Policy, View, all_served, policies
+from volvelle.core.policy import (
+    Allocation,
+    ContestedShares,
+    Policy,
+    View,
+    all_served,
+    policies,
+)
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.units import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
@@ -70,6 +77,10 @@ class AfsL(Policy):
     ties: Literal["earlier", "later"] = Field(
         "earlier", description="which submission goes first where equally much is left"
     )
+
+    def compiled_shares(self) -> ContestedShares:
+        """All there is to it."""
+        return ContestedShares(self.ties == "later")
 
     def allocate(self, view: View) -> Allocation:
         """The shortest first where there are too many; else growth, GPU by GPU."""

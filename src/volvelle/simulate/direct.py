@@ -2,7 +2,7 @@
 
 The general engine (`World` around `Scheduler.handle`) is the reference and runs everything; a direct run
 gives the same results, to the last bit, for what an order decides over counted GPUs: policies that name
-a `Key` (and AFS-L, whose decision is one compiled call), admissions that are a limit on demand,
+a `Key` (or whose decision is `ContestedShares`, AFS-L), admissions that are a limit on demand,
 estimators that do not learn, and jobs that scale linearly, never fail, keep one batch size and stop at no
 cost. `DirectRun.of` says whether that is so.
 It leaves no journal: there are no events and decisions to write.
@@ -17,13 +17,12 @@ from volvelle.core.columns import Column
 from volvelle.core.curves import RateCurves, RateTable
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import OrderPolicy, compiled_key
+from volvelle.core.policy import ContestedShares, OrderPolicy, compiled_key, compiled_shares
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import FloatColumn, JobColumns
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.job import Job
 from volvelle.model.throughput import Linear
-from volvelle.policies.afs import AfsL
 from volvelle.simulate import direct_loop as loop
 from volvelle.simulate.direct_loop import Ahead, Log, Rules, advance
 
@@ -68,8 +67,9 @@ class DirectRun:
         composition, overheads = scheduler.composition, scheduler.overheads
         policy, capacity = composition.policy, scheduler.resources.gpus_by_type(up_only=True)
         key, limit = compiled_key(policy), composition.admission.limit(sum(capacity.tolist()))
-        by_length = type(policy) is AfsL
-        if (key is None and not by_length) or limit is None:
+        shares = compiled_shares(policy)
+        contested = isinstance(shares, ContestedShares)
+        if (key is None and not contested) or limit is None:
             return None
         named = composition.placement.names_gpus or scheduler.cluster.nodes_change
         learning = type(composition.estimator).learn is not Estimator.learn
@@ -83,9 +83,9 @@ class DirectRun:
         an_order = policy if isinstance(policy, OrderPolicy) else None
         rules = Rules(
             key=int(key or 0),
-            by_length=by_length,
-            later=isinstance(policy, AfsL) and policy.ties == "later",
-            rates=entries.rates(capacity) if by_length else np.zeros((0, 0, 0)),
+            contested=contested,
+            later=isinstance(shares, ContestedShares) and shares.later,
+            rates=entries.rates(capacity) if contested else np.zeros((0, 0, 0)),
             preemptive=an_order is None or an_order.preemptive,
             strict=an_order is not None and an_order.strict,
             elastic=an_order is None or an_order.elastic,

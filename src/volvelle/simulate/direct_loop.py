@@ -69,14 +69,14 @@ _COLUMNS = Column.COUNT
 class Rules(NamedTuple):
     """What does not change while time passes.
 
-    key: a `Key`. by_length: AFS-L decides instead of a key, with ``rates`` by (curve, GPU type, GPUs), of
+    key: a `Key`. contested: shares are contested instead, with ``rates`` by (curve, GPU type, GPUs), of
     equals the ``later`` submission first. round: seconds, 0 where decisions follow events. limit: the
     most GPUs admitted jobs may request together. tick: ends are noticed at multiples of it, 0 for at
     once. until: the end of time.
     """
 
     key: int
-    by_length: bool
+    contested: bool
     later: bool
     rates: NDArray[np.float64]
     preemptive: bool
@@ -344,7 +344,7 @@ def _decide(ahead: Ahead, rules: Rules, hint: Ints, now: float) -> Ints:
     order, served = hint, np.zeros((3, 0))
     if len(rules.capacity) == 1 and len(rules.quota) == 0:
         served = serve_all(matrix, jobs, most, rules.capacity[0])
-    if served.shape[1] < jobs and rules.by_length:
+    if served.shape[1] < jobs and rules.contested:
         served, order = share_by_length(
             matrix, jobs, rules.rates, now, rules.capacity, rules.quota, hint, rules.later
         )

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volvelle.core.columns import Column
-from volvelle.core.policy import OrderPolicy, Policy, compiled_key, compiled_shares
+from volvelle.core.policy import (
+    OrderPolicy,
+    Policy,
+    QueuedShares,
+    compiled_key,
+    compiled_shares,
+)
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.job import Job, JobSpec, Truth
@@ -42,7 +48,7 @@ class Rules(NamedTuple):
 def rules_of(policy: Policy) -> Rules | None:
     """The policy for the compiled loop; None where it does not know it."""
     none = np.zeros(0)
-    if shares := compiled_shares(policy):
+    if isinstance(shares := compiled_shares(policy), QueuedShares):
         return Rules(SHARES, True, False, True, 0.0, shares.weights, shares.floor, shares.delta)
     order = compiled_key(policy)
     if order is None or not isinstance(policy, OrderPolicy):
@@ -341,6 +347,6 @@ def _whole(jobs: Sequence[Job], setting: "Setting") -> _Whole | None:
         )
     columns[: Input.QUEUE + 1] = np.array(rows).reshape(len(jobs), Input.QUEUE + 1).T
     columns[Input.TRULY_LEFT] = columns[Input.LEFT]
-    if shares := compiled_shares(scheduler.composition.policy):
+    if isinstance(shares := compiled_shares(scheduler.composition.policy), QueuedShares):
         columns[Input.QUEUE] = np.searchsorted(shares.thresholds, columns[Input.QUEUE])
     return _Whole(columns, curves.rates, gpus, rules)
