@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,17 @@ from volvelle.live.agent.link import Link, RefusedError
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Site
 from volvelle.live.executors.dial_in import DialIn
-from volvelle.live.messages import Grant, Launch, NodeJoined, Report, Start
+from volvelle.live.messages import (
+    AttemptEnded,
+    Grant,
+    Launch,
+    NodeJoined,
+    NodeLost,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+)
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
@@ -162,6 +173,44 @@ def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
             await reader.readexactly(500 * 100_000)
 
     asyncio.run(deaf())
+
+
+START = Start(
+    number=1,
+    attempt=1,
+    user="dana",
+    grants=(Grant("gpu03", (0,)),),
+    launch=Launch(command=("true",)),
+)
+
+
+def test_what_was_ordered_before_a_node_is_said_to_be_lost_is_lost_with_it(
+    server: AgentsServer, reports: list[Report]
+) -> None:
+    held = threading.Event()
+    server._loop.call_soon_threadsafe(held.wait)
+    server.lost("gpu03", "it burnt")
+    server.send(START)
+    assert not reports
+    held.set()
+    lost, ended = until(lambda: reports if len(reports) == 2 else None)
+    assert lost == NodeLost("gpu03", "it burnt")
+    assert isinstance(ended, AttemptEnded)
+    assert ended.outcome is Outcome.LOST
+
+
+def test_a_node_is_given_up_only_while_nothing_is_on_it(
+    server: AgentsServer, reports: list[Report]
+) -> None:
+    server.send(START)
+    assert not server.release("gpu03", "nobody needs it")
+    server.send(Stop(1, 1, kill=True))
+    dial(server.port, "the right token")
+    until(lambda: any(isinstance(report, AttemptEnded) for report in reports))
+    assert server.release("gpu03", "nobody needs it")
+    assert reports[-1] == NodeLost("gpu03", "nobody needs it")
+    with pytest.raises(RefusedError, match="the cluster has no node"):
+        dial(server.port, "the right token")
 
 
 def test_with_a_certificate_agents_speak_tls_and_trust_no_other(

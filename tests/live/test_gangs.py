@@ -14,7 +14,6 @@ from volvelle.live.messages import (
     Grant,
     Launch,
     NodeJoined,
-    NodeLost,
     Order,
     Outcome,
     Report,
@@ -108,7 +107,7 @@ class World:
                     for key, order in self.order.items():
                         if key not in attempts:
                             self.gangs.order(order)
-                case AttemptStarted() | NodeLost() | _:
+                case AttemptStarted() | _:
                     pass
 
     def act(self, what: str, name: str, nodes: int) -> None:

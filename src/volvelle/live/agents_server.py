@@ -9,12 +9,14 @@ import contextlib
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from volvelle.live import wire
 from volvelle.live.gangs import Gangs
-from volvelle.live.messages import Order, Report
+from volvelle.live.messages import NodeLost, Order, Report
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
@@ -51,6 +53,8 @@ class AgentsServer:
     ) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._token, self._lease_seconds = token, lease_seconds
+        self._report = report
+        self._orders: deque[Order] = deque()
         self._gangs = Gangs(self._nodes.values(), report, self._tell)
         self._guests: dict[str, _Guest] = {}
         self._writers: set[asyncio.StreamWriter] = set()
@@ -63,8 +67,9 @@ class AgentsServer:
 
     def send(self, order: Order) -> None:
         """Carry ``order`` out as soon as its nodes are there; returns at once, from any thread."""
+        self._orders.append(order)
         with contextlib.suppress(RuntimeError):  # closed: the next to open is told again
-            self._loop.call_soon_threadsafe(self._gangs.order, order)
+            self._loop.call_soon_threadsafe(self._carry_out)
 
     def know(self, node: Node) -> None:
         """Let the agent of ``node`` in too, once it dials; from any thread."""
@@ -77,6 +82,24 @@ class AgentsServer:
             if for_good:
                 self._loop.call_soon_threadsafe(self._nodes.pop, name, None)
             self._loop.call_soon_threadsafe(self._lost, name, reason)
+
+    def hears(self, name: str) -> bool:
+        """Whether the agent of a node is connected; from any thread."""
+        return name in self._guests
+
+    def release(self, name: str, reason: str) -> bool:
+        """A node is given up for good, if nothing of ours is there; whether so. From any other thread."""
+        answer: Future[bool] = Future()
+
+        def decide() -> None:
+            free = not self._gangs.uses(name)
+            if free:
+                self._nodes.pop(name, None)
+                self._lost(name, reason)
+            answer.set_result(free)
+
+        self._loop.call_soon_threadsafe(decide)
+        return answer.result()
 
     def close(self) -> None:
         """Let go; agents and jobs go on."""
@@ -127,10 +150,17 @@ class AgentsServer:
         self._last_heard[node.name] = time.monotonic()
         self._gangs.know(node)
 
+    def _carry_out(self) -> None:
+        while self._orders:
+            self._gangs.order(self._orders.popleft())
+
     def _lost(self, name: str, reason: str) -> None:
+        """Say so, and only then lose with the node what it was told before that: nobody counts on it."""
         self._last_heard.pop(name, None)
         if guest := self._guests.pop(name, None):
             guest.writer.transport.abort()
+        self._report(NodeLost(name, reason))
+        self._carry_out()
         self._gangs.lost(name, reason)
 
     def _tell(self, name: str, message: wire.ToAgent) -> None:

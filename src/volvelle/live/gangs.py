@@ -16,7 +16,6 @@ from volvelle.live.messages import (
     AttemptStarted,
     Forget,
     NodeJoined,
-    NodeLost,
     Order,
     Outcome,
     Report,
@@ -156,16 +155,19 @@ class Gangs:
         self._sites[name].here = False
 
     def lost(self, name: str, reason: str) -> None:
-        """A node is gone for good, and with certainty all that ran there."""
+        """A node is gone for good, as was said, and with certainty all that ran there."""
         site = self._sites[name]
         site.here, site.heard = False, True
-        self._report(NodeLost(name, reason))
         for gang in self._with(name):
             if not isinstance(site.parts.get(gang.key), Ended):
                 rank = gang.nodes.index(name)
                 part = Part(*gang.key, rank, gang.nodes)
                 self._note(name, _lost(part, f"{name} was lost: {reason}"))
         self._settle_on(name)
+
+    def uses(self, name: str) -> bool:
+        """Whether an attempt is on a node, or is to be."""
+        return any(g.over is None or name in self._running(g) for g in self._with(name))
 
     def said(self, name: str, message: wire.FromAgent) -> None:
         """Something new from a node that is here."""
