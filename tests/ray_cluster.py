@@ -1,13 +1,19 @@
-"""A real Ray cluster on this machine: a head and two raylets of two made-up GPUs each."""
+"""A real Ray cluster on this machine: a head without GPUs, and raylets with made-up ones."""
 
 import atexit
+import contextlib
+import json
 import os
 import signal
 import time
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from volvelle.live.agent.launching import free_port
 
 _QUICK = {
     "health_check_initial_delay_ms": 500,
@@ -16,12 +22,24 @@ _QUICK = {
     "health_check_failure_threshold": 3,
 }
 """A dead raylet is noticed in two to four seconds; it would take seventeen."""
+_STORE_BYTES = 80 << 20
+"""Ray wants 75 MiB at least."""
+
+_UNUSED = (
+    "cluster_synced_files", "initialization_commands", "setup_commands", "head_setup_commands",
+    "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands",
+)  # fmt: skip
+"""What an autoscaler wants to be told, and has no use for where its nodes are processes of this machine."""
 
 
 class RayGround:
-    """The cluster; its raylets are called node-0 and node-1."""
+    """The cluster.
 
-    def __init__(self) -> None:
+    nodes: its raylets by name, with their GPUs. fate_shared: they end with this process however it ends; then
+    its main thread alone may add some. head: how the head is started.
+    """
+
+    def __init__(self, nodes: Mapping[str, int], *, fate_shared: bool = True, **head: Any) -> None:
         ray = pytest.importorskip("ray", reason="these tests need the extra 'ray'")
         from ray.cluster_utils import Cluster
 
@@ -29,12 +47,14 @@ class RayGround:
         for name, value in _QUICK.items():
             os.environ[f"RAY_{name}"] = str(value)
         self._cluster = Cluster(
-            initialize_head=True, head_node_args={"num_gpus": 0, "include_dashboard": False}
+            initialize_head=True,
+            shutdown_at_exit=fate_shared,
+            head_node_args={"num_gpus": 0, "include_dashboard": False, **head},
         )
-        self._raylets: dict[str, Any] = {}
-        for name in ("node-0", "node-1"):
-            self.add(name)
         atexit.register(self.end)
+        self._raylets: dict[str, Any] = {}
+        for name, gpus in nodes.items():
+            self.add(name, gpus)
 
     @property
     def address(self) -> str:
@@ -42,7 +62,9 @@ class RayGround:
 
     def add(self, name: str, gpus: int = 2) -> None:
         """One more raylet, called ``name``."""
-        self._raylets[name] = self._cluster.add_node(num_gpus=gpus, labels={"volvelle-node": name})
+        self._raylets[name] = self._cluster.add_node(
+            num_gpus=gpus, labels={"volvelle-node": name}, object_store_memory=_STORE_BYTES
+        )
 
     def identity(self, name: str) -> str:
         """What Ray calls it."""
@@ -53,6 +75,7 @@ class RayGround:
         raylet = self._raylets.pop(name)
         self._cluster.worker_nodes.discard(raylet)
         os.kill(raylet.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+        raylet.kill_all_processes(check_alive=False, allow_graceful=False)
 
     def end_actors(self) -> None:
         """End all actors, and wait until they are gone and with them what they have of the nodes."""
@@ -75,7 +98,59 @@ class RayGround:
         self._cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
+class AutoscalingGround(RayGround):
+    """A head alone, and Ray's autoscaler, which starts raylets of ``gpus`` GPUs and ends idle ones."""
+
+    def __init__(self, folder: Path, most: int, gpus: int) -> None:
+        ray = pytest.importorskip("ray", reason="these tests need the extra 'ray'")
+        port = free_port()
+        worker = {"resources": {"CPU": 1, "GPU": gpus, "object_store_memory": _STORE_BYTES}}
+        nothing: dict[str, Any] = {"node_config": {}}
+        plan = {
+            "cluster_name": "fake",
+            "max_workers": most,
+            "upscaling_speed": 9999,
+            "idle_timeout_minutes": 0.2,
+            "provider": {
+                "type": "fake_multinode",
+                "gcs_address": f"{ray.util.get_node_ip_address()}:{port}",
+                "use_node_id_as_ip": True,
+                "disable_node_updaters": True,
+                "disable_launch_config_check": True,
+            },
+            "available_node_types": {
+                "head": {"resources": {"CPU": 1}, "max_workers": 0, **nothing},
+                "worker": {**worker, "min_workers": 0, "max_workers": most, **nothing},
+            },
+            "head_node_type": "head",
+            **{what: {} for what in ("auth", "docker", "file_mounts")},
+            **{what: [] for what in _UNUSED},
+        }
+        file = folder / "autoscaling.json"
+        file.write_text(json.dumps(plan))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_FAKE_CLUSTER", "1")
+            patch.setenv("AUTOSCALER_UPDATE_INTERVAL_S", "1")
+            patch.setenv("RAY_OVERRIDE_NODE_ID_FOR_TESTING", "f" * 51 + "00000")
+            super().__init__({}, autoscaling_config=str(file), gcs_server_port=port)
+
+    def gpus_alive(self) -> float:
+        """GPUs of all raylets that are there; this process is connected."""
+        return float(self._ray.cluster_resources().get("GPU", 0.0))
+
+    def end(self) -> None:
+        """End the raylets too that the autoscaler started."""
+        if self._cluster.head_node is None:
+            return
+        session = self._cluster.head_node.get_session_dir_path()
+        super().end()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if session.encode() in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+
 @cache
 def ray_ground() -> RayGround:
-    """The cluster of this process; it is there until the process ends."""
-    return RayGround()
+    """The cluster of this process, of two nodes with two GPUs each; it is there until the process ends."""
+    return RayGround({"node-0": 2, "node-1": 2})

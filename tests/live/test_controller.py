@@ -49,6 +49,13 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
+def test_nodes_that_never_joined_are_shown_as_down(tmp_path: Path) -> None:
+    stage = Stage.at(tmp_path, "2x1")
+    assert [node.state for node in stage.controller.picture.nodes] == ["down", "down"]
+    stage.deliver()
+    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
+
+
 def test_a_job_is_started_runs_and_finishes(stage: Stage) -> None:
     number = submit(stage, sleeping(5))
     job = stage.controller.picture.jobs[number]

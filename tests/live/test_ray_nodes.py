@@ -43,6 +43,20 @@ def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
         assert stage.end(attempt=2).outcome is Outcome.FINISHED
 
 
+def test_a_node_whose_raylet_dies_while_nobody_looks_is_lost(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        stage.start()
+        stage.wait(AttemptProgress)
+        stage.close()
+        stage.ground.kill("node-0")
+        until(lambda: not stage.jobs(), "the job to end with its raylet")
+        stage.nodes = ["node-1"]
+        stage.open()
+        assert until(lambda: [lost.name for lost in stage.since(NodeLost)]) == ["node-0"]
+        stage.ground.add("node-0")
+        stage.nodes = ["node-0", "node-1"]
+
+
 def test_a_node_that_is_scaled_up_joins_and_takes_jobs(tmp_path: Path) -> None:
     with staged(tmp_path) as stage:
         stage.ground.add("node-2", gpus=4)

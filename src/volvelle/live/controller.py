@@ -19,6 +19,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
 from volvelle.live.asks import Ask, Recompose
 from volvelle.live.clock import Clock, JournalTime
+from volvelle.live.demand import demand
 from volvelle.live.engine import Engine, Prepared
 from volvelle.live.executor import Executor, OpenExecutor, Site
 from volvelle.live.figures import Figures
@@ -73,7 +74,11 @@ class Controller:
         self._begins = books.seq
         self._header = header
         self._executor = executor
-        self.site = replace(site, folder=site.folder / f"since-{books.epoch:.3f}")
+        self.site = replace(
+            site,
+            folder=site.folder / f"since-{books.epoch:.3f}",
+            demand=lambda: demand(self.picture),
+        )
         """Where the executor works: jobs of one journal never find those of another, numbered alike."""
         self._opened: OpenExecutor | None = None
         self._stimuli: queue.Queue[Stimulus | None] = queue.Queue()
@@ -107,6 +112,7 @@ class Controller:
         if books.seq == 0:
             batch = first_entry(books)
             self._insist(partial(self.store.append, batch))
+            self._engine.gallery.draw((), (), nodes=True)
         self._stimuli.put(Awaiting())
         self._opened = self._executor.open(self.site, self.hear)
         self._send(orders_again(books))

@@ -5,11 +5,12 @@ An executor is a part like any other: found through the registry ``executors`` (
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from volvelle.core.registry import Part, Registry
+from volvelle.live.demand import Demand
 from volvelle.live.messages import Order, Report
 from volvelle.model.cluster import Cluster
 
@@ -18,12 +19,14 @@ from volvelle.model.cluster import Cluster
 class Site:
     """Where an executor works: the cluster it is to provide and a folder that outlives the controller.
 
-    token: with which agents and controller prove themselves to each other.
+    token: with which agents and controller prove themselves to each other. demand: for executors that can add
+    nodes, what is wanted now; asked at any time, from any thread.
     """
 
     cluster: Cluster
     folder: Path
     token: str
+    demand: Callable[[], Demand] = field(default=Demand, repr=False)
 
 
 class OpenExecutor(Protocol):

@@ -3,7 +3,6 @@
 import contextlib
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,8 @@ from volvelle.live.agent.folder import AgentFolder, Settings, last_line, lock, u
 from volvelle.live.agent.gpus import gpus_found
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Executor, OpenExecutor, Site, executors
-from volvelle.live.messages import Order, Report
+from volvelle.live.executors.watching import Watching
+from volvelle.live.messages import Report
 from volvelle.model.problems import Problem
 
 _LOOK_SECONDS = 0.05
@@ -42,16 +42,16 @@ class Local(Executor):
         return _Open(self, site, report)
 
 
-class _Open:
-    """Agents at work, and a thread that starts those that are not."""
+class _Open(Watching):
+    """Agents at work, started where they are not."""
 
     def __init__(self, executor: Local, site: Site, report: Callable[[Report], None]) -> None:
         devices = _devices(site, pretend=executor.pretend)
-        self._server = AgentsServer(site.cluster.nodes, site.token, report)
+        server = AgentsServer(site.cluster.nodes, site.token, report)
         try:
             site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             at = site.folder / "agents.address"
-            write(at, f"127.0.0.1:{self._server.port}".encode())
+            write(at, f"127.0.0.1:{server.port}".encode())
             self._agents = [
                 _LocalAgent(
                     site.folder / "nodes" / node.name,
@@ -69,31 +69,18 @@ class _Open:
                 for node in site.cluster.nodes
             ]
         except OSError as error:
-            self._server.close()
+            server.close()
             raise Problem(
                 f"agents cannot work in {site.folder}: {error.strerror}: {error.filename}",
                 mend="choose a folder that can be written",
             ) from None
-        self._closing = threading.Event()
-        self._looking = threading.Thread(target=self._look, name="local nodes", daemon=True)
-        self._looking.start()
+        super().__init__(server, _LOOK_SECONDS)
 
-    def send(self, order: Order) -> None:
-        """Carry ``order`` out."""
-        self._server.send(order)
-
-    def close(self) -> None:
-        """Let go; agents and jobs go on."""
-        self._closing.set()
-        self._looking.join()
-        self._server.close()
-
-    def _look(self) -> None:
-        while not self._closing.is_set():
-            for agent in self._agents:
-                if (reason := agent.look()) is not None:
-                    self._server.lost(agent.node.name, reason)
-            self._closing.wait(_LOOK_SECONDS)
+    def look(self) -> None:
+        """Start agents that are not there."""
+        for agent in self._agents:
+            if (reason := agent.look()) is not None:
+                self.server.lost(agent.node.name, reason)
 
 
 class _LocalAgent:

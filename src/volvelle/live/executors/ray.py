@@ -7,15 +7,15 @@ anew and would cost a round trip to its controller at every start.)
 
 Nodes come and go with Ray's: what joins or is scaled up joins us, what Ray says is dead is lost once it is
 certain that nothing runs there: jobs end with their raylet, within a second; a raylet that is cut off ends
-itself within a minute.
+itself within a minute. With Ray's autoscaler (`ray_scaling`) a node that has no job for long is given up: it
+is lost to us and its agent is ended, so that Ray may take it away.
 """
 
 import contextlib
 import hashlib
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
@@ -24,15 +24,16 @@ from pydantic import Field
 from volvelle.live.agent.folder import Settings, umask
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Executor, OpenExecutor, Site, executors
-from volvelle.live.messages import Order, Report
+from volvelle.live.executors.ray_nodes import RayNode, Roll, named, nodes_alive
+from volvelle.live.executors.ray_scaling import Scaling
+from volvelle.live.executors.watching import Watching
+from volvelle.live.messages import Report
 from volvelle.model.cluster import Cluster
-from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.ray_cluster import NAMESPACE, connected
 
-LABEL = "volvelle-node"
-"""The label of a Ray node that says what we call it; default: its node name, else its host's."""
-_ACCELERATOR = "accelerator_type:"
+_NOTICED_SECONDS = 30.0
+"""Ray notices the death of a node sooner."""
 
 
 @executors.register
@@ -56,85 +57,133 @@ class OnRay(Executor):
         600.0, ge=0, description="how long an agent stays without a job and without a controller"
     )
 
+    autoscale: bool = Field(
+        False, description="have Ray's autoscaler add nodes for jobs that wait, up to --cluster"
+    )
+    idle_seconds: float = Field(
+        60.0, ge=0, description="with autoscale: from a node's last job until Ray may take it away"
+    )
+
     def found(self) -> Cluster:
         """The nodes of the Ray cluster now; others may join later. Raises `Problem`."""
-        nodes = sorted(_nodes(connected(self.address)).items())
+        if self.autoscale:
+            raise Problem(
+                "executor 'ray' with autoscale: nobody said how far the cluster may grow",
+                mend="say it with --cluster, as in --cluster 16x4",
+                usage=True,
+            )
+        alive = nodes_alive(connected(self.address))
+        nodes = sorted(named(alive, {}, (), {one.identity for one in alive}, ()).items())
         if not nodes:
             raise Problem(
                 f"no node of the Ray cluster at {self.address!r} has GPUs yet",
                 mend="wait for one, or say which there will be with --cluster",
             )
-        return Cluster(tuple(node for _, (_, node) in nodes))
+        return Cluster(tuple(one.node for _, one in nodes))
 
     def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
         """Begin (or take over) at ``site``. Raises `Problem` where there is no such Ray cluster."""
         return _Open(self, site, report)
 
 
-@dataclass
-class _Hosted:
-    """A Ray node with our agent. ``dead_since``: when it was first missed, by our clock."""
+@dataclass(frozen=True)
+class _Agent:
+    """``told``: whether it heard where we are, as Ray keeps such answers."""
 
-    identity: str
-    node: Node
-    actor: Any = field(repr=False)
-    dead_since: float | None = None
+    actor: Any
+    told: Any
 
 
-class _Open:
-    """Connected to Ray; a thread looks after its nodes."""
+class _Open(Watching):
+    """Connected to Ray."""
 
     def __init__(self, executor: OnRay, site: Site, report: Callable[[Report], None]) -> None:
         self._executor, self._site = executor, site
         self._ray = connected(executor.address)
+        places = site.cluster.nodes if executor.autoscale else ()
+        self._roll = Roll(site.folder / "ray-nodes.json", places)
+        self._scaling = Scaling(site.cluster, executor.idle_seconds) if executor.autoscale else None
+        self._agents: dict[str, _Agent] = {}
+        self._seen: dict[str, float] = {}
+        """Since when nodes are there, by their identities and our clock."""
+        self._missed: dict[str, float] = {}
+        """Since when nodes are missed, by our clock."""
+        self._free: set[str] = set()
+        """Names of nodes that were lost, or given up."""
+        self._given_up: set[str] = set()
+        """Identities of nodes that are there and Ray's again."""
         here = self._ray.util.get_node_ip_address()
-        self._server = AgentsServer((), site.token, report, host=executor.host or here)
-        self._address = f"{executor.host or here}:{self._server.port}"
-        self._hosted: dict[str, _Hosted] = {}
-        self._closing = threading.Event()
-        self._looking = threading.Thread(target=self._look, name="ray nodes", daemon=True)
-        self._looking.start()
+        server = AgentsServer((), site.token, report, host=executor.host or here)
+        self._address = f"{executor.host or here}:{server.port}"
+        super().__init__(server, executor.look_seconds)
 
-    def send(self, order: Order) -> None:
-        """Carry ``order`` out."""
-        self._server.send(order)
+    def look(self) -> None:
+        """Have an agent on every node of Ray's, report those that are gone for good, and scale."""
+        errors = self._ray.exceptions.RayError, ConnectionError, TimeoutError, OSError
+        with contextlib.suppress(*errors):  # tried again
+            alive, now = nodes_alive(self._ray), time.monotonic()
+            living = {one.identity for one in alive}
+            self._bury(living, now)
+            if self._scaling is not None:
+                self._scale(self._scaling, now)
+            wanted = living - self._given_up
+            settled = self._settled(living, now)
+            self._roll.enter([one for one in alive if one.identity in wanted], self._free, settled)
+            for name, one in self._roll.bearers.items():
+                if one.identity in wanted and self._lacks_agent(name):
+                    self._free.discard(name)
+                    self._agents[name] = self._host(one)
 
-    def close(self) -> None:
-        """Let go; agents and jobs go on."""
-        self._closing.set()
-        self._looking.join()
-        self._server.close()
+    def _settled(self, living: set[str], now: float) -> set[str]:
+        """Identities of the nodes that have been there for so long that others would be known to be dead."""
+        self._seen = {identity: self._seen.get(identity, now) for identity in living}
+        patience = self._executor.settle_seconds + _NOTICED_SECONDS
+        return {identity for identity, since in self._seen.items() if now - since >= patience}
 
-    # ------------------------------------------------------------------ the thread
+    def _bury(self, living: set[str], now: float) -> None:
+        """Report the nodes that Ray has not had for so long that nothing runs there any more."""
+        self._given_up &= living
+        for name, one in self._roll.bearers.items():
+            if one.identity in living or name in self._free:
+                self._missed.pop(name, None)
+            elif now - self._missed.setdefault(name, now) >= self._executor.settle_seconds:
+                self.server.know(one.node)
+                self.server.lost(name, "Ray says that it is dead", for_good=True)
+                self._let_go(name)
 
-    def _look(self) -> None:
-        while not self._closing.is_set():
-            with contextlib.suppress(self._ray.exceptions.RayError, ConnectionError, TimeoutError):
-                self._compare(_nodes(self._ray), time.monotonic())
-            self._closing.wait(self._executor.look_seconds)
+    def _scale(self, scaling: Scaling, now: float) -> None:
+        """Tell Ray what is wanted, and let it have the nodes that are not."""
+        demand = self._site.demand()
+        scaling.request(demand)
+        if demand.waiting:
+            self._given_up.clear()
+        for name in scaling.idle(self._agents, demand, now):
+            if self.server.release(name, "it had no job, and Ray may take it away"):
+                self._given_up.add(self._roll.bearers[name].identity)
+                self._ray.kill(self._agents[name].actor, no_restart=True)
+                self._let_go(name)
 
-    def _compare(self, alive: dict[str, tuple[str, Node]], now: float) -> None:
-        """Have an agent on every node of Ray's, and report those that are gone for good."""
-        for name, hosted in list(self._hosted.items()):
-            if alive.get(name, ("",))[0] == hosted.identity:
-                hosted.dead_since = None
-                continue
-            if hosted.dead_since is None:
-                hosted.dead_since = now
-            if now - hosted.dead_since >= self._executor.settle_seconds:
-                del self._hosted[name]
-                self._server.lost(name, "Ray says that it is dead", for_good=True)
-        for name, (identity, node) in alive.items():
-            if name not in self._hosted:
-                self._hosted[name] = self._host(identity, node)
+    def _let_go(self, name: str) -> None:
+        self._agents.pop(name, None)
+        self._missed.pop(name, None)
+        self._free.add(name)
 
-    def _host(self, identity: str, node: Node) -> _Hosted:
-        """A Ray node with our agent: the one that is there, told where we are now, or a new one."""
+    def _lacks_agent(self, name: str) -> bool:
+        """Whether no agent of ours is there, or none that knows where we are and none that is being told."""
+        known = self._agents.get(name)
+        if known is None:
+            return True
+        told = bool(self._ray.wait([known.told], timeout=0)[0])
+        return told and not self.server.hears(name)
+
+    def _host(self, one: RayNode) -> "_Agent":
+        """The agent of a Ray node: the one that is there, told where we are now, or a new one."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         from volvelle.live.executors.ray_agent import RayAgent  # noqa: PLC0415 - with Ray only
 
-        self._server.know(node)
+        node = one.node
+        self.server.know(node)
         folder = (self._site.folder / "nodes" / node.name).absolute()
         settings = Settings(
             node=node,
@@ -149,43 +198,15 @@ class _Open:
         actor = (
             self._ray.remote(RayAgent)
             .options(
-                name=f"{site}-{identity}",
+                name=f"{site}-{one.identity}",
                 namespace=NAMESPACE,
                 get_if_exists=True,
                 lifetime="detached",
                 max_restarts=-1,
                 num_cpus=0,
                 num_gpus=node.gpus,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(identity, soft=False),
+                scheduling_strategy=NodeAffinitySchedulingStrategy(one.identity, soft=False),
             )
             .remote(str(folder), msgspec.json.encode(settings))
         )
-        actor.redirect.remote(self._address)
-        return _Hosted(identity, node, actor)
-
-
-def _nodes(ray: Any) -> dict[str, tuple[str, Node]]:
-    """The nodes that are alive and have GPUs, by our names for them: Ray's identity, and what they have."""
-    found: dict[str, tuple[str, Node]] = {}
-    for one in ray.nodes():
-        has = one["Resources"]
-        gpus = int(has.get("GPU", 0))
-        if not one["Alive"] or not gpus:
-            continue
-        types = [r.removeprefix(_ACCELERATOR) for r in has if r.startswith(_ACCELERATOR)]
-        node = Node(
-            name=_name(one, found),
-            gpus=gpus,
-            gpu_type=types[0].lower() if types else "",
-            cpus=float(has.get("CPU", 0.0)),
-            memory_gb=float(has.get("memory", 0.0)) / (1 << 30),
-        )
-        found[node.name] = one["NodeID"], node
-    return found
-
-
-def _name(one: dict[str, Any], taken: dict[str, Any]) -> str:
-    labelled = one.get("Labels", {}).get(LABEL)
-    name = one.get("NodeName") or ""
-    plain = labelled or (name if name != one["NodeManagerAddress"] else one["NodeManagerHostname"])
-    return str(plain) if plain not in taken else f"{plain}-{one['NodeID'][:8]}"
+        return _Agent(actor, actor.redirect.remote(self._address))

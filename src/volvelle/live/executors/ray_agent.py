@@ -4,9 +4,12 @@ Jobs outlive the actor but not the raylet: their keepers end with it.
 """
 
 import asyncio
+import contextlib
 import os
 import select
 import threading
+import time
+import traceback
 from pathlib import Path
 
 import msgspec
@@ -15,6 +18,8 @@ from volvelle.live.agent.agent import work
 from volvelle.live.agent.folder import AgentFolder, Settings, write
 from volvelle.live.agent.gpus import gpus_found
 from volvelle.live.agent.link import RefusedError
+
+_RETRY_SECONDS = 1.0
 
 
 class RayAgent:
@@ -45,7 +50,12 @@ class RayAgent:
         try:
             asyncio.run(work(self._folder, self._settings))
         except RefusedError as refusal:
-            (self._folder.path / "agent.log").write_text(f"refused: {refusal}\n")
+            with contextlib.suppress(OSError):
+                (self._folder.path / "agent.log").write_text(f"refused: {refusal}\n")
+        except Exception:  # whatever it was: Ray starts the actor again
+            traceback.print_exc()
+            time.sleep(_RETRY_SECONDS)
+            os._exit(1)
         ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
 

@@ -1,0 +1,58 @@
+"""A controller in this process over real nodes, and jobs that leave traces."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from executor_stages import SOURCES
+from ground import header_of
+
+from volvelle.live.asks import Submit
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Site, executors
+from volvelle.live.request import JobRequest
+from volvelle.live.store import Store
+from volvelle.model.cluster import parse_cluster
+
+_TRACED_JOB = Path(__file__).parents[2] / "experiments" / "chaos" / "traced_job.py"
+
+
+@contextlib.contextmanager
+def controlling(folder: Path, cluster: str, executor: str, policy: str) -> Iterator[Controller]:
+    """In charge of ``cluster``; afterwards whatever runs runs on."""
+    made = parse_cluster(cluster)
+    site = Site(made, folder / "site", "the token of the site")
+    store = Store.open(str(folder / "store.db"))
+    header = header_of(made, policy, placement="consolidated")
+    controller = Controller(store, header, executors.make(executor), site)
+    controller.start()
+    try:
+        yield controller
+    finally:
+        controller.stop()
+
+
+def submit_traced(
+    controller: Controller, traces: Path, gpus: int, iterations: int, seconds: float
+) -> int:
+    """A job that counts to ``iterations`` and writes in ``traces`` what became of it; its number."""
+    words = (
+        sys.executable,
+        "-S",
+        str(_TRACED_JOB),
+        str(traces),
+        str(iterations),
+        str(seconds),
+        "5",
+    )
+    request = JobRequest(
+        command=words,
+        gpus=gpus,
+        estimate=iterations * seconds,
+        retries=1000,
+        environment={"PYTHONPATH": str(SOURCES)},
+    )
+    (number,) = controller.ask(Submit("dana", request)).result(timeout=60.0)
+    assert isinstance(number, int)
+    return number
