@@ -1,13 +1,14 @@
 """Is anything ever lost? `volvelle serve`, agents, keepers and jobs as real processes, and much goes wrong.
 
 In every run clients submit short jobs over the API while the controller is killed with -9 again and again:
-while it starts, at a message of an agent, at a request of a client, as soon as a job is acknowledged, at any
-moment. Agents, keepers and jobs are killed too, nodes are cut off, messages delayed, repeated, put after
-later ones and lost with their connection, the disk under everything is filled to its last byte, the store
-is stopped. Then all that stops, the queue has to drain, and the jobs' own traces are read. What is chosen
-follows from the seed; when it meets which message depends on the machine.
+while it starts, at a message of an agent or a job, at a request of a client, as soon as a job is
+acknowledged, at any moment. Agents, keepers and jobs are killed too, the disk under everything is filled to
+its last byte, the store is stopped. Under executor `dial-in` nodes are cut off, and messages delayed,
+repeated, put after later ones and lost with their connection; under `ray` raylets are killed. Then all that
+stops, the queue has to drain, and the jobs' own traces are read. What is chosen follows from the seed; when
+it meets which message depends on the machine.
 
-    python experiments/chaos/chaos.py [--kills 200] [--runs 4] [--at-once 4] [--seed 1]
+    python experiments/chaos/chaos.py [--executor ray] [--kills 200] [--runs 4] [--at-once 4] [--seed 1]
 """
 
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from chaos_site import CLUSTER, ChaosSite
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
 from fault_proxy import CALM, STORM
 from faults import Faults
+from grounds import GROUNDS
 
 sys.path.append(str(Path(__file__).parents[1]))
 from findings import Report
@@ -57,6 +59,7 @@ _STUCK_SECONDS = 120.0
 class Options:
     """What the command line said."""
 
+    executor: str
     kills: int
     runs: int
     clients: int
@@ -71,6 +74,7 @@ def options() -> Options:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--executor", choices=list(GROUNDS), default="dial-in")
     parser.add_argument("--kills", type=int, default=200, help="of the controller, over all runs")
     parser.add_argument("--runs", type=int, default=4, help="every second on PostgreSQL")
     parser.add_argument("--clients", type=int, default=3, help="who submit, three open jobs each")
@@ -79,8 +83,9 @@ def options() -> Options:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     given = parser.parse_args()
     setting = (
-        f"{given.kills} kills of the controller in {given.runs} runs, {given.at_once} at once, "
-        f"seeds from {given.seed}, {given.clients} clients, {CLUSTER} made-up GPUs of one machine"
+        f"executor {given.executor}, {given.kills} kills of the controller in {given.runs} runs, "
+        f"{given.at_once} at once, seeds from {given.seed}, {given.clients} clients, "
+        f"{CLUSTER} made-up GPUs of one machine"
     )
     return Options(**vars(given), setting=setting)
 
@@ -108,7 +113,7 @@ class Chaos:
 
     def rage(self, kills: int) -> None:
         """Kill the controller so often, and whatever else comes to mind."""
-        self.site.proxy.weather = STORM
+        self.site.ground.be(STORM)
         for done in range(1, kills + 1):
             for _ in range(self._rng.choice(_FAULTS_FOR_A_KILL)):
                 self._faults.one()
@@ -130,7 +135,7 @@ class Chaos:
             self._wait_until_it_serves()
         match how:
             case "at a message":
-                met = site.frames.wait(1 + int(rng.expovariate(1 / 15)), _TRIGGER_SECONDS)
+                met = self._wait_for_words(1 + int(rng.expovariate(1 / 15)))
             case "at a request":
                 met = site.known.requests.wait(rng.randint(1, 12), _TRIGGER_SECONDS)
                 time.sleep(rng.expovariate(1 / 0.01))
@@ -141,6 +146,18 @@ class Chaos:
         while not site.server.kill():
             time.sleep(0.01)
         self.run.kills[how if met else "at any moment"] += 1
+
+    def _wait_for_words(self, count: int) -> bool:
+        """So many messages of agents, or where nobody counts these, lines of traces; whether they came."""
+        if (frames := self.site.ground.frames) is not None:
+            return frames.wait(count, _TRIGGER_SECONDS)
+        goal = self.site.words + count
+        until = time.monotonic() + _TRIGGER_SECONDS
+        while self.site.words < goal:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.005)
+        return True
 
     def _wait_until_it_serves(self) -> None:
         """Not for ever: a store that is away lets nobody serve."""
@@ -167,7 +184,7 @@ class Chaos:
         """Let nothing more go wrong, and wait until no job is left; what is wrong with that."""
         self._faults.join()
         site = self.site
-        site.proxy.weather = CALM
+        site.ground.be(CALM)
         acknowledged = site.end_clients(_STUCK_SECONDS)
         mark, since = site.mark, time.monotonic()
         while True:
@@ -208,7 +225,7 @@ class Chaos:
             stuck,
         )
         run.violations = dict(zip(PROPERTIES, found, strict=True))
-        run.faults += site.proxy.injected
+        run.faults += site.ground.injected
         run.figures.update(
             {
                 "jobs": len(known.totals),
@@ -225,12 +242,12 @@ class Chaos:
         )
 
 
-def one_run(store: str, seed: int, kills: int, clients: int) -> Run:
+def one_run(executor: str, store: str, seed: int, kills: int, clients: int) -> Run:
     """A whole run, with its evidence."""
     began = time.monotonic()
     run = Run(store, seed)
     with tempfile.TemporaryDirectory(prefix="volvelle-chaos-") as folder:
-        site = ChaosSite(Path(folder), store, seed, clients)
+        site = ChaosSite(Path(folder), executor, store, seed, clients)
         try:
             chaos = Chaos(site, run)
             chaos.rage(kills)
@@ -279,20 +296,22 @@ def tell(runs: list[Run], report: Report) -> None:
     )
 
 
+def run(given: Options, index: int) -> Run | str:
+    """One of the runs, or why there is none."""
+    kills = given.kills // given.runs + (index < given.kills % given.runs)
+    store = _STORES[index % len(_STORES)]
+    try:
+        return one_run(given.executor, store, given.seed + index, kills, given.clients)
+    except LookupError as missing:
+        return f"Not run on {store}: {missing}."
+
+
 def main() -> None:
     given = options()
-    report = Report("chaos", "Nothing lost", given)
-
-    def run(index: int) -> Run | str:
-        kills = given.kills // given.runs + (index < given.kills % given.runs)
-        store = _STORES[index % len(_STORES)]
-        try:
-            return one_run(store, given.seed + index, kills, given.clients)
-        except LookupError as missing:
-            return f"Not run on {store}: {missing}."
-
-    with ThreadPoolExecutor(given.at_once) as pool:
-        results = list(pool.map(run, range(given.runs)))
+    name = "chaos" if given.executor == "dial-in" else f"chaos-{given.executor}"
+    report = Report(name, "Nothing lost", given)
+    with ProcessPoolExecutor(given.at_once) as pool:  # Ray wants the main thread
+        results = list(pool.map(run, [given] * given.runs, range(given.runs)))
     runs = [each for each in results if isinstance(each, Run)]
     tell(runs, report)
     for missing in (each for each in results if isinstance(each, str)):

@@ -1,38 +1,34 @@
-"""A small cluster of real processes: server, agents behind a proxy, keepers, jobs; clients, store, disk."""
+"""A small cluster of real processes: server, agents, keepers, jobs; clients, store, disk."""
 
-import os
-import random
-import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from clients import Client, Counted, Submitting
-from commands import Command, Keeping, marked
+from clients import Client, Submitting
+from commands import Command, Keeping, kill, marked
 from disk import Disk
-from fault_proxy import FaultProxy
+from grounds import GROUNDS, Ground
 from stores import DyingServer, LockedFile, Stoppable
 
 from volvelle.live.agent.launching import free_port
 from volvelle.live.folder import ServeFolder
-from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 
 CLUSTER = "2x2"
-_LEASE_SECONDS = 10.0
 _POLICY = "las:round=4"
 _MOST_OPEN_EACH = 3
+_AGENT = "volvelle.live.agent "
+"""In the command line of an agent that the server started."""
 
 
 class ChaosSite:
     """All of it, in ``folder``, with so many clients; ``store``: sqlite or postgresql."""
 
-    def __init__(self, folder: Path, store: str, seed: int, clients: int) -> None:
+    def __init__(self, folder: Path, executor: str, store: str, seed: int, clients: int) -> None:
         self._folder, self._seed = folder, seed
         self.known = Submitting()
-        self.frames = Counted()
         self.traces = folder / "traces"
         self.traces.mkdir()
         with ExitStack() as closing:
@@ -43,8 +39,10 @@ class ChaosSite:
             sqlite = self._serve.path / "store.db"
             self.store: Stoppable = LockedFile(sqlite) if store == "sqlite" else DyingServer()
             closing.callback(self.store.close)
+            self.ground: Ground = GROUNDS[executor](CLUSTER, seed)
+            closing.callback(self.ground.close)
             closing.callback(self._kill_processes)
-            self._keeping = Keeping()
+            self._keeping = Keeping(self.ground.preloaded)
             closing.callback(self._keeping.close)
             self._begin_cluster()
             self._clients = [self._client(n, _MOST_OPEN_EACH * clients) for n in range(clients)]
@@ -53,19 +51,14 @@ class ChaosSite:
             self._closing = closing.pop_all()
 
     def _begin_cluster(self) -> None:
-        """Server, proxy, agents."""
-        port, agents_port = free_port(), free_port()
-        nodes = parse_cluster(CLUSTER).nodes
+        """The server, and whatever runs the jobs."""
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.nodes = [node.name for node in nodes]
-        self.proxy = FaultProxy(
-            self.nodes, agents_port, random.Random(f"{self._seed} weather"), self.frames.add
-        )
         config = self._folder / "cluster.toml"
         config.write_text(
             f'cluster = "{CLUSTER}"\n'
             f'policy = "{_POLICY}"\n'
-            f'executor = "dial-in:port={agents_port},lease_seconds={_LEASE_SECONDS}"\n'
+            f'executor = "{self.ground.executor}"\n'
             f'store = "{self.store.url}"\n'
             f'folder = "{self._serve.path}"\n'
             f"[listen]\nport = {port}\n",
@@ -73,16 +66,7 @@ class ChaosSite:
         )
         self.server = self._keep("serve", "serve", "--config", str(config))
         self._until(self._serve.agents_token_file.exists, "the server does not start")
-        self.agents = [
-            self._keep(
-                node.name, "agent", "--node", node.name, "--gpus", str(node.gpus), "--pretend",
-                "--connect", f"127.0.0.1:{self.proxy.links[node.name].port}",
-                "--token-file", str(self._serve.agents_token_file),
-                "--folder", str(self.disk.path / node.name),
-                "--work", str(self.disk.path / "work"),
-            )
-            for node in nodes
-        ]  # fmt: skip
+        self.ground.begin(self._keep, self.disk.path, self._serve.agents_token_file)
 
     def _keep(self, name: str, *words: str) -> Command:
         return self._keeping.keep(words, self._folder / f"{name}.log")
@@ -107,13 +91,19 @@ class ChaosSite:
 
     def processes(self) -> dict[int, str]:
         """Keepers and all processes of jobs, with their command lines."""
-        return marked(f"{self.disk.path}/")
+        found = marked(f"{self.disk.path}/")
+        return {pid: line for pid, line in found.items() if _AGENT not in line}
 
     @property
     def mark(self) -> tuple[int, ...]:
         """Something that changes as long as anything happens to jobs."""
         sizes = [path.stat().st_size for path in self.traces.glob("*.jsonl")]
         return len(self.known.totals), len(sizes), sum(sizes)
+
+    @property
+    def words(self) -> int:
+        """Lines that jobs wrote."""
+        return sum(path.read_bytes().count(b"\n") for path in self.traces.glob("*.jsonl"))
 
     def end_clients(self, timeout: float) -> bool:
         """No more jobs; whether all that were submitted are acknowledged."""
@@ -134,7 +124,7 @@ class ChaosSite:
         self._closing.close()
 
     def _kill_processes(self) -> None:
-        while left := self.processes():
+        while left := marked(f"{self.disk.path}/"):
             for pid in left:
                 kill(pid)
             time.sleep(0.05)
@@ -146,12 +136,3 @@ class ChaosSite:
                 log = (self._folder / "serve.log").read_text(encoding="utf-8")[-2000:]
                 raise RuntimeError(f"{otherwise}: {log}")
             time.sleep(0.02)
-
-
-def kill(pid: int) -> bool:
-    """Kill -9 a process; whether it was there."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True

@@ -7,9 +7,12 @@ longer than all that is worth killing.
 import multiprocessing
 import os
 import random
+import re
+import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -71,13 +74,13 @@ class Command:
 
 
 class Keeping:
-    """A thread that has commands run until `close`."""
+    """A thread that has commands run until `close`. ``preloaded``: modules that they find imported."""
 
-    def __init__(self) -> None:
+    def __init__(self, preloaded: tuple[str, ...]) -> None:
         # The process that forks does not take over sys.path before Python 3.13.
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(_IMPORTED)
+        self._context.set_forkserver_preload([*_IMPORTED, *preloaded])
         self._commands: list[Command] = []
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="commands", daemon=True)
@@ -114,6 +117,24 @@ def marked(mark: str) -> dict[int, str]:
             except OSError:  # it ended meanwhile
                 continue
     return found
+
+
+def holder_of(file: str) -> int | None:
+    """The process that has a file open whose path is as the pattern ``file``."""
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it ended meanwhile
+            if re.fullmatch(file, str(entry.readlink())):
+                return int(entry.parts[2])
+    return None
+
+
+def kill(pid: int) -> bool:
+    """Kill -9 a process; whether it was there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def one_of(found: dict[int, str], what: str, rng: random.Random) -> int | None:

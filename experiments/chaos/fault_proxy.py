@@ -76,7 +76,13 @@ class FaultProxy:
             serve = asyncio.start_server(self._server_of(link), "127.0.0.1", 0)
             server = self._loop.run_until_complete(serve)
             link.port = server.sockets[0].getsockname()[1]
-        threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let nothing through any more."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     def sever(self, name: str) -> None:
         """End the connections of a node; it may dial again."""

@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from chaos_site import ChaosSite, kill
-from commands import one_of
+from chaos_site import ChaosSite
+from commands import kill, one_of
 from fault_proxy import Happened
 
 _AWAY_SECONDS = 4.0
@@ -27,8 +27,8 @@ class Faults:
             (4, self._kill_agent),
             (3, self._kill_keeper),
             (4, self._kill_job),
-            (3, self._sever),
-            (2, self._cut_off),
+            (self.site.ground.severs, self._sever),
+            (self.site.ground.takes_away, self._take_a_node_away),
             (3, self._fill_disk),
             (4, self._stop_store),
         ]
@@ -41,8 +41,7 @@ class Faults:
             self._injected[what] += 1
 
     def _kill_agent(self) -> Happened:
-        agent = self._rng.choice(self.site.agents)
-        return "agent killed" if agent.kill(self._rng.uniform(0.0, _AWAY_SECONDS)) else None
+        return self.site.ground.kill_agent(self._rng)
 
     def _kill_keeper(self) -> Happened:
         return self._kill_one("keeper.py", "keeper killed")
@@ -55,19 +54,19 @@ class Faults:
         return said if pid is not None and kill(pid) else None
 
     def _sever(self) -> Happened:
-        self.site.proxy.sever(self._rng.choice(self.site.nodes))
-        return "connection of an agent cut"
+        return self.site.ground.sever(self._rng.choice(self.site.ground.nodes))
 
-    def _cut_off(self) -> Happened:
-        node, seconds = self._rng.choice(self.site.nodes), self._rng.uniform(0.0, _AWAY_SECONDS)
+    def _take_a_node_away(self) -> Happened:
+        ground = self.site.ground
+        node, seconds = self._rng.choice(ground.nodes), self._rng.uniform(0.0, _AWAY_SECONDS)
 
-        def shut() -> Happened:
-            self.site.proxy.shut(node)
+        def be_away() -> Happened:
+            ground.take_away(node)
             time.sleep(seconds)
-            self.site.proxy.reopen(node)
-            return "node cut off for a while"
+            ground.bring_back(node)
+            return f"{ground.taken} for a while"
 
-        return self._meanwhile(shut)
+        return self._meanwhile(be_away)
 
     def _fill_disk(self) -> Happened:
         seconds = self._rng.uniform(1.0, 2 * _AWAY_SECONDS)
@@ -98,15 +97,18 @@ class Faults:
             self._background.join()
 
     def give_up_a_node(self) -> None:
-        """Cut a node off for so long that its lease runs out, and nobody believes in it any more."""
+        """Take a node away for so long that nobody believes in it any more."""
         self.join()
-        node = self._rng.choice(self.site.nodes)
-        self.site.proxy.shut(node)
+        ground = self.site.ground
+        if not ground.takes_away:
+            return
+        node = self._rng.choice(ground.nodes)
+        ground.take_away(node)
         until = time.monotonic() + _GIVEN_UP_SECONDS
         while time.monotonic() < until:
             said = self.site.ask("/v1/nodes") or {"nodes": []}
             if any(each["name"] == node and each["state"] == "down" for each in said["nodes"]):
-                self._injected["node cut off until it was given up"] += 1
+                self._injected[f"{ground.taken} until it was given up"] += 1
                 break
             time.sleep(0.5)
-        self.site.proxy.reopen(node)
+        ground.bring_back(node)

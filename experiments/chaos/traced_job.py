@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -118,7 +118,14 @@ def main(folder: Path, iterations: int, seconds: float, every: int) -> None:
     warnings.simplefilter("always")
     warnings.showwarning = refused
     ranks = Ranks()
-    for _ in vc.iterate(range(iterations), epochs=1, save=state.save, every=every):
+
+    def rest() -> Iterator[int]:
+        """What is to be done, on every rank: the client takes it that ranks share the samples of an epoch."""
+        yield from range(vc.progress().batch)  # which it passes over
+        while done < iterations:
+            yield done
+
+    for _ in vc.iterate(rest(), epochs=1, total=iterations, save=state.save, every=every):
         ranks.meet()
         time.sleep(seconds)
         done += 1
