@@ -77,16 +77,19 @@ def test_a_process_that_finds_its_gpu_taken_is_a_violation(tmp_path: Path) -> No
     ]
 
 
-def test_nothing_is_lost_while_real_processes_are_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("executor", "page"), [("dial-in", "chaos"), ("local", "chaos-local")])
+def test_nothing_is_lost_while_real_processes_are_killed(
+    tmp_path: Path, executor: str, page: str
+) -> None:
     ran = subprocess.run(
         [
-            sys.executable, str(FOLDER / "chaos.py"),
+            sys.executable, str(FOLDER / "chaos.py"), "--executor", executor,
             "--kills", "5", "--runs", "1", "--clients", "1", "--out", str(tmp_path),
         ],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    with (tmp_path / "chaos.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / f"{page}.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     kills = sum(int(row["count"]) for row in rows if row["kind"] == "kill")
     facts = {row["what"]: int(row["count"]) for row in rows if row["kind"] == "fact"}
