@@ -40,11 +40,16 @@ def test_a_job_that_waits_makes_nodes_join_which_go_when_they_are_idle(tmp_path:
             show("down", "up", "up")
             until(lambda: not controller.picture.jobs, "the job", _STARTING_SECONDS)
             show("down", "down", "down")
-            until(lambda: not ground.gpus_alive(), "no node to be left", _STARTING_SECONDS)
             again = submit_traced(controller, traces, 1, iterations=5, seconds=0.05)
+            until(
+                lambda: not controller.picture.jobs, "a node to be taken again", _STARTING_SECONDS
+            )
+            show("down", "down", "down")
+            until(lambda: not ground.gpus_alive(), "no node to be left", _STARTING_SECONDS)
+            last = submit_traced(controller, traces, 1, iterations=5, seconds=0.05)
             show("down", "down", "up")
-            until(lambda: not controller.picture.jobs, "the other job", _STARTING_SECONDS)
-        assert not list(broken_histories(read_traces(traces), {number: 20, again: 5}))
+            until(lambda: not controller.picture.jobs, "the last job", _STARTING_SECONDS)
+        assert not list(broken_histories(read_traces(traces), {number: 20, again: 5, last: 5}))
     finally:
         ground.end()
 
