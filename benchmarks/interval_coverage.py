@@ -1,0 +1,118 @@
+"""How often P50 and P90 hold: python benchmarks/interval_coverage.py FOLDER --speedups TABLES [--only WORD]
+
+FOLDER has the traces of the PCS simulator (trace_ee9e8c.csv and others), TABLES their speed-ups. Prints
+for each run how many of the finished jobs had P50 and P90, how many of these were through by then, and what
+lies between the two over the time predicted. Then how many ended to the microsecond as predicted, which
+every P90 from the prediction on covers, and how many of the others were through by their P90.
+
+First come the runs by which the method is judged, then some on workloads it was never looked at with, the
+last from where a burst makes up half of the jobs. Some ten minutes on a quiet core.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.metrics import per_job
+from volvelle.metrics.catalogue import measure
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.sources import generated, read_source
+from volvelle.workload.workload import Workload
+
+PCS = "pcs:thresholds=1627/969473,weights=95/4.8/0.2"
+POLICIES = {"srsf": "srsf", "pcs": PCS, "las": "las"}
+BELIEFS = {"true": "oracle", "off by 30 %": "noisy:error=0.3"}
+JUDGED = {"ee9e8c": "1x64", "2869ce": "1x64", "103959": "1x16"}
+JOBS = 700
+
+
+@dataclass(frozen=True)
+class Run:
+    """One line. ``workload``: a trace, from which job on, or a generator."""
+
+    workload: str
+    cluster: str
+    policy: str
+    beliefs: str
+    first: int = 0
+
+    @property
+    def name(self) -> str:
+        """As printed."""
+        start = f" from {self.first}" if self.first else ""
+        return f"{self.policy:5} {self.workload + start:22} {self.beliefs:12}"
+
+
+def judged() -> Iterator[Run]:
+    """The runs by which the method is judged: nothing was chosen on these traces."""
+    for trace, cluster in JUDGED.items():
+        for policy in POLICIES:
+            for beliefs in BELIEFS:
+                yield Run(trace, cluster, policy, beliefs)
+
+
+def unseen() -> Iterator[Run]:
+    """Generated workloads, another window, and one of which a burst is half."""
+    for generator in ("gavel", "anticipatory"):
+        for policy in ("srsf", "las"):
+            yield Run(generator, "4x8", policy, "off by 30 %")
+    for trace, first in (("ee9e8c", 2_000), ("0e4a51", 900)):
+        for beliefs in BELIEFS:
+            yield Run(trace, "1x64", "srsf", beliefs, first)
+
+
+def main() -> None:
+    """Print the table."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--speedups", type=Path, required=True)
+    arguments.add_argument(
+        "--only", action="append", default=[], help="runs with this in their name"
+    )
+    given = arguments.parse_args()
+    print(f"{'run':41} jobs    P50    P90    width   as predicted, P90 of the others")
+    for run in (*judged(), *unseen()):
+        if all(word in run.name for word in given.only):
+            print(
+                f"{run.name:41} {_line(outcomes_of(run, given.folder, given.speedups))}", flush=True
+            )
+
+
+def outcomes_of(run: Run, folder: Path, speedups: Path) -> Outcomes:
+    """What becomes of the first jobs of the run's workload, each predicted."""
+    cluster = parse_cluster(run.cluster)
+    if (trace := folder / f"trace_{run.workload}.csv").exists():
+        workload = read_source(trace, f"pcs:speedups={speedups}", {}, strict=False).workload
+    else:
+        workload = generated(run.workload, 1, cluster.gpus).workload
+    jobs = workload.jobs[run.first : run.first + JOBS]
+    setting = Setting(
+        cluster=cluster,
+        composition=WrittenComposition(POLICIES[run.policy], estimator=BELIEFS[run.beliefs]),
+        predict=True,
+    )
+    return simulate(Workload(jobs, run.workload), setting).outcomes
+
+
+def _line(outcomes: Outcomes) -> str:
+    held, error = per_job.within_p90(outcomes), per_job.prediction_error(outcomes)
+    known = ~np.isnan(held)
+    exact = known & (error * per_job.jct(outcomes) <= 100.0 * ROUNDING_SECONDS)
+    others = known & ~exact
+    held_of_others = f"{held[others].mean():5.1f} %" if others.any() else "    -"
+    return (
+        f"{known.sum():4} {measure(outcomes, 'eta_p50_coverage'):4.1f} % "
+        f"{held[known].mean():4.1f} % {measure(outcomes, 'eta_p90_width'):6.1f} %   "
+        f"{100 * exact.sum() / known.sum():5.1f} % {held_of_others}"
+    )
+
+
+if __name__ == "__main__":
+    main()
