@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from ground import header_of
+from ground import Logless, header_of
 
 from volvelle.live.api.app import application
 from volvelle.live.api.gate import new_token
@@ -26,6 +26,7 @@ class Silent(Executor):
     """Nodes that are there and on which nothing ever starts."""
 
     name: ClassVar[str] = "silent"
+    logs: ClassVar[Logless] = Logless()
 
     def open(self, site: Site, report: Callable[[Report], None]) -> "Silent":
         for node in site.cluster.nodes:

@@ -28,6 +28,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.node_logs import NodeLogs
 from volvelle.model.cluster import parse_cluster
 
 JOB = Path(__file__).parent / "training_job.py"
@@ -66,6 +67,12 @@ class Stage(ABC):
             self._open = None
 
     # ------------------------------------------------------------------ orders and reports
+
+    @property
+    def logs(self) -> NodeLogs:
+        """What jobs wrote."""
+        assert self._open is not None
+        return self._open.logs
 
     def send(self, order: Start | Stop | Forget) -> None:
         assert self._open is not None

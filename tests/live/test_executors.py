@@ -18,6 +18,7 @@ from volvelle.live.messages import (
     Outcome,
     Stop,
 )
+from volvelle.live.node_logs import PIECE_BYTES
 
 
 @pytest.fixture(params=sorted(executors.all()))
@@ -73,6 +74,25 @@ def test_a_gang_ends_after_the_same_iteration_on_all_nodes(stage: Stage) -> None
     left = [line.split() for line in stage.trace() if " left " in line]
     assert sorted(rank for _, rank, _, _ in left) == ["0", "1"]
     assert left[0][3] == left[1][3]
+
+
+def test_what_a_job_writes_is_read_while_it_runs_and_after_its_end(stage: Stage) -> None:
+    node, logs = stage.nodes[0], stage.logs
+    stage.start(command=("sh", "-c", "echo one; read forever < /dev/zero"))
+    until(lambda: logs.sizes(node, 1).result(5) == {1: 4})
+    assert logs.piece(node, 1, 1, 0).result(5) == b"one\n"
+    assert logs.piece(node, 1, 1, 2).result(5) == b"e\n"
+    stage.send(Stop(1, 1, kill=True))
+    stage.end()
+    stage.send(Forget(1, 1))
+    stage.start(command=("sh", "-c", "head -c 70000 /dev/zero"), attempt=2)
+    stage.end(attempt=2)
+    assert logs.sizes(node, 1).result(5) == {1: 4, 2: 70_000}
+    first = logs.piece(node, 1, 2, 0).result(5)
+    assert len(first) == PIECE_BYTES
+    assert len(first + logs.piece(node, 1, 2, PIECE_BYTES).result(5)) == 70_000
+    for number, attempt in ((1, 3), (2, 1)):
+        assert logs.piece(node, number, attempt, 0).result(5) == b""
 
 
 def test_a_repeated_start_starts_nothing_also_after_the_end(stage: Stage) -> None:

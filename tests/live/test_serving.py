@@ -1,18 +1,14 @@
 """``volvelle serve`` as a process, and the commands of its users beside it."""
 
 import json
-import os
-import signal
 import socket
 import stat
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from served import served, volvelle
 
 CONFIG = """
 cluster = "1x4"
@@ -27,38 +23,13 @@ request = 0.5
 """
 
 
-def volvelle(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "volvelle.cli.main", *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=60, check=False,
-        env={**os.environ, **environment},
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder in which a server runs."""
-    folder = tmp_path_factory.mktemp("served")
-    (folder / "cluster.toml").write_text(CONFIG)
-    command = [sys.executable, "-m", "volvelle.cli.main", "serve", "--config", "cluster.toml"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-    try:
-        _until((folder / "volvelle-serve" / "server.json").exists)
-        yield folder
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, (folder / "log").read_text()
-        assert not (folder / "volvelle-serve" / "server.json").exists()
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _until(true: Callable[[], bool], seconds: float = 60.0) -> None:
-    patience = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < patience
-        time.sleep(0.05)
+    with served(tmp_path_factory.mktemp("served"), CONFIG) as server:
+        yield server.folder
+        server.stop()
+        assert not (server.folder / "volvelle-serve" / "server.json").exists()
 
 
 def test_a_job_runs_and_its_exit_status_is_that_of_waiting(server: Path) -> None:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 from volvelle.live import wire
 from volvelle.live.gangs import Gangs
+from volvelle.live.log_fetcher import LogFetcher
 from volvelle.live.messages import NodeLost, Order, Report
+from volvelle.live.node_logs import NodeLogs
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
@@ -60,10 +62,16 @@ class AgentsServer:
         self._writers: set[asyncio.StreamWriter] = set()
         self._last_heard = dict.fromkeys(self._nodes, time.monotonic())
         self._loop = asyncio.new_event_loop()
+        self._fetcher = LogFetcher(self._nodes, self._loop, self._tell)
         self._server = self._listen(host, port, security)
         self.port: int = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._work, name="agents", daemon=True)
         self._thread.start()
+
+    @property
+    def logs(self) -> NodeLogs:
+        """What jobs wrote on the nodes, asked of their agents."""
+        return self._fetcher
 
     def send(self, order: Order) -> None:
         """Carry ``order`` out as soon as its nodes are there; returns at once, from any thread."""
@@ -159,6 +167,7 @@ class AgentsServer:
         self._last_heard.pop(name, None)
         if guest := self._guests.pop(name, None):
             guest.writer.transport.abort()
+            self._fetcher.away(name)
         self._report(NodeLost(name, reason))
         self._carry_out()
         self._gangs.lost(name, reason)
@@ -241,6 +250,7 @@ class AgentsServer:
         address = hello.address or writer.get_extra_info("peername")[0]
         try:
             self._gangs.joined(name, address, here.parts)
+            self._fetcher.joined(name)
             while True:
                 async with asyncio.timeout(wire.QUIET_SECONDS):
                     message = await wire.receive(reader, wire.from_agent)
@@ -249,9 +259,12 @@ class AgentsServer:
                 self._last_heard[name] = time.monotonic()
                 if isinstance(message, wire.Ping):
                     self._tell(name, wire.Pong(message.at))
+                elif isinstance(message, wire.LogSizes | wire.LogPiece):
+                    self._fetcher.answered(name, message)
                 else:
                     self._gangs.said(name, message)
         finally:
             if self._guests.get(name) is guest:
                 del self._guests[name]
                 self._gangs.away(name)
+                self._fetcher.away(name)

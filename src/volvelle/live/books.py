@@ -107,6 +107,8 @@ class Books:
                 if life.first_started is None:
                     life.first_started = self.epoch + time
                 life.note = ""
+                granted = self.tenancy.grants(attempt.granted)
+                life.ran_on = life.ran_on | {grant.node: attempt.attempt for grant in granted}
             settled.starts.append(attempt)
             settled.touched.add(attempt.number)
         return settled

@@ -26,6 +26,7 @@ from volvelle.live.figures import Figures
 from volvelle.live.forecaster import Forecaster, Foreseen
 from volvelle.live.foresight import Forecast
 from volvelle.live.messages import NodeLost, Order, Report, Start, Stop
+from volvelle.live.node_logs import NodeLogs
 from volvelle.live.picture import Happening, JobState, Picture
 from volvelle.live.recovery import first_entry, open_books, orders_again, recall
 from volvelle.live.request import JobRequest
@@ -146,6 +147,12 @@ class Controller:
         else:
             self._stimuli.put(Asked(ask, answer))
         return answer
+
+    @property
+    def logs(self) -> NodeLogs:
+        """What jobs wrote, wherever they ran; once it is open."""
+        assert self._opened is not None
+        return self._opened.logs
 
     @property
     def picture(self) -> Picture:

@@ -12,6 +12,7 @@ from typing import Protocol
 from volvelle.core.registry import Part, Registry
 from volvelle.live.demand import Demand
 from volvelle.live.messages import Order, Report
+from volvelle.live.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster
 
 
@@ -31,6 +32,11 @@ class Site:
 
 class OpenExecutor(Protocol):
     """An executor at work."""
+
+    @property
+    def logs(self) -> NodeLogs:
+        """What jobs wrote on its nodes."""
+        ...
 
     def send(self, order: Order) -> None:
         """Carry ``order`` out, sooner or later; returns at once, from any thread.

@@ -38,6 +38,8 @@ class Life:
     held: bool = False
     failures: int = 0
     first_started: float | None = None
+    ran_on: dict[str, int] = field(default_factory=dict)
+    """Its latest attempt by node. Pictures hold it: it is replaced, never changed."""
     note: str = ""
     """Why its last attempt failed."""
     waits: str = ""
@@ -128,6 +130,7 @@ class Life:
             first_started=self.first_started,
             grants=tuple((grant.node, grant.gpus) for grant in tenancy.grants(slots)),
             attempt=0 if attempt is None else attempt.attempt,
+            ran_on=self.ran_on,
             preemptions=preemptions,
             failures=self.failures,
             reason=self._reason(state),

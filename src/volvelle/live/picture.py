@@ -30,7 +30,10 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class JobPicture:
-    """One job. ``reason``: why it waits, or how it ended. ``grants``: node names and GPU numbers."""
+    """One job. ``reason``: why it waits, or how it ended. ``grants``: node names and GPU numbers.
+
+    ``ran_on``: the nodes on which it was ever started, and its latest attempt on each.
+    """
 
     number: int
     name: str
@@ -44,6 +47,7 @@ class JobPicture:
     ended: float | None = None
     grants: tuple[tuple[str, tuple[int, ...]], ...] = ()
     attempt: int = 0
+    ran_on: dict[str, int] = field(default_factory=dict)
     preemptions: int = 0
     failures: int = 0
     reason: str = ""

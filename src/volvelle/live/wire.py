@@ -167,8 +167,50 @@ class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
     holds: bool
 
 
+class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
+    """Controller's side: which attempts of this job are there logs of?"""
+
+    ticket: int
+    number: int
+
+
+class LogSizes(msgspec.Struct, frozen=True, tag="log-sizes"):
+    """Agent: the answer to the question with this ticket, bytes by attempt."""
+
+    ticket: int
+    sizes: dict[int, int]
+
+
+class ReadLog(msgspec.Struct, frozen=True, tag="read-log"):
+    """Controller's side: what stands in this log from byte ``offset`` on, at most so much?"""
+
+    ticket: int
+    number: int
+    attempt: int
+    offset: int
+    most_bytes: int
+
+
+class LogPiece(msgspec.Struct, frozen=True, tag="log-piece"):
+    """Agent: the answer to the question with this ticket; nothing at the end, and of what is not there."""
+
+    ticket: int
+    content: bytes
+
+
 FromAgent = (
-    Hello | Here | Began | Ended | AttemptProgress | Signal | ExitAt | ExitTold | Ping | Renew
+    Hello
+    | Here
+    | Began
+    | Ended
+    | AttemptProgress
+    | Signal
+    | ExitAt
+    | ExitTold
+    | Ping
+    | Renew
+    | LogSizes
+    | LogPiece
 )
 ToAgent = (
     Challenge
@@ -182,6 +224,8 @@ ToAgent = (
     | ExitTold
     | Pong
     | Renewed
+    | ListLogs
+    | ReadLog
 )
 
 from_agent = msgspec.json.Decoder(FromAgent)

@@ -7,6 +7,7 @@ import time
 import msgspec
 
 from volvelle.live import wire
+from volvelle.live.agent import logs
 from volvelle.live.agent.attempt import Attempt
 from volvelle.live.agent.central import Renewals
 from volvelle.live.agent.folder import AgentFolder, Settings, lock
@@ -92,6 +93,8 @@ class Agent:
                     known.exit_told(iteration)
             case wire.Renewed():
                 self._renewals.answered(message)
+            case wire.ListLogs() | wire.ReadLog():
+                self._lives.create_task(self._read(message))
             case wire.Pong(at):
                 self._lease.renew(at)
 
@@ -123,6 +126,17 @@ class Agent:
             del self._attempts[key]
             with contextlib.suppress(OSError):  # then it is told again, and forgotten again
                 self._folder.put_aside(key)
+
+    async def _read(self, question: wire.ListLogs | wire.ReadLog) -> None:
+        """Say what jobs wrote; a slow disk holds nothing else up."""
+        folder = self._folder.path
+        if isinstance(question, wire.ListLogs):
+            sizes = await asyncio.to_thread(logs.sizes, folder, question.number)
+            self._link.say(wire.LogSizes(question.ticket, sizes))
+            return
+        place = question.number, question.attempt, question.offset, question.most_bytes
+        content = await asyncio.to_thread(logs.piece, folder, *place)
+        self._link.say(wire.LogPiece(question.ticket, content))
 
     # ------------------------------------------------------------------ what it does by itself
 

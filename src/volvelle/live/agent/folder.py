@@ -26,7 +26,9 @@ from volvelle.model.node import Node
 
 _S = TypeVar("_S")
 
-_KEPT = {"output.log", "metrics.jsonl", "exit.json"}
+ATTEMPTS, OVER, OUTPUT = "attempts", "over", "output.log"
+
+_KEPT = {OUTPUT, "metrics.jsonl", "exit.json"}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,7 @@ class AttemptFolder:
         self.path = path
         self.page = path / "page"
         self.metrics = path / "metrics.jsonl"
-        self.output = path / "output.log"
+        self.output = path / OUTPUT
         self.command = path / "command.json"
 
     @property
@@ -141,8 +143,8 @@ class AgentFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.attempts = path / "attempts"
-        self.over = path / "over"
+        self.attempts = path / ATTEMPTS
+        self.over = path / OVER
         self.lease = path / "lease"
         for folder in (path, self.attempts, self.over):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

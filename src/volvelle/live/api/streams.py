@@ -10,14 +10,13 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
-from starlette.concurrency import iterate_in_threadpool
 
-from volvelle.live.api.errors import described
+from volvelle.live.api.errors import Refusal, described
 from volvelle.live.api.gate import Anybody, Live, Stored, Who
 from volvelle.live.api.jobs import BIGGEST, Number, visible
-from volvelle.live.api.logs import Logs
+from volvelle.live.api.logs import Logs, Place
 from volvelle.live.controller import Controller
-from volvelle.live.picture import Happening
+from volvelle.live.picture import Happening, JobPicture
 
 router = APIRouter(prefix="/v1", tags=["streams"])
 
@@ -25,6 +24,7 @@ Closing = Callable[[], bool]
 """Whether the server is about to end."""
 
 LOOK_SECONDS = 0.25
+LONGEST_LOOK_SECONDS = 1.0
 ALIVE_SECONDS = 15.0
 NEVER = -2
 
@@ -108,27 +108,47 @@ async def written(
     store: Stored,
     follow: Annotated[bool, Query(description="go on until the job is over")] = False,
 ) -> StreamingResponse:
-    """What a job's processes wrote, attempt by attempt."""
-    await visible(number, who, controller, store)
+    """What a job's processes wrote, attempt by attempt, fetched from the nodes where they ran.
 
-    async def is_over() -> bool:
-        return not follow or (await visible(number, who, controller, store)).state.over
+    Where a node cannot be asked now, a line that begins with ``volvelle:`` says so in place of its logs.
+    Where there is nothing else to show, that is the answer (503), unless one waits for it (``follow``).
+    """
 
-    logs = Logs(request.app.state.jobs_folder, number)
-    stream = _written(logs, is_over, request.app.state.closing)
+    async def job() -> JobPicture:
+        return await visible(number, who, controller, store)
+
+    logs, first = Logs(request.app.state.jobs_folder, controller.logs), await job()
+    grown = await logs.look(first)
+    if logs.away and not grown and not follow:
+        said = "; ".join(logs.away.values())
+        raise Refusal(503, said, place=f"job {number}", mend="try again when it is back")
+    stream = _written(logs, first, grown, job if follow else None, request.app.state.closing)
     return StreamingResponse(stream, media_type="text/plain; charset=utf-8", headers=_NOT_KEPT)
 
 
 async def _written(
-    logs: Logs, is_over: Callable[[], Awaitable[bool]], closing: Closing
+    logs: Logs,
+    job: JobPicture,
+    grown: dict[Place, int],
+    again: Callable[[], Awaitable[JobPicture]] | None,
+    closing: Closing,
 ) -> AsyncIterator[bytes]:
-    while not closing():
-        ends = await is_over()  # before reading: what is written last is read still
-        async for chunk in iterate_in_threadpool(logs.read()):
-            yield chunk
-        if ends:
+    """What the logs have ``grown``, and ``again`` until the job is over."""
+    said: dict[str, str] = {}
+    pause = LOOK_SECONDS
+    while True:
+        async for piece in logs.read(job, grown):
+            yield piece
+        for node, away in logs.away.items():
+            if said.get(node) != away:
+                yield f"volvelle: {away}\n".encode()
+        said = dict(logs.away)
+        if again is None or job.state.over or closing():
             return
-        await asyncio.sleep(LOOK_SECONDS)
+        pause = LOOK_SECONDS if grown else min(2 * pause, LONGEST_LOOK_SECONDS)
+        await asyncio.sleep(pause)
+        job = await again()  # before looking: what is written last is read still
+        grown = await logs.look(job)
 
 
 _NOT_KEPT = {"Cache-Control": "no-store"}

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.messages import Order
+from volvelle.live.node_logs import NodeLogs
 
 
 class Watching(ABC):
@@ -16,6 +17,11 @@ class Watching(ABC):
         self._closing = threading.Event()
         self._looking = threading.Thread(target=self._watch, name="nodes", daemon=True)
         self._looking.start()
+
+    @property
+    def logs(self) -> NodeLogs:
+        """What jobs wrote on its nodes."""
+        return self.server.logs
 
     def send(self, order: Order) -> None:
         """Carry ``order`` out."""
