@@ -13,15 +13,17 @@ from volvelle.live.controller import Controller
 from volvelle.live.executor import Site, executors
 from volvelle.live.request import JobRequest
 from volvelle.live.store import Store
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Cluster, parse_cluster
 
 _TRACED_JOB = Path(__file__).parents[2] / "experiments" / "chaos" / "traced_job.py"
 
 
 @contextlib.contextmanager
-def controlling(folder: Path, cluster: str, executor: str, policy: str) -> Iterator[Controller]:
+def controlling(
+    folder: Path, cluster: str | Cluster, executor: str, policy: str
+) -> Iterator[Controller]:
     """In charge of ``cluster``; afterwards whatever runs runs on."""
-    made = parse_cluster(cluster)
+    made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
     site = Site(made, folder / "site", "the token of the site")
     store = Store.open(str(folder / "store.db"))
     header = header_of(made, policy, placement="consolidated")

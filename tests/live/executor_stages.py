@@ -198,6 +198,7 @@ class DialInStage(Stage):
         self.written = f"dial-in:port={self._port},lease_seconds={lease_seconds}"
         self._watching: threading.Thread | None = None
         self._ending = threading.Event()
+        self._returned: list[subprocess.Popen[bytes]] = []
 
     def provide(self) -> None:
         if self._watching is None:
@@ -220,16 +221,18 @@ class DialInStage(Stage):
         while not self._ending.wait(0.01):
             for node in self.nodes:
                 if node not in agents or agents[node].poll() is not None:
-                    command = [
-                        sys.executable,
-                        "-m",
-                        "volvelle.live.agent",
-                        str(self.agent_folder(node)),
-                    ]
-                    agents[node] = subprocess.Popen(command, start_new_session=True)
+                    agents[node] = self._started(node)
         for agent in agents.values():
             agent.kill()
             agent.wait()
+
+    def _started(self, node: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "volvelle.live.agent", str(self.agent_folder(node))]
+        return subprocess.Popen(command, start_new_session=True)
+
+    def return_agent(self, node: str) -> None:
+        """After the agents were ended for good, the one of ``node`` is back."""
+        self._returned.append(self._started(node))
 
     def end_agents(self) -> None:
         """Kill the agents for good."""
@@ -239,6 +242,9 @@ class DialInStage(Stage):
 
     def end_all(self) -> None:
         self.end_agents()
+        for agent in self._returned:
+            agent.kill()
+            agent.wait()
         super().end_all()
 
 

@@ -36,7 +36,7 @@ class _Guest:
 
 
 class AgentsServer:
-    """Listens at ``host``:``port`` (0: any) for the agents of ``nodes``.
+    """Listens at ``host``:``port`` (0: any) for the agents of ``nodes`` and of those that are ``leaving``.
 
     lease_seconds: how long an agent that hears nothing lets its jobs run; after that and a margin its node is
     reported as lost. 0: for ever; then somebody else has to know when a node is lost, and say `lost`.
@@ -48,16 +48,18 @@ class AgentsServer:
         token: str,
         report: Callable[[Report], None],
         *,
+        leaving: Iterable[Node] = (),
         host: str = "127.0.0.1",
         port: int = 0,
         lease_seconds: float = 0.0,
         security: ssl.SSLContext | None = None,
     ) -> None:
-        self._nodes = {node.name: node for node in nodes}
+        nodes, leaving = tuple(nodes), tuple(leaving)
+        self._nodes = {node.name: node for node in (*nodes, *leaving)}
         self._token, self._lease_seconds = token, lease_seconds
         self._report = report
         self._orders: deque[Order] = deque()
-        self._gangs = Gangs(self._nodes.values(), report, self._tell)
+        self._gangs = Gangs(nodes, report, self._tell, leaving)
         self._guests: dict[str, _Guest] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self._last_heard = dict.fromkeys(self._nodes, time.monotonic())

@@ -28,7 +28,7 @@ from volvelle.live.foresight import Forecast
 from volvelle.live.messages import NodeLost, Order, Report, Start, Stop
 from volvelle.live.node_logs import NodeLogs
 from volvelle.live.picture import Happening, JobState, Picture
-from volvelle.live.recovery import first_entry, open_books, orders_again, recall
+from volvelle.live.recovery import awaited, first_entry, open_books, orders_again, recall
 from volvelle.live.request import JobRequest
 from volvelle.live.stimuli import Asked, Awaiting, Look, Stimulus
 from volvelle.live.store import Batch, Store, StoreFailed, Superseded
@@ -78,6 +78,7 @@ class Controller:
         self.site = replace(
             site,
             folder=site.folder / f"since-{books.epoch:.3f}",
+            awaited=awaited(books),
             demand=lambda: demand(self.picture),
         )
         """Where the executor works: jobs of one journal never find those of another, numbered alike."""

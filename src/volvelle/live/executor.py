@@ -14,20 +14,30 @@ from volvelle.live.demand import Demand
 from volvelle.live.messages import Order, Report
 from volvelle.live.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster
+from volvelle.model.node import Node
 
 
 @dataclass(frozen=True)
 class Site:
     """Where an executor works: the cluster it is to provide and a folder that outlives the controller.
 
-    token: with which agents and controller prove themselves to each other. demand: for executors that can add
-    nodes, what is wanted now; asked at any time, from any thread.
+    token: with which agents and controller prove themselves to each other. awaited: the nodes on which
+    something may run from before. Those that never come are reported as lost like all others, once it is
+    certain that nothing runs there. demand: for executors that can add nodes, what is wanted now; asked at
+    any time, from any thread.
     """
 
     cluster: Cluster
     folder: Path
     token: str
+    awaited: tuple[Node, ...] = ()
     demand: Callable[[], Demand] = field(default=Demand, repr=False)
+
+    @property
+    def leaving(self) -> tuple[Node, ...]:
+        """The nodes from before that are not of the cluster any more: what runs there runs to its end."""
+        names = {node.name for node in self.cluster.nodes}
+        return tuple(node for node in self.awaited if node.name not in names)
 
 
 class OpenExecutor(Protocol):

@@ -34,6 +34,7 @@ class _Site:
     """A node as its agent describes it. ``here``: connected; ``heard``: since we began, or lost."""
 
     node: Node
+    leaving: bool = False
     here: bool = False
     heard: bool = False
     address: str = ""
@@ -64,16 +65,21 @@ class _Gang:
 
 
 class Gangs:
-    """Over ``nodes``. ``report`` goes to the controller, ``tell`` to the agent of a node that is here."""
+    """Over ``nodes`` and those that are ``leaving``.
+
+    ``report`` goes to the controller, ``tell`` to the agent of a node that is here.
+    """
 
     def __init__(
         self,
         nodes: Iterable[Node],
         report: Callable[[Report], None],
         tell: Callable[[str, wire.ToAgent], None],
+        leaving: Iterable[Node] = (),
     ) -> None:
         self._report, self._tell = report, tell
         self._sites = {node.name: _Site(node) for node in nodes}
+        self._sites |= {node.name: _Site(node, leaving=True) for node in leaving}
         self._gangs: dict[Key, _Gang] = {}
         self._newest: dict[int, int] = {}
         """The newest attempt that was ordered, by the job's number: older ones are not started."""
@@ -141,7 +147,8 @@ class Gangs:
             if key not in site.parts and key in self._gangs:
                 vanished = _lost(known.part, f"{name} knows nothing of it any more")
                 self._note(name, known if isinstance(known, Ended) else vanished)
-        self._report(NodeJoined(node=site.node, attempts=tuple(site.parts)))
+        attempts = tuple(site.parts)
+        self._report(NodeJoined(node=site.node, leaving=site.leaving, attempts=attempts))
         self._settle_on(name)
 
     def know(self, node: Node) -> None:

@@ -190,7 +190,8 @@ class Hearing:
             )
             return
         self.complaints[node.name] = ""
-        state = NodeState.DRAINING if node.name in books.drained else NodeState.UP
+        drains = report.leaving or node.name in books.drained
+        state = NodeState.DRAINING if drains else NodeState.UP
         if self._state_of(node.name) is not state:
             self._nodes.append(NodeChanged(self.now, node.name, state, node))
         self._reconcile(report)
@@ -222,6 +223,7 @@ class Hearing:
         tenancy = books.tenancy
         if self._state_of(report.name) is None:
             return
+        self.complaints[report.name] = ""
         gone = tenancy.slots_of(report.name)
         reason = f"node {report.name} was lost: {report.reason}"
         for attempt in tenancy.on_node(report.name):

@@ -121,11 +121,13 @@ class AttemptEnded(msgspec.Struct, frozen=True, tag="attempt-ended", kw_only=Tru
 class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
     """A node can be used (again).
 
+    leaving: what runs there may go on, and nothing new is to start.
     attempts: (number, attempt) of all that is alive on it or ended and is not forgotten yet. What was ordered
     and is missing here has not begun there; it does no harm to order it again.
     """
 
     node: Node
+    leaving: bool = False
     attempts: tuple[tuple[int, int], ...] = ()
 
 

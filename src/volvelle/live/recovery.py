@@ -13,6 +13,7 @@ from volvelle.live.picture import JobState
 from volvelle.live.request import JobRequest
 from volvelle.live.store import Batch, Store, StoredEntry
 from volvelle.model.cluster import NodeState
+from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
 _RECALLED = 1000
@@ -61,6 +62,16 @@ def first_entry(books: Books) -> Batch:
     stored = StoredEntry(books.seq, Entry(0.0, events, decision))
     books.settle(0.0, events, decision)
     return Batch(stored)
+
+
+def awaited(books: Books) -> tuple[Node, ...]:
+    """The nodes that were there, or on which something may run that nobody saw end."""
+    resources = books.scheduler.resources
+    return tuple(
+        node
+        for node, state in zip(resources.nodes, resources.state, strict=True)
+        if books.seq and (state is not NodeState.DOWN or books.tenancy.on_node(node.name))
+    )
 
 
 def orders_again(books: Books) -> list[Order]:

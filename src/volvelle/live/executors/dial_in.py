@@ -31,11 +31,12 @@ class DialIn(Executor):
 
     def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
         """Listen. Raises `Problem`."""
-        _allow_descriptors(len(site.cluster.nodes) + _DESCRIPTORS_BESIDE_AGENTS)
+        _allow_descriptors(len(site.cluster.nodes) + len(site.leaving) + _DESCRIPTORS_BESIDE_AGENTS)
         return AgentsServer(
             site.cluster.nodes,
             site.token,
             report,
+            leaving=site.leaving,
             host=self.host,
             port=self.port,
             lease_seconds=self.lease_seconds,

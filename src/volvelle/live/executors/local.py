@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Executor, OpenExecutor, Site, executors
 from volvelle.live.executors.watching import Watching
 from volvelle.live.messages import Report
+from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
 _LOOK_SECONDS = 0.05
@@ -46,15 +47,17 @@ class _Open(Watching):
     """Agents at work, started where they are not."""
 
     def __init__(self, executor: Local, site: Site, report: Callable[[Report], None]) -> None:
-        devices = _devices(site, pretend=executor.pretend)
-        server = AgentsServer(site.cluster.nodes, site.token, report)
+        busy, idle = _leaving(site)
+        nodes = (*site.cluster.nodes, *busy)
+        devices = _devices(site, nodes, pretend=executor.pretend)
+        server = AgentsServer(site.cluster.nodes, site.token, report, leaving=site.leaving)
         try:
             site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             at = site.folder / "agents.address"
             write(at, f"127.0.0.1:{server.port}".encode())
             self._agents = [
                 _LocalAgent(
-                    site.folder / "nodes" / node.name,
+                    _folder(site, node),
                     Settings(
                         node=node,
                         connect=str(at.absolute()),
@@ -66,7 +69,7 @@ class _Open(Watching):
                         umask=umask(),
                     ),
                 )
-                for node in site.cluster.nodes
+                for node in nodes
             ]
         except OSError as error:
             server.close()
@@ -74,6 +77,8 @@ class _Open(Watching):
                 f"agents cannot work in {site.folder}: {error.strerror}: {error.filename}",
                 mend="choose a folder that can be written",
             ) from None
+        for node in idle:
+            server.lost(node.name, "it is not of the cluster any more", for_good=True)
         super().__init__(server, _LOOK_SECONDS)
 
     def look(self) -> None:
@@ -151,21 +156,60 @@ class _LocalAgent:
                 )
 
 
-def _devices(site: Site, *, pretend: bool) -> dict[str, tuple[str, ...]] | None:
+def _folder(site: Site, node: Node) -> Path:
+    return site.folder / "nodes" / node.name
+
+
+def _leaving(site: Site) -> tuple[list[Node], list[Node]]:
+    """The nodes that are not of the cluster any more: on which there are attempts, and the others."""
+    busy: list[Node] = []
+    idle: list[Node] = []
+    for node in site.leaving:
+        (busy if _busy(site, node) else idle).append(node)
+    return busy, idle
+
+
+def _busy(site: Site, node: Node) -> bool:
+    """Whether something may run there."""
+    folder = _folder(site, node)
+    return folder.is_dir() and bool(AgentFolder(folder).alive())
+
+
+def _devices(
+    site: Site, nodes: Sequence[Node], *, pretend: bool
+) -> dict[str, tuple[str, ...]] | None:
     """What CUDA calls the GPUs of each node; None where there are none, or none are to be seen.
 
-    Raises `Problem` where there are some, but too few.
+    A node keeps those that it had: jobs may run on them. Raises `Problem` where there are some, but too few.
     """
     found = [] if pretend else gpus_found()
     if not found:
         return None
-    if len(found) < site.cluster.gpus:
+    wanted, leaving = site.cluster.gpus, sum(node.gpus for node in nodes) - site.cluster.gpus
+    if len(found) < wanted + leaving:
+        beside = f" beside {leaving} on which jobs of nodes that left it run" if leaving else ""
+        wait = ", or keep these nodes until their jobs are over" if leaving else ""
         raise Problem(
-            f"the cluster has {site.cluster.gpus} GPUs, this machine {len(found)}",
-            mend="declare as many, or make them up: executor local:pretend=true",
+            f"the cluster has {wanted} GPUs{beside}, this machine {len(found)}",
+            mend=f"declare as many, or make them up: executor local:pretend=true{wait}",
         )
     devices: dict[str, tuple[str, ...]] = {}
-    for node in site.cluster.nodes:
-        devices[node.name] = tuple(found[: node.gpus])
-        found = found[node.gpus :]
+    free = list(found)
+    for node in sorted(nodes, key=lambda node: not _busy(site, node)):
+        if before := _devices_before(site, node, free):
+            devices[node.name] = before
+            free = [gpu for gpu in free if gpu not in before]
+    for node in nodes:
+        if node.name not in devices:
+            devices[node.name], free = tuple(free[: node.gpus]), free[node.gpus :]
     return devices
+
+
+def _devices_before(site: Site, node: Node, free: Sequence[str]) -> tuple[str, ...]:
+    """The GPUs that a node had when its agent was started last, if they are ``free``; else none."""
+    try:
+        text = (_folder(site, node) / "agent.json").read_bytes()
+        before = msgspec.json.decode(text, type=Settings).devices or ()
+    except (OSError, msgspec.MsgspecError):
+        return ()
+    return before if len(before) == node.gpus and set(before) <= set(free) else ()

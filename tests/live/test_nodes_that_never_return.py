@@ -1,0 +1,206 @@
+"""Nodes that are gone when a controller begins: lost once that is sure, and fenced when they return."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from controlling import controlling
+from executor_stages import JOB, SOURCES, DialInStage, LocalStage, RayStage, Stage
+from waiting import until
+
+from volvelle.live import agents_server
+from volvelle.live.asks import Submit
+from volvelle.live.controller import Controller
+from volvelle.live.executors import local
+from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
+from volvelle.live.picture import JobState
+from volvelle.live.request import JobRequest
+from volvelle.model.cluster import Cluster
+from volvelle.model.node import Node
+
+NODES = (Node("node-0", 2), Node("node-1", 2))
+LEASE_SECONDS = 1.0
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInStage]:
+    monkeypatch.setattr(agents_server, "_MARGIN_SECONDS", 2.0)
+    stage = DialInStage(tmp_path, LEASE_SECONDS)
+    try:
+        yield stage
+    finally:
+        stage.end_all()
+
+
+def controlled(stage: Stage, nodes: tuple[Node, ...] = NODES) -> AbstractContextManager[Controller]:
+    """A controller over the store and the executor of the stage, for a cluster of ``nodes``."""
+    return controlling(stage.folder, Cluster(nodes), stage.written, "fifo")
+
+
+def training(*arguments: str) -> JobRequest:
+    return JobRequest(
+        command=(sys.executable, "-S", str(JOB), *arguments),
+        environment={"PYTHONPATH": str(SOURCES)},
+        gpus=2,
+    )
+
+
+def submitted(controller: Controller, *arguments: str) -> int:
+    (number,) = controller.ask(Submit("dana", training(*arguments), None)).result(10)
+    return int(number)
+
+
+def states(controller: Controller) -> dict[str, str]:
+    return {node.name: node.state for node in controller.picture.nodes}
+
+
+def runs_on(controller: Controller, number: int, node: str) -> Callable[[], bool]:
+    def does() -> bool:
+        job = controller.picture.jobs.get(number)
+        return bool(job and job.state is JobState.RUNNING and [n for n, _ in job.grants] == [node])
+
+    return does
+
+
+def ended(controller: Controller, number: int) -> str:
+    def state() -> str | None:
+        record = controller.store.job(number)
+        return record.state if record else None
+
+    return until(state)
+
+
+@pytest.mark.parametrize("nodes", [NODES, NODES[1:]], ids=["of the cluster", "of it no more"])
+def test_jobs_of_a_node_that_never_dials_in_again_run_elsewhere_and_it_is_fenced(
+    stage: DialInStage, nodes: tuple[Node, ...]
+) -> None:
+    with controlled(stage) as controller:
+        assert set(states(controller).values()) == {"down"}
+        stage.provide()
+        until(lambda: set(states(controller).values()) == {"up"})
+        number = submitted(controller, "iterations=500")
+        first = until(
+            lambda: (
+                controller.picture.jobs[number].grants
+                if controller.picture.jobs[number].iterations
+                else None
+            )
+        )[0][0]
+        assert first == "node-0"
+        stage.end_agents()
+    with controlled(stage, nodes) as controller:
+        stage.return_agent("node-1")
+        until(runs_on(controller, number, "node-1"))
+        assert states(controller) == {"node-0": "down", "node-1": "up"}
+        assert not controller.health.trouble
+        job = controller.picture.jobs[number]
+        assert (job.attempt, job.ran_on) == (2, {"node-0": 1, "node-1": 2})
+        assert ended(controller, number) == "finished"
+        if nodes == NODES:  # and the late one is as good as new
+            stage.return_agent("node-0")
+            until(lambda: states(controller) == {"node-0": "up", "node-1": "up"})
+    assert [line.rpartition(" ")[0] for line in stage.trace(number)] == [
+        "1 0 began",
+        "2 0 began",
+        "2 0 finished",
+    ]
+
+
+def test_what_runs_on_a_node_that_is_not_of_the_cluster_any_more_runs_to_its_end(
+    tmp_path: Path,
+) -> None:
+    stage = DialInStage(tmp_path)
+    with ExitStack() as ends:
+        ends.callback(stage.end_all)
+        with controlled(stage) as controller:
+            stage.provide()
+            until(lambda: set(states(controller).values()) == {"up"})
+            number = submitted(controller, "iterations=300")
+            until(runs_on(controller, number, "node-0"))
+        with controlled(stage, NODES[1:]) as controller:
+            until(lambda: states(controller) == {"node-0": "draining", "node-1": "up"})
+            assert ended(controller, number) == "finished"
+            assert [line.rpartition(" ")[0] for line in stage.trace(number)] == [
+                "1 0 began",
+                "1 0 finished",
+            ]
+            for _ in range(2):
+                other = submitted(controller, "iterations=5")
+                assert ended(controller, other) == "finished"
+                record = controller.store.job(other)
+                assert record is not None
+                assert record.picture is not None
+                assert record.picture["ran_on"] == {"node-1": 1}
+
+
+def test_local_nodes_that_leave_the_cluster_end_their_jobs_and_are_gone(tmp_path: Path) -> None:
+    stage = LocalStage(tmp_path)
+    others = (Node("other-0", 2),)
+    try:
+        with controlled(stage) as controller:
+            until(lambda: set(states(controller).values()) == {"up"})
+            number = submitted(controller, "iterations=300")
+            until(runs_on(controller, number, "node-0"))
+        with controlled(stage, others) as controller:
+            until(lambda: states(controller).get("other-0") == "up")
+            gone = {"node-0": "draining", "node-1": "down", "other-0": "up"}
+            until(lambda: states(controller) == gone)
+            assert ended(controller, number) == "finished"
+        assert len(stage.trace(number)) == 2
+        with controlled(stage, others) as controller:
+            until(lambda: states(controller)["node-0"] == "down")
+    finally:
+        stage.kill(stage._named(str(tmp_path)))
+        stage.end_all()
+
+
+def test_gpus_stay_with_the_nodes_that_had_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "gpus_found", lambda: ["0", "1", "2", "3"])
+    stage = LocalStage(tmp_path)
+    try:
+        stage.open()
+        stage.start("iterations=100000")
+        stage.wait(AttemptProgress)
+        stage.close()
+        other = Node("other-0", 2)
+        stage.site = replace(stage.site, cluster=Cluster((other, NODES[1])), awaited=NODES)
+        with pytest.raises(Exception, match="4 GPUs beside 2 on which jobs of nodes that left it"):
+            stage.open()
+        stage.site = replace(stage.site, cluster=Cluster((other,)))
+        told = len(stage.reports)
+        stage.nodes[1] = "other-0"
+        stage.open()
+        joined = {each.node.name: each.leaving for each in stage.since(NodeJoined, told)}
+        assert joined == {"node-0": True, "other-0": False}
+        assert [each.name for each in stage.since(NodeLost, told)] == ["node-1"]
+        stage.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES"), number=2, first=1)
+        stage.end(2)
+        assert stage.logs.piece("other-0", 2, 1, 0).result(5) == b"2,3\n"
+    finally:
+        stage.end_all()
+
+
+def test_a_ray_node_that_died_while_no_controller_was_there_is_lost(tmp_path: Path) -> None:
+    stage = RayStage(tmp_path)
+    with ExitStack() as ends:
+        ends.callback(stage.end_all)
+        stage.open()
+        stage.start("iterations=100000")
+        stage.wait(AttemptProgress)
+        stage.close()
+        stage.ground.kill("node-0")
+        ends.callback(stage.ground.add, "node-0")
+        until(lambda: not stage.jobs())
+        stage.site = replace(stage.site, awaited=NODES)
+        stage.nodes.remove("node-0")
+        told = len(stage.reports)
+        stage.open()
+        stage.nodes.append("node-0")
+        lost = until(lambda: stage.since(NodeLost, told))
+        assert [each.name for each in lost] == ["node-0"]
+        assert [each.node.name for each in stage.since(NodeJoined, told)] == ["node-1"]
