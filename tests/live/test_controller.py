@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from ground import Ground, Grounded, Stage, header_of, sleeping, wait_for
 
+from volvelle.core.events import Recomposed
 from volvelle.core.journal import read_journal, replay
 from volvelle.live.asks import Ask, Cancel, Hold, Recompose, Release, SetNode, Submit
 from volvelle.live.controller import Controller
@@ -16,7 +17,8 @@ from volvelle.live.picture import JobState
 from volvelle.live.request import JobRequest
 from volvelle.live.store import Store
 from volvelle.metrics.recorder import outcomes_of
-from volvelle.model.cluster import NodeState, parse_cluster
+from volvelle.model.cluster import Cluster, NodeState, parse_cluster
+from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.simulate.forecast import forecast
 
@@ -363,6 +365,45 @@ def test_another_policy_in_the_configuration_rules_from_the_next_start_on(stage:
     stage.header = header_of(stage.ground.cluster, placement="consolidated")
     with pytest.raises(Problem, match="were placed and predicted under placement 'first-free'"):
         stage.crash()
+
+
+def test_what_the_journal_fixed_goes_on_to_hold_and_it_is_said_that_it_does(
+    tmp_path: Path,
+) -> None:
+    stage = Stage.at(tmp_path, "3x2", policy="las:round=1m")
+    stage.deliver()
+    assert not stage.controller.differences
+    larger, other = Node("node-0", 4), Node("node-1", 2, "a100")
+    stage.header = msgspec.structs.replace(
+        header_of(Cluster((larger, other)), "sjf"), overheads={"start": 30.0}, seed=7
+    )
+    stage.crash()
+    stage.deliver()
+    where, holds = stage.controller.store.where, "goes on to hold"
+    assert stage.controller.differences == (
+        "policy: las:round=60 until now, sjf from now on, as the configuration says",
+        f"overheads.start: {where} has 0.0, the configuration 30.0; 0.0 {holds}, "
+        "begin a new store to change it",
+        f"seed: {where} has 0, the configuration 7; 0 {holds}, begin a new store to change it",
+        f"node node-0: {where} has gpus = 2, the configuration 4; it takes no jobs, "
+        "give the node another name to change it",
+        f"node node-1: {where} has gpu_type = '', the configuration 'a100'; '' {holds}, "
+        "give the node another name to change it",
+        "node node-2 is not in the configuration any more: it takes no new jobs, "
+        "and what runs there runs to its end",
+    )
+
+
+def test_a_policy_that_is_only_written_otherwise_is_the_same(tmp_path: Path) -> None:
+    stage = Stage.at(tmp_path, policy="las:round=1m")
+    stage.deliver()
+    for written in ("las:round=60", "las:round=1m"):
+        stage.header = header_of(stage.ground.cluster, written)
+        stage.crash()
+        stage.deliver()
+        assert not stage.controller.differences
+    events = [event for each in stage.controller.store.entries() for event in each.entry.events]
+    assert not [event for event in events if isinstance(event, Recomposed)]
 
 
 def test_a_snapshot_goes_on_where_the_controller_stands(tmp_path: Path) -> None:

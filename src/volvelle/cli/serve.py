@@ -1,5 +1,6 @@
 """``volvelle serve``: the scheduler of a real cluster."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,6 +108,8 @@ def _say(serving: "Serving") -> None:
 
     jobs = serving.controller.picture.jobs
     print(f"{serving.policy} on {cluster_line(serving.cluster)}, at {serving.url}")
+    for difference in serving.controller.differences:
+        print(f"warning: {difference}", file=sys.stderr)
     if jobs:
         print(f"{len(jobs):,} jobs from before, see: volvelle queue")
     print(

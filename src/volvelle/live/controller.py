@@ -20,6 +20,7 @@ from volvelle.core.snapshot import Snapshot
 from volvelle.live.asks import Ask, Recompose
 from volvelle.live.clock import Clock, JournalTime
 from volvelle.live.demand import demand
+from volvelle.live.differences import differences
 from volvelle.live.engine import Engine, Prepared
 from volvelle.live.executor import Executor, OpenExecutor, Site
 from volvelle.live.figures import Figures
@@ -70,6 +71,8 @@ class Controller:
         clock = clock or Clock()
         store.claim()
         books = open_books(store, header, clock.wall())
+        self.differences = differences(books, header, store.where)
+        """Of the configuration from what the journal began with, in words."""
         self._time = JournalTime(clock, books.epoch, books.last)
         self._engine = Engine(books)
         self._begins = books.seq
@@ -118,9 +121,9 @@ class Controller:
         self._stimuli.put(Awaiting())
         self._opened = self._executor.open(self.site, self.hear)
         self._send(orders_again(books))
-        composition, wished = books.scheduler.composition.written, self._header.composition
-        if (composition.policy, composition.admission) != (wished.policy, wished.admission):
-            self.ask(Recompose(wished.policy, wished.admission))
+        was, wished = books.scheduler.composition.written, self._header.composition.build().written
+        if (was.policy, was.admission) != (wished.policy, wished.admission):
+            self.ask(Recompose(self._header.composition.policy, self._header.composition.admission))
 
     def stop(self) -> None:
         """End: what was asked before is answered, unless the store fails; jobs run on."""

@@ -14,7 +14,6 @@ from volvelle.live.request import JobRequest
 from volvelle.live.store import Batch, Store, StoredEntry
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
-from volvelle.model.problems import Problem
 
 _RECALLED = 1000
 """Jobs of the past from which forecasts learn."""
@@ -23,7 +22,7 @@ _RECALLED = 1000
 def open_books(store: Store, header: Header, now: float) -> Books:
     """The books that ``store`` keeps, or new ones for ``header`` that begin ``now`` (since the Unix epoch).
 
-    Raises `Problem` where the header cannot rule over real jobs, or not over those of the store.
+    Raises `Problem` where the header cannot rule over real jobs.
     """
     check_composition(header.cluster, header.composition)
     kept = store.header()
@@ -31,7 +30,6 @@ def open_books(store: Store, header: Header, now: float) -> Books:
         store.begin(header, now)
         return Books(header, now)
     before, epoch = kept
-    _check_same(before, header, store.where)
     books = Books(before, epoch)
     if not _replay(store, books, follow=False):
         books = Books(before, epoch)
@@ -103,14 +101,3 @@ def _replay(store: Store, books: Books, *, follow: bool) -> bool:
             return False
         books.settle(entry.time, entry.events, entry.decision)
     return True
-
-
-def _check_same(before: Header, now: Header, where: str) -> None:
-    """Raise `Problem` where what cannot change under running jobs has changed."""
-    for part in ("placement", "estimator", "termination"):
-        was, wished = getattr(before.composition, part), getattr(now.composition, part)
-        if was != wished:
-            raise Problem(
-                f"the jobs in {where} were placed and predicted under {part} {was!r}, not {wished!r}",
-                mend=f"write {part} = {was!r}, or begin a new store",
-            )
