@@ -63,6 +63,11 @@ def test_it_dials_in_for_its_node_until_it_is_interrupted(
         ),
         ("the right token", ("--pretend",), "Say --gpus N"),
         ("the right token", (), "nvidia-smi finds 0 GPUs here"),
+        (
+            "the right token",
+            ("--gpus", "2", "--pretend", "--keep", "long"),
+            "--keep: cannot read 'long' as a duration",
+        ),
     ],
 )
 def test_what_keeps_it_from_working_is_said_in_a_sentence(

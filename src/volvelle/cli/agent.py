@@ -35,6 +35,9 @@ def agent(
         str,
         typer.Option(metavar="HOST", help="Where other nodes reach this one. Default: as seen."),
     ] = "",
+    keep: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long logs are kept after a run's end.")
+    ] = "30d",
     authority: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="PEM of whom to trust; turns TLS on.", exists=True),
@@ -63,6 +66,7 @@ def agent(
         work=str(work.absolute()) if work else "",
         umask=umask(),
         authority=str(authority.absolute()) if authority else "",
+        keep_seconds=_seconds(keep),
     )
     os.umask(0o077)
     try:
@@ -70,6 +74,20 @@ def agent(
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
     except RefusedError as refusal:
         raise Problem(f"the controller at {connect} refuses: {refusal}") from None
+
+
+def _seconds(keep: str) -> float:
+    """The duration in words. Raises `Problem`."""
+    from volvelle.durations import parse_duration
+    from volvelle.model.problems import Problem
+
+    try:
+        seconds = parse_duration(keep)
+    except ValueError as error:
+        raise Problem(f"--keep: {error}", usage=True) from None
+    if seconds < 1.0:
+        raise Problem("--keep: logs are kept for a second at least", usage=True)
+    return seconds
 
 
 def _devices(gpus: int | None, *, pretend: bool) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from volvelle.live.messages import Forget, Outcome, Stop
 from volvelle.live.wire import Ended, Key
 
 _REPEAT_SECONDS = 5.0
+_PRUNE_SECONDS = 3600.0
 
 
 class Agent:
@@ -43,7 +44,7 @@ class Agent:
                     self._live(key)
                 except (OSError, ValueError, msgspec.MsgspecError):
                     await self._give_up(key)
-            duties = [self._link.keep(), self._tell()]
+            duties = [self._link.keep(), self._tell(), self._prune()]
             if self._settings.central:
                 duties.append(self._renewals.serve())
             tasks = [self._lives.create_task(duty) for duty in duties]
@@ -156,6 +157,14 @@ class Agent:
             ends = [a.told for a in self._attempts.values() if isinstance(a.told, Ended)]
             for ended in (*ends, *self._unable.values()):
                 self._link.say(ended)
+
+    async def _prune(self) -> None:
+        """Away with what was kept for long enough, now and then."""
+        keep = self._settings.keep_seconds
+        while True:
+            with contextlib.suppress(OSError):  # tried again
+                await asyncio.to_thread(self._folder.prune, time.time() - keep)
+            await asyncio.sleep(min(_PRUNE_SECONDS, keep))
 
     async def _unwanted(self) -> None:
         """Mind the lease; return when there has been neither a job nor a controller for long."""

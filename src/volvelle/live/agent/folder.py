@@ -7,7 +7,8 @@
     attempts/NUMBER-ATTEMPT/ order.json, command.json, page, metrics.jsonl, output.log, stop.json,
                              lock, keeper.json, exit.json (see `keeper`), keeper.log
     over/NUMBER-ATTEMPT/     once its end is known where it matters, what people read of it: the output,
-                             the metrics, the exit
+                             the metrics, the exit; until it was kept for long enough
+    pruned                   what was in ``over`` and is not any more, NUMBER-ATTEMPT, one a line
 """
 
 import contextlib
@@ -28,6 +29,8 @@ _S = TypeVar("_S")
 
 ATTEMPTS, OVER, OUTPUT = "attempts", "over", "output.log"
 
+KEEP_SECONDS = 30 * 86_400.0
+
 _KEPT = {OUTPUT, "metrics.jsonl", "exit.json"}
 
 
@@ -41,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     anchor: a process of the node without which nothing of ours is to run there; 0: there is none.
     umask: of jobs; agents make everything private. authority: PEM file of whom to trust; then TLS is spoken.
     central: leases are renewed by the controller (see `central`).
+    keep_seconds: how long what an attempt wrote is kept after its end is known where it matters.
     """
 
     node: Node
@@ -55,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     umask: int = 0o022
     authority: str = ""
     central: bool = False
+    keep_seconds: float = KEEP_SECONDS
 
 
 class StopAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +172,7 @@ class AgentFolder:
 
     def newest(self) -> dict[int, int]:
         """The newest attempt there ever was here, by the job's number."""
-        return dict(sorted(_keys(self.over) + _keys(self.attempts)))
+        return dict(sorted(self._pruned() + _keys(self.over) + _keys(self.attempts)))
 
     def put_aside(self, key: Key) -> None:
         """The end of this attempt is known: keep only what people read."""
@@ -176,6 +181,30 @@ class AgentFolder:
         for file in (self.over / _name(key)).iterdir():
             if file.name not in _KEPT:
                 file.unlink()
+
+    def prune(self, before: float) -> None:
+        """Away with what was put aside before this moment (since the Unix epoch). Raises OSError.
+
+        That it was here is written down first: no older attempt of the job may ever start.
+        """
+        old = [key for key in _keys(self.over) if (self.over / _name(key)).stat().st_mtime < before]
+        if not old:
+            return
+        with (self.path / "pruned").open("a") as file:
+            file.write("".join(f"\n{_name(key)}" for key in dict(sorted(old)).items()))
+            file.flush()
+            os.fsync(file.fileno())
+        for key in old:
+            shutil.rmtree(self.over / _name(key))
+
+    def _pruned(self) -> list[Key]:
+        try:
+            lines = (self.path / "pruned").read_text().split()
+        except FileNotFoundError:
+            return []
+        return [  # the last may be half a line: then it is in ``over`` still
+            _key(line) for line in lines if all(map(str.isdigit, line.partition("-")[::2]))
+        ]
 
     def discard(self, key: Key) -> None:
         """Away with a folder in which nothing ever ran."""
@@ -239,5 +268,9 @@ def _name(key: Key) -> str:
 
 
 def _keys(folder: Path) -> list[Key]:
-    found = (name.name.partition("-")[::2] for name in folder.iterdir())
-    return [(int(number), int(attempt)) for number, attempt in found]
+    return [_key(path.name) for path in folder.iterdir()]
+
+
+def _key(name: str) -> Key:
+    number, _, attempt = name.partition("-")
+    return int(number), int(attempt)

@@ -6,12 +6,20 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.folder import AgentFolder, Settings, last_line, lock, umask, write
+from volvelle.live.agent.folder import (
+    KEEP_SECONDS,
+    AgentFolder,
+    Settings,
+    last_line,
+    lock,
+    umask,
+    write,
+)
 from volvelle.live.agent.gpus import gpus_found
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Executor, OpenExecutor, Site, executors
@@ -19,6 +27,7 @@ from volvelle.live.executors.watching import Watching
 from volvelle.live.messages import Report
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
+from volvelle.model.units import Seconds
 
 _LOOK_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 0.2
@@ -34,6 +43,9 @@ class Local(Executor):
 
     pretend: bool = Field(False, description="hide this machine's GPUs, the cluster's are made up")
     progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is told")
+    keep: Annotated[Seconds, Field(ge=1)] = Field(
+        KEEP_SECONDS, description="how long the logs of a run are kept after its end"
+    )
     linger_seconds: float = Field(
         60.0, ge=0, description="how long an agent stays without a job and without a controller"
     )
@@ -66,6 +78,7 @@ class _Open(Watching):
                         work=str((site.folder / "work").absolute()),
                         progress_seconds=executor.progress_seconds,
                         linger_seconds=executor.linger_seconds,
+                        keep_seconds=executor.keep,
                         umask=umask(),
                     ),
                 )

@@ -16,12 +16,12 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.folder import Settings, umask
+from volvelle.live.agent.folder import KEEP_SECONDS, Settings, umask
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Executor, OpenExecutor, Site, executors
 from volvelle.live.executors.ray_nodes import RayNode, Roll, named, nodes_alive
@@ -30,6 +30,7 @@ from volvelle.live.executors.watching import Watching
 from volvelle.live.messages import Report
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
+from volvelle.model.units import Seconds
 from volvelle.ray_cluster import NAMESPACE, connected
 
 _NOTICED_SECONDS = 30.0
@@ -53,6 +54,9 @@ class OnRay(Executor):
     )
     look_seconds: float = Field(1.0, gt=0, description="how often Ray's nodes are looked at")
     progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is told")
+    keep: Annotated[Seconds, Field(ge=1)] = Field(
+        KEEP_SECONDS, description="how long the logs of a run are kept after its end"
+    )
     linger_seconds: float = Field(
         600.0, ge=0, description="how long an agent stays without a job and without a controller"
     )
@@ -192,6 +196,7 @@ class _Open(Watching):
             work=str((self._site.folder / "work").absolute()),
             progress_seconds=self._executor.progress_seconds,
             linger_seconds=self._executor.linger_seconds,
+            keep_seconds=self._executor.keep,
             umask=umask(),
         )
         site = hashlib.sha256(f"{self._site.token} {folder}".encode()).hexdigest()[:12]
