@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 _T = TypeVar("_T")
 

@@ -1,5 +1,6 @@
 """``volvelle agent``: be the agent of this machine for a controller with executor ``dial-in``."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -70,10 +71,14 @@ def agent(
     )
     os.umask(0o077)
     try:
-        if not asyncio.run(serve(AgentFolder(folder.absolute()), settings)):
+        if not asyncio.run(serve(AgentFolder(folder.absolute()), settings, _complain)):
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
     except RefusedError as refusal:
         raise Problem(f"the controller at {connect} refuses: {refusal}") from None
+
+
+def _complain(trouble: str) -> None:
+    print(f"{trouble}; it is dialled again and again.", file=sys.stderr, flush=True)
 
 
 def _seconds(keep: str) -> float:

@@ -20,6 +20,7 @@ from volvelle.live.folder import Announced, ServeFolder, read_secret
 from volvelle.model.problems import Problem
 
 TIMEOUT_SECONDS = 30.0
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 TRIES = 3
 PAGE = 5000
 
@@ -145,10 +146,14 @@ class Server:
             if response.status >= 400:
                 raise _refused(response)
             yield response
-        except ssl.SSLError as error:
+        except ssl.SSLCertVerificationError as error:
             raise Problem(
-                f"{self.url} does not prove who it is: {error.reason or error}",
-                mend="set SSL_CERT_FILE to the certificate it should be known by",
+                f"{self.url} does not prove who it is: {error.verify_message}",
+                mend="set SSL_CERT_FILE to its certificate, or that of its authority",
+            ) from None
+        except ssl.SSLError:
+            raise Problem(
+                f"{self.url} does not speak TLS", mend="write http:// in place of https://"
             ) from None
         except ConnectionRefusedError:
             raise Problem(
@@ -157,7 +162,10 @@ class Server:
             ) from None
         except (OSError, http.client.HTTPException) as error:
             said = f"no answer from {self.url}: {str(error) or type(error).__name__}"
-            raise _Later(said, "check the network and the server", 1.0, declined=False) from None
+            plain = urlsplit(self.url).scheme == "http"
+            tls = "; write https:// if it speaks TLS" if plain else ""
+            mend = f"check the network and the server{tls}"
+            raise _Later(said, mend, 1.0, declined=False) from None
         finally:
             connection.close()
 
@@ -166,10 +174,31 @@ class Server:
         assert parts.hostname is not None
         if parts.scheme == "http":
             return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
-        trusted = ssl.create_default_context(cafile=self.certificate)
+        trusted = ssl.create_default_context()
+        if self.certificate is not None:
+            trusted = _only(Path(self.certificate))
         return http.client.HTTPSConnection(
             parts.hostname, parts.port, timeout=timeout, context=trusted
         )
+
+
+def _only(certificate: Path) -> ssl.SSLContext:
+    """Trust in the server with this certificate, the first of the file, whatever it is called by.
+
+    Those beside it reach it as 127.0.0.1, by which certificates seldom go. Raises `Problem`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        first, end, _ = certificate.read_text(encoding="ascii").partition(_END)
+        context.load_verify_locations(cadata=first[first.find(_BEGIN) :] + end)
+    except (OSError, ValueError, ssl.SSLError) as error:
+        raise Problem(
+            f"cannot read the server's certificate {certificate}: {error}",
+            mend="set VOLVELLE_SERVER and SSL_CERT_FILE",
+        ) from None
+    return context
 
 
 class _Later(Problem):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -25,13 +26,15 @@ _PRUNE_SECONDS = 3600.0
 class Agent:
     """Works in ``folder`` for the node of ``settings``."""
 
-    def __init__(self, folder: AgentFolder, settings: Settings) -> None:
+    def __init__(
+        self, folder: AgentFolder, settings: Settings, complain: Callable[[str], None]
+    ) -> None:
         self._folder, self._settings = folder, settings
         self._attempts: dict[Key, Attempt] = {}
         self._unable: dict[Key, Ended] = {}
         """Ends of what could not even be prepared, and so has no folder."""
         self._newest = folder.newest()
-        self._link = Link(settings, folder.identity, self._joined, self._heard)
+        self._link = Link(settings, folder.identity, self._joined, self._heard, complain)
         self._lives: asyncio.TaskGroup
         self._lease = Lease(folder.lease)
         self._renewals = Renewals(folder.path, self._link.say)
@@ -180,15 +183,18 @@ class Agent:
             await asyncio.sleep(0.2)
 
 
-async def work(folder: AgentFolder, settings: Settings) -> bool:
+async def work(
+    folder: AgentFolder, settings: Settings, complain: Callable[[str], None] = lambda trouble: None
+) -> bool:
     """Be the agent in ``folder`` until it is unwanted; False at once where there is one already.
 
+    complain: is told, for people, why there is no connection to the controller.
     Raises `RefusedError`.
     """
     with lock(folder.path / "lock") as free:
         try:
             if free:
-                await Agent(folder, settings).work()
+                await Agent(folder, settings, complain).work()
         except* RefusedError as refusals:
             raise refusals.exceptions[0] from None
         return free

@@ -1,7 +1,6 @@
 """The connection of an agent: dialled again and again, proved on both sides, lost without a loss."""
 
 import asyncio
-import contextlib
 import random
 import ssl
 import time
@@ -26,6 +25,7 @@ class RefusedError(Exception):
 class Link:
     """To the controller's side of ``settings``. ``joined`` is called when there is one, then ``heard``.
 
+    complain: is told, for people, why there is none; once, however often it is dialled.
     Raises OSError where the file of authorities cannot be read.
     """
 
@@ -35,9 +35,11 @@ class Link:
         identity: str,
         joined: Callable[[wire.Welcome], None],
         heard: Callable[[wire.ToAgent], None],
+        complain: Callable[[str], None] = lambda trouble: None,
     ) -> None:
         self._settings, self._identity = settings, identity
-        self._joined, self._heard = joined, heard
+        self._joined, self._heard, self._complain = joined, heard, complain
+        self._trouble = ""
         self._writer: asyncio.StreamWriter | None = None
         self._security = (
             ssl.create_default_context(cafile=settings.authority) if settings.authority else None
@@ -62,14 +64,20 @@ class Link:
         retry_seconds = _FIRST_RETRY_SECONDS
         while True:
             began = time.monotonic()
-            with contextlib.suppress(
-                OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError
-            ):
+            try:
                 await self._talk()
+            except (OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError) as ended:
+                self._say_why(ended)
             if time.monotonic() - began > _LAST_RETRY_SECONDS:
                 retry_seconds = _FIRST_RETRY_SECONDS
             await asyncio.sleep(retry_seconds * random.uniform(0.5, 1.0))
             retry_seconds = min(2 * retry_seconds, _LAST_RETRY_SECONDS)
+
+    def _say_why(self, ended: Exception) -> None:
+        trouble = f"no connection to the controller at {self._settings.connect}: {_in_words(ended)}"
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._complain(trouble)
 
     async def _talk(self) -> None:
         host, port = _address(self._settings.connect)
@@ -79,7 +87,7 @@ class Link:
         try:
             async with asyncio.timeout(_INTRODUCTION_SECONDS):
                 welcome = await self._introduce(reader, writer)
-            self._writer = writer
+            self._writer, self._trouble = writer, ""
             self._joined(welcome)
             pings = asyncio.create_task(self._ping(welcome.lease_seconds))
             while True:
@@ -126,6 +134,28 @@ class Link:
         while True:
             self.say(wire.Ping(since_boot()))
             await asyncio.sleep(min(often, wire.PING_SECONDS))
+
+
+def _in_words(ended: Exception) -> str:
+    match ended:
+        case ssl.SSLCertVerificationError():
+            words = f"it does not prove who it is ({ended.verify_message}). "
+            words += "Give --authority its certificate, or that of its authority"
+        case ssl.SSLError():
+            words = (
+                "it does not speak TLS. Leave --authority out, or give its executor a certificate"
+            )
+        case TimeoutError():
+            words = "it says nothing. If it speaks TLS, say --authority"
+        case ConnectionRefusedError():
+            words = "nobody listens there"
+        case asyncio.IncompleteReadError():
+            words = "it hung up"
+        case OSError():
+            words = ended.strerror or str(ended)
+        case _:
+            words = str(ended)
+    return words
 
 
 def _address(connect: str) -> tuple[str, int]:

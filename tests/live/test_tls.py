@@ -1,0 +1,116 @@
+"""API and agents over TLS, by configuration; who trusts the wrong authority, or none, is told so."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from certificates import make_certificates
+from served import Served, served, volvelle
+from waiting import until
+
+from volvelle.live.agent.launching import free_port
+
+CONFIG = """
+cluster = "1x1"
+executor = "dial-in:port={port},certificate=head.pem,key=head.key"
+
+[listen]
+port = 0
+certificate = "head.pem"
+key = "head.key"
+"""
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("tls")
+    make_certificates(folder)
+    with served(folder, CONFIG.format(port=port)) as server:
+        server.dial("node-0", port, "--authority", str(folder / "ca.pem"))
+        yield server
+
+
+@pytest.fixture
+def dana(server: Served) -> dict[str, str]:
+    """Of somebody elsewhere, who knows the server by its name and its authority."""
+    token = server.volvelle("token", "create", "--user", "dana").strip()
+    api = urlsplit(server.url)
+    assert (api.scheme, api.hostname) == ("https", "127.0.0.1")
+    return {
+        "VOLVELLE_SERVER": f"https://localhost:{api.port}",
+        "VOLVELLE_TOKEN": token,
+        "SSL_CERT_FILE": str(server.folder / "ca.pem"),
+    }
+
+
+def test_jobs_are_submitted_run_and_read_over_tls(
+    server: Served, dana: dict[str, str], tmp_path: Path
+) -> None:
+    ran = volvelle(tmp_path, "submit", "--wait", "echo", "secret", **dana)
+    assert ran.returncode == 0, ran.stderr
+    assert volvelle(tmp_path, "logs", ran.stdout.split()[1], **dana).stdout == "secret\n"
+    assert "node-0  up" in server.volvelle("nodes")  # beside its folder, as 127.0.0.1
+
+
+def test_users_who_trust_another_or_speak_plainly_are_told(
+    server: Served, dana: dict[str, str], tmp_path: Path
+) -> None:
+    other = dana | {"SSL_CERT_FILE": str(server.folder / "other.pem")}
+    url = dana["VOLVELLE_SERVER"]
+    said = volvelle(tmp_path, "queue", **other).stderr
+    assert said.startswith(f"error: {url} does not prove who it is: ")
+    assert said.endswith("Set SSL_CERT_FILE to its certificate, or that of its authority.\n")
+    plain = volvelle(tmp_path, "queue", **dana | {"VOLVELLE_SERVER": f"http{url[5:]}"})
+    assert plain.returncode == 1
+    assert plain.stderr.startswith(f"error: no answer from http{url[5:]}: ")
+    assert plain.stderr.endswith("write https:// if it speaks TLS.\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--authority", "other.pem"), "it does not prove who it is ("),
+        ((), "it says nothing. If it speaks TLS, say --authority"),
+    ],
+    ids=["wrong authority", "plain"],
+)
+def test_agents_that_trust_another_or_speak_plainly_say_so(
+    server: Served, port: int, more: tuple[str, ...], why: str
+) -> None:
+    given = [str(server.folder / word) if word.endswith(".pem") else word for word in more]
+    name = f"late-{len(more)}"
+    server.dial(name, port, *given)
+    log = server.folder / f"{name}.log"
+    start = f"no connection to the controller at localhost:{port}: {why}"
+    until(lambda: log.read_text().startswith(start))
+    assert server.agents[name].poll() is None
+    server.hang_up(name)
+    assert log.read_text().count("\n") == 1
+
+
+def test_a_client_that_speaks_tls_to_a_plain_server_is_told(tmp_path: Path) -> None:
+    with served(
+        tmp_path, 'cluster = "1x1"\nexecutor = "local:pretend=true"\nlisten.port = 0'
+    ) as plain:
+        url = plain.url.replace("http:", "https:")
+        ran = volvelle(tmp_path, "queue", VOLVELLE_SERVER=url, VOLVELLE_TOKEN="any")
+        assert ran.stderr == (
+            f"error: {url} does not speak TLS. Write http:// in place of https://.\n"
+        )
+
+
+def test_agents_tls_in_front_of_a_plain_server_is_told(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    port = free_port()
+    with served(
+        tmp_path, f'cluster = "1x1"\nexecutor = "dial-in:port={port}"\nlisten.port = 0'
+    ) as plain:
+        plain.dial("node-0", port, "--authority", str(tmp_path / "ca.pem"))
+        log = tmp_path / "node-0.log"
+        until(lambda: "it does not speak TLS. Leave --authority out" in log.read_text())
