@@ -112,10 +112,11 @@ def main(folder: Path, iterations: int, seconds: float, every: int) -> None:
     done = len(state.history)
     trace.say(began=proc_started(), gpus=trace.gpus, restored=done, total=iterations, every=every)
 
-    def refused(message: Warning | str, *rest: object, **named: object) -> None:
-        trace.say(unsaved=done, why=str(message))
+    def refused(message: Warning | str, category: type, *rest: object, **named: object) -> None:
+        if category is RuntimeWarning:
+            trace.say(unsaved=done, why=str(message))
 
-    warnings.simplefilter("always")
+    warnings.simplefilter("always", RuntimeWarning)
     warnings.showwarning = refused
     ranks = Ranks()
 
