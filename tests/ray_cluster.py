@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,6 +24,7 @@ _QUICK = {
 """A dead raylet is noticed in two to four seconds; it would take seventeen."""
 _STORE_BYTES = 80 << 20
 """Ray wants 75 MiB at least."""
+_TRIES = 3
 
 _UNUSED = (
     "cluster_synced_files", "initialization_commands", "setup_commands", "head_setup_commands",
@@ -51,20 +52,49 @@ class RayGround:
             shutdown_at_exit=fate_shared,
             head_node_args={"num_gpus": 0, "include_dashboard": False, **head},
         )
+        self._head = cast(Any, self._cluster.head_node)
+        self._session = self._head.get_session_dir_path().encode()
         atexit.register(self.end)
         self._raylets: dict[str, Any] = {}
-        for name, gpus in nodes.items():
-            self.add(name, gpus)
+        try:
+            for name, gpus in nodes.items():
+                self.add(name, gpus)
+        except Exception:
+            self.end()
+            raise
 
     @property
     def address(self) -> str:
         return str(self._cluster.address)
 
     def add(self, name: str, gpus: int = 2) -> None:
-        """One more raylet, called ``name``."""
-        self._raylets[name] = self._cluster.add_node(
-            num_gpus=gpus, labels={"volvelle-node": name}, object_store_memory=_STORE_BYTES
-        )
+        """One more raylet, called ``name``; tried again where it takes longer than Ray waits."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self._raylets[name] = self._cluster.add_node(
+                    num_gpus=gpus, labels={"volvelle-node": name}, object_store_memory=_STORE_BYTES
+                )
+            except Exception:  # Ray raises no other
+                self._end_strays()
+                if not left:
+                    raise
+            else:
+                return
+
+    def _end_strays(self) -> None:
+        """End raylets that came to nothing."""
+        self._cluster.worker_nodes &= set(self._raylets.values())
+        known = {_raylet_of(node) for node in (self._head, *self._raylets.values())}
+        for pid, line in self._processes():
+            if b"raylet/raylet" in line and pid not in known:
+                os.kill(pid, signal.SIGKILL)
+
+    def _processes(self) -> Iterator[tuple[int, bytes]]:
+        """All processes of this cluster, with their command lines."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if self._session in (line := (entry / "cmdline").read_bytes()):
+                    yield int(entry.name), line
 
     def identity(self, name: str) -> str:
         """What Ray calls it."""
@@ -74,7 +104,7 @@ class RayGround:
         """Kill a raylet at once."""
         raylet = self._raylets.pop(name)
         self._cluster.worker_nodes.discard(raylet)
-        os.kill(raylet.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+        os.kill(_raylet_of(raylet), signal.SIGKILL)
         raylet.kill_all_processes(check_alive=False, allow_graceful=False)
 
     def end_actors(self) -> None:
@@ -94,8 +124,16 @@ class RayGround:
         self._ray.shutdown()
 
     def end(self) -> None:
+        """End all of it, also raylets that others started."""
         self._ray.shutdown()
         self._cluster.shutdown()  # type: ignore[no-untyped-call]
+        for pid, _ in self._processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _raylet_of(node: Any) -> int:
+    return int(node.all_processes["raylet"][0].process.pid)
 
 
 class AutoscalingGround(RayGround):
@@ -137,17 +175,6 @@ class AutoscalingGround(RayGround):
     def gpus_alive(self) -> float:
         """GPUs of all raylets that are there; this process is connected."""
         return float(self._ray.cluster_resources().get("GPU", 0.0))
-
-    def end(self) -> None:
-        """End the raylets too that the autoscaler started."""
-        if self._cluster.head_node is None:
-            return
-        session = self._cluster.head_node.get_session_dir_path()
-        super().end()
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if session.encode() in (entry / "cmdline").read_bytes():
-                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 @cache
