@@ -115,6 +115,14 @@ def test_a_search_is_repeatable_whatever_the_workers(front: Front) -> None:
     assert again.as_json() == front.as_json()
 
 
+def test_a_search_does_not_depend_on_earlier_ones(front: Front) -> None:
+    tune(HISTORY, SETTING, replace(SMALL, objectives=(JCT, read_objective("makespan"))), workers=1)
+    assert (
+        tune(HISTORY, SETTING, replace(SMALL, candidates=48), workers=1).as_json()
+        == tune(HISTORY, SETTING, replace(SMALL, candidates=48), workers=1).as_json()
+    )
+
+
 def test_other_seeds_and_algorithms_go_other_ways(front: Front) -> None:
     other = tune(HISTORY, SETTING, replace(SMALL, algorithm="nsga2"), workers=1)
     assert [one.parameters for one in other.evaluated[:6]] == [

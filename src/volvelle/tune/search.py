@@ -336,7 +336,7 @@ def _algorithm(search: Search, space: Space) -> Any:
     """pymoo's algorithm over the unit cube, its first population chosen."""
     try:
         from pymoo.algorithms.moo.nsga2 import NSGA2  # noqa: PLC0415 - an extra
-        from pymoo.algorithms.moo.spea2 import SPEA2  # noqa: PLC0415
+        from pymoo.algorithms.moo.spea2 import SPEA2, SPEA2Survival  # noqa: PLC0415
         from pymoo.core.problem import Problem as Searched  # noqa: PLC0415
         from pymoo.core.termination import NoTermination  # noqa: PLC0415
     except ImportError:
@@ -347,8 +347,12 @@ def _algorithm(search: Search, space: Space) -> Any:
     first = np.random.default_rng([search.seed, 0x7E]).random((size, width))
     for row, start in enumerate(space.starts[:size]):
         first[row] = [d.share(value) for d, value in zip(space.dimensions, start, strict=True)]
-    kind = SPEA2 if search.algorithm == "spea2" else NSGA2
-    algorithm = kind(pop_size=size, sampling=np.clip(first, 0.0, 1.0))
+    chosen = {"pop_size": size, "sampling": np.clip(first, 0.0, 1.0)}
+    algorithm = (
+        SPEA2(**chosen, survival=SPEA2Survival(normalize=True))  # pymoo's is shared by all searches
+        if search.algorithm == "spea2"
+        else NSGA2(**chosen)
+    )
     problem = Searched(
         n_var=width, n_obj=len(search.objectives), xl=np.zeros(width), xu=np.ones(width)
     )
