@@ -100,6 +100,10 @@ def test_ctrl_c_keeps_what_was_found_and_resume_goes_on(tmp_path: Path, volvelle
         (["--objective", "jct:avg"], "a trade-off needs two objectives"),
         (["--algorithm", "spea3"], "unknown algorithm 'spea3' (did you mean 'spea2'?)"),
         (["--policy", "fifo"], "policy 'fifo' does not say what a search may vary"),
+        (
+            ["--policy", "tiresias", "--refine", "4"],
+            "'tiresias' does not say how what is found can be",
+        ),
         (["--policy", "psc"], "unknown policy 'psc' (did you mean 'pcs'?)"),
         (["--test", "1"], "the share of the history to test on is 1"),
         (["--resume"], "there is nothing to resume"),

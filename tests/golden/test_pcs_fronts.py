@@ -1,7 +1,8 @@
 """A short search on a trace finds points at least as good as the configurations that came with PCS.
 
 Each of them is simulated as PCS does (with its ``delta``), on the trace it was made for, cut short; better is
-less mean JCT and less mean prediction error. ``benchmarks/pcs_fronts.py`` does it on the whole traces.
+less mean JCT and less mean prediction error. Ten of the twelve are reached without refinement.
+``benchmarks/pcs_fronts.py`` does it on the whole traces.
 """
 
 from pathlib import Path
@@ -22,9 +23,6 @@ pytest.importorskip("pymoo", reason="the extra 'tune' is not installed")
 OBJECTIVES = (read_objective("jct:mean"), read_objective("pred_error:mean"))
 GPUS = {"themis1_n100": 64, "gavel_g16_n200": 16, "t0e4a51_g16_n200": 16, "tee9e8c_n200": 64}
 
-LACKING = {("themis1_n100", "pred"): 1.1, ("t0e4a51_g16_n200", "pred"): 1.005}
-"""Of two nothing as good is found: two queues that no T parts at such a size."""
-
 
 def setting(case: str, policy: str) -> Setting:
     cluster = parse_cluster(f"1x{GPUS[case]}")
@@ -35,14 +33,13 @@ def setting(case: str, policy: str) -> Setting:
 def test_fronts_hold_points_as_good_as_what_came_with_pcs(shared: Path, case: str) -> None:
     folder = shared / "golden" / "pcs"
     workload = pcs_workload(folder, case)
-    search = Search(objectives=OBJECTIVES, candidates=320, samples=0, test=0.0)
+    search = Search(objectives=OBJECTIVES, candidates=320, refine=240, samples=0, test=0.0)
     front = tune(workload, setting(case, "pcs"), search, workers=1)
     for kind in ("jct", "bal", "pred"):
         theirs = evaluate(
             workload, setting(case, shipped(folder, case, kind, simulator=True)), OBJECTIVES
         )
-        within = LACKING.get((case, kind), 1.0)
         assert any(
-            all(ours <= within * other for ours, other in zip(point.mean, theirs, strict=True))
+            all(ours <= other for ours, other in zip(point.mean, theirs, strict=True))
             for point in front.points
         ), f"{kind}: {theirs}"

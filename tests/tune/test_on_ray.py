@@ -33,6 +33,7 @@ SMALL = Search(
     population=4,
     seed=1,
 )
+REFINED = replace(SMALL, refine=4)
 
 
 @pytest.fixture
@@ -44,11 +45,11 @@ def ground() -> RayGround:
 
 @pytest.fixture(scope="module")
 def front() -> Front:
-    return tune(HISTORY, PCS, SMALL, workers=1)
+    return tune(HISTORY, PCS, REFINED, workers=1)
 
 
 def test_a_ray_cluster_finds_what_local_processes_find(ground: RayGround, front: Front) -> None:
-    assert tune(HISTORY, PCS, SMALL, ray=ground.address).as_json() == front.as_json()
+    assert tune(HISTORY, PCS, REFINED, ray=ground.address).as_json() == front.as_json()
 
 
 def test_what_was_found_on_ray_is_gone_on_with_anywhere(
@@ -57,11 +58,11 @@ def test_what_was_found_on_ray_is_gone_on_with_anywhere(
     def stop(progress: Progress) -> None:
         raise KeyboardInterrupt
 
-    stopped = tune(HISTORY, PCS, SMALL, ray=ground.address, progress=stop)
+    stopped = tune(HISTORY, PCS, REFINED, ray=ground.address, progress=stop)
     assert (len(stopped.evaluated), stopped.complete) == (4, False)
     path = stopped.write(tmp_path)
     resumed = tune(
-        HISTORY, PCS, SMALL, workers=1, known=lambda described: read_evaluated(path, described)
+        HISTORY, PCS, REFINED, workers=1, known=lambda described: read_evaluated(path, described)
     )
     assert resumed.as_json() == front.as_json()
 

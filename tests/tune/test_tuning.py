@@ -1,6 +1,7 @@
 """The search for trade-offs: what candidates are measured by, the front, its file, and resuming."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,9 @@ HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
 SETTING = Setting(cluster=CLUSTER, composition=WrittenComposition("pcs"))
 JCT, ERROR = read_objective("jct:mean"), read_objective("pred_error:p99")
 SMALL = Search(objectives=(JCT, ERROR), candidates=16, samples=2, jobs=120, population=6, seed=1)
+
+
+REFINED = replace(SMALL, refine=18)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +72,11 @@ def test_samples_of_each_part_come_from_that_part() -> None:
             np.testing.assert_array_equal(one.durations, other.durations)
             assert set(one.gpus) <= set(part.gpus)
         assert not np.array_equal(samples[0].durations, samples[1].durations)
+
+
+@pytest.fixture(scope="module")
+def refined() -> Front:
+    return tune(HISTORY, SETTING, REFINED, workers=1)
 
 
 def test_the_front_is_what_nobody_beats(front: Front) -> None:
@@ -132,27 +141,41 @@ def test_other_seeds_and_algorithms_go_other_ways(front: Front) -> None:
     assert seeded.evaluated != front.evaluated
 
 
+@pytest.mark.parametrize("at", [10, 24])
 def test_an_interrupted_search_keeps_what_it_found_and_goes_on(
-    front: Front, tmp_path: Path
+    refined: Front, tmp_path: Path, at: int
 ) -> None:
     def stop(progress: Progress) -> None:
-        if progress.done >= 10:
+        assert progress.candidates == 34
+        if progress.done >= at:
             raise KeyboardInterrupt
 
-    stopped = tune(HISTORY, SETTING, SMALL, workers=1, progress=stop)
+    stopped = tune(HISTORY, SETTING, REFINED, workers=2, progress=stop)
     assert not stopped.complete
-    assert 10 <= len(stopped.evaluated) < 16
+    assert at <= len(stopped.evaluated) < at + 6
     path = stopped.write(tmp_path)
-    simulated: list[int] = []
     resumed = tune(
         HISTORY,
         SETTING,
-        SMALL,
+        REFINED,
         workers=1,
         known=lambda described: read_evaluated(path, described),
-        progress=lambda progress: simulated.append(progress.done),
     )
-    assert resumed.as_json() == front.as_json()
+    assert resumed.as_json() == refined.as_json()
+
+
+def test_a_finished_search_is_refined_by_resuming(
+    front: Front, refined: Front, tmp_path: Path
+) -> None:
+    path = front.write(tmp_path)
+    found = tune(
+        HISTORY,
+        SETTING,
+        REFINED,
+        workers=1,
+        known=lambda described: read_evaluated(path, described),
+    )
+    assert found.as_json() == refined.as_json()
 
 
 def test_another_search_is_not_resumed(front: Front, tmp_path: Path) -> None:
@@ -209,6 +232,96 @@ def test_every_point_of_a_space_can_be_built(policy: str, data: st.DataObject) -
     policies.make(f"{policy}:{space.write(point)}")
     for start in space.starts:
         policies.make(f"{policy}:{space.write(start)}")
+    if space.finer is not None:
+        finer = space.finer(space.write(point))
+        shares = [data.draw(st.floats(0, 1)) for _ in finer.dimensions]
+        varied = finer.write(finer.point(shares))
+        policies.make(f"{policy}:{varied}")
+        again = space.finer(varied)
+        rewritten = again.write(again.starts[0])  # the last digit of what is written is rounded
+        assert [*map(float, re.findall(r"\d[\d.e+-]*", rewritten))] == pytest.approx(
+            [*map(float, re.findall(r"\d[\d.e+-]*", varied))]
+        )
+
+
+def test_a_finer_space_starts_at_the_same_configuration() -> None:
+    space = Pcs.search_space(HISTORY.jobs)
+    assert space.finer is not None
+    for point in space.starts:
+        finer = space.finer(space.write(point))
+        coarse, fine = (
+            policies.make(f"pcs:{where.write(at)}")
+            for where, at in ((space, point), (finer, finer.starts[0]))
+        )
+        assert isinstance(coarse, Pcs)
+        assert isinstance(fine, Pcs)
+        assert (
+            fine.queue_of(HISTORY.durations).tolist() == coarse.queue_of(HISTORY.durations).tolist()
+        )
+        np.testing.assert_allclose(fine.queue_weights, coarse.queue_weights, rtol=1e-9)
+        assert fine.efficiency == coarse.efficiency
+        for dimension, value in zip(finer.dimensions, finer.starts[0], strict=True):
+            assert dimension.low <= value <= dimension.high
+
+
+def test_queues_that_meet_are_one() -> None:
+    space = Pcs.search_space(HISTORY.jobs)
+    assert space.finer is not None
+    finer = space.finer("thresholds=1h/1d,weights=90/9/1,efficiency=0.5")
+    first, _, steep, flat, cap = finer.starts[0]
+    assert finer.write((first, first, steep, flat, cap)).count("/") == 1
+    assert finer.write((finer.dimensions[0].high,) * 2 + (steep, flat, cap)) == "efficiency=0.5"
+    swapped = finer.write((86400.0, 3600.0, flat, steep, cap))
+    assert swapped == finer.write(finer.starts[0])
+
+
+def test_refining_goes_on_from_what_was_found(front: Front, refined: Front) -> None:
+    assert refined.evaluated[:16] == front.evaluated
+    beside = refined.evaluated[16:]
+    assert len(beside) == 18
+    assert all(one.refined for one in beside)
+    assert not any(one.refined for one in front.evaluated)
+    better = [point for point in refined.points if point.refined]
+    assert better
+    for point in front.points:
+        assert any((np.array(new.mean) <= point.mean).all() for new in refined.points)
+    for written in (point["written"] for point in refined.as_json()["points"]):
+        policies.make(written)
+
+
+def test_refined_points_carry_what_they_are(refined: Front) -> None:
+    document = json.loads(json.dumps(refined.as_json(), allow_nan=False))
+    assert [one.get("refined", False) for one in document["evaluated"]] == [False] * 16 + [
+        True
+    ] * 18
+    for point, one in zip(document["points"], refined.points, strict=True):
+        policy = policies.make(point["written"])
+        assert isinstance(policy, Pcs)
+        weights = [queue["weight"] for queue in point["queues"]]
+        np.testing.assert_allclose(weights, policy.queue_weights)
+        limits = [queue["up_to_gpu_seconds"] for queue in point["queues"]]
+        assert point["searched"]["zeta_min"] == pytest.approx(policy.efficiency)
+        if one.refined:
+            assert [*point["searched"]][:-1] == [
+                f"{name} {i}" for name in ("threshold", "W") for i in range(1, len(limits))
+            ]
+            reached = [point["searched"][f"threshold {i}"] for i in range(1, len(limits))]
+            assert reached == pytest.approx(limits[:-1])
+
+
+def test_parameters_stay_while_refining() -> None:
+    setting = replace(SETTING, composition=WrittenComposition("pcs:round=600,efficiency=0.3"))
+    search = replace(SMALL, candidates=3, refine=4, objectives=(JCT, read_objective("makespan")))
+    for point in tune(HISTORY, setting, search, workers=1).evaluated:
+        written = point.parameters.split(",")
+        assert written[0] == "round=600"
+        assert sum(part.startswith("efficiency=") for part in written) == 1
+
+
+def test_a_policy_without_a_finer_space_is_not_refined() -> None:
+    setting = replace(SETTING, composition=WrittenComposition("tiresias"))
+    with pytest.raises(Problem, match=r"'tiresias' does not say how .* Leave refine out"):
+        tune(HISTORY, setting, REFINED, workers=1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=30))
@@ -241,6 +354,7 @@ def test_higher_may_be_better() -> None:
             "'eta_p90_coverage' is neither better high nor low",
         ),
         (replace(SMALL, candidates=0), "candidates is 0"),
+        (replace(SMALL, refine=-1), "refine is -1"),
         (replace(SMALL, test=-0.1), "the share of the history to test on is -0.1"),
         (replace(SMALL, test=0.01), "the test window of .* has 2 of its 240 jobs"),
         (

@@ -52,6 +52,13 @@ def tune(
     candidates: Annotated[
         int, typer.Option(help="Configurations to try.", rich_help_panel=_SEARCH)
     ] = 320,
+    refine: Annotated[
+        int,
+        typer.Option(
+            help="More to try then, beside those on the front, thresholds and weights free.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = 0,
     samples: Annotated[
         int,
         typer.Option(
@@ -126,6 +133,7 @@ def tune(
             dict.fromkeys(read_objective(o) for o in objectives or DEFAULT_OBJECTIVES)
         ),
         candidates=candidates,
+        refine=refine,
         samples=samples,
         jobs=jobs,
         test=test,

@@ -1,7 +1,7 @@
 """What a search may vary of a policy: its own declaration, made for the jobs it is to serve."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,9 +45,20 @@ class Space:
 
     write: the policy's parameters there, as they are written. starts: points worth trying first.
     facts: what follows from a point and deserves to be read, as plain JSON values.
+    finer: around parameters as they are written, those of this space or of such a finer one: the space
+    in which each number that they stand for is free. They are its first start. None: there is none.
     """
 
     dimensions: tuple[Dimension, ...]
     write: Callable[[Point], str]
     starts: tuple[Point, ...] = ()
     facts: Callable[[Point], Mapping[str, Any]] = _no_facts
+    finer: Callable[[str], "Space"] | None = None
+
+    def point(self, shares: Iterable[float]) -> Point:
+        """The point at ``shares`` (0 to 1) of each dimension."""
+        return tuple(d.at(share) for d, share in zip(self.dimensions, shares, strict=True))
+
+    def shares(self, point: Point) -> list[float]:
+        """Where ``point`` lies; `point` is its inverse."""
+        return [d.share(value) for d, value in zip(self.dimensions, point, strict=True)]

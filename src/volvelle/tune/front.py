@@ -39,12 +39,18 @@ Figures = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point of the space that was tried: its parameters, and its figures on every sample."""
+    """A point that was tried: its parameters, and its figures on every sample.
+
+    refined: the point is of the finer space around its parameters, not of the policy's own. Points of a front
+    know what they are: searched, their numbers by name, and facts.
+    """
 
     point: Point
     parameters: str
     train: Figures
     test: Figures = ()
+    refined: bool = False
+    searched: Mapping[str, float] | None = None
     facts: Mapping[str, Any] | None = None
 
     @property
@@ -67,7 +73,6 @@ class Front:
 
     policy: str
     objectives: tuple[Objective, ...]
-    dimensions: tuple[str, ...]
     points: tuple[Candidate, ...]
     evaluated: tuple[Candidate, ...]
     search: Mapping[str, Any]
@@ -139,7 +144,7 @@ class Front:
                     "in_words": self.in_words(index),
                     "parameters": point.parameters,
                     **(point.facts or {}),
-                    "searched": dict(zip(self.dimensions, point.point, strict=True)),
+                    "searched": dict(point.searched or {}),
                     "train": self._spread(point.train),
                     "test": self._spread(point.test),
                 }
@@ -150,6 +155,7 @@ class Front:
                     "point": one.point,
                     "parameters": one.parameters,
                     "figures": [[*map(_number, figures)] for figures in one.train],
+                    **({"refined": True} if one.refined else {}),
                 }
                 for one in self.evaluated
             ],
@@ -188,6 +194,7 @@ def read_evaluated(path: Path, search: Mapping[str, Any]) -> tuple[Candidate, ..
                 tuple(one["point"]),
                 one["parameters"],
                 tuple(tuple(map(_figure, figures)) for figures in one["figures"]),
+                refined=one.get("refined", False),
             )
             for one in document["evaluated"]
         )
@@ -227,7 +234,8 @@ def front_of(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -
 def costs_of(means: Sequence[tuple[float, ...]], objectives: Sequence[Objective]) -> FloatColumn:
     """Figures, (candidates, objectives), turned so that less is better; NaN is the worst."""
     signs = [-1.0 if objective.metric.better == "higher" else 1.0 for objective in objectives]
-    return np.nan_to_num(np.array(means) * signs, nan=1e300, posinf=1e300)
+    figures = np.array(means).reshape(-1, len(signs))
+    return np.nan_to_num(figures * signs, nan=1e300, posinf=1e300)
 
 
 def title_of(objective: Objective) -> str:

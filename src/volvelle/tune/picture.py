@@ -18,6 +18,7 @@ PAGE = "front.html"
 _WIDE = 30.0
 """An axis is logarithmic where its figures differ by more than this factor."""
 _SHOWN_QUEUES = 6
+_SHOWN_NUMBERS = 8
 
 
 def write_pictures(front: Front, directory: Path, *, facts: dict[str, str]) -> Path:
@@ -107,8 +108,8 @@ def what_it_is(front: Front, number: int) -> str:
     """The configuration of a point, shortly."""
     point = front.points[number]
     queues = (point.facts or {}).get("queues")
-    values = zip(front.dimensions, point.point, strict=True)
-    searched = ", ".join(f"{name} {value:.3g}" for name, value in values)
+    numbers = [f"{name} {value:.3g}" for name, value in (point.searched or {}).items()]
+    searched = ", ".join(numbers[:_SHOWN_NUMBERS]) + " ..." * (len(numbers) > _SHOWN_NUMBERS)
     if not queues:
         return searched
     shown = [f"{100 * queue['weight']:.3g} %" for queue in queues[:_SHOWN_QUEUES]]

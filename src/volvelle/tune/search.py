@@ -3,9 +3,10 @@
 An evolutionary search (SPEA2 as in the paper, or NSGA-II; both pymoo's, seeded) proposes points of the
 policy's own space; every candidate is simulated on the same random samples of the history's earlier
 part, in parallel (`volvelle.tune.evaluators`), and the means are its objectives. A third of the proposals
-is put into the widest gaps of the front instead, between the parameters of the points beside them (ours). At
-the end the front is simulated on samples of the later part. The search begins with the points the policy
-names, and random ones.
+is put into the widest gaps of the front instead, between the parameters of the points beside them (ours). The
+search begins with the points the policy names, and random ones. Where that is asked for it then refines the
+front (ours): it varies the points in the finer space that the policy has around each. At the end the front is
+simulated on samples of the later part (`volvelle.tune.proposals`).
 
 A search is repeatable: with the figures of what an earlier one tried it takes the same way without
 simulating again, and that is how it is resumed.
@@ -29,13 +30,11 @@ from volvelle.simulate.run import Setting, check
 from volvelle.tune.evaluators import Figures, Stage, Submit, processes
 from volvelle.tune.front import Candidate, Front, costs_of, front_of
 from volvelle.tune.on_ray import ray_cluster
+from volvelle.tune.proposals import evolution, into_gaps, variations
 from volvelle.tune.samples import Samples, draw, fingerprint, split
 from volvelle.workload.workload import Workload
 
 Algorithm = Literal["spea2", "nsga2"]
-
-_JITTER = 0.03
-"""How far a point that is put between two others lies from their line, of each dimension."""
 
 _PATIENCE = 20
 """Generations without a candidate that is new, after which a search ends before its budget."""
@@ -59,12 +58,14 @@ class Search:
     """What to look for, and how long.
 
     candidates: configurations to simulate, each on ``samples`` workloads of ``jobs`` jobs (0: on the history
-    itself). test: share of the history, its latest jobs, that is kept to tell how good the front is.
-    population: candidates that the algorithm keeps and proposes at a time.
+    itself). refine: so many more after them, beside those that no other beats, each number of theirs on its
+    own. test: share of the history, its latest jobs, that is kept to tell how good the front is. population:
+    candidates that the algorithm keeps, and that are proposed at a time.
     """
 
     objectives: tuple[Objective, ...]
     candidates: int = 320
+    refine: int = 0
     samples: int = 4
     jobs: int = 1000
     test: float = 0.25
@@ -74,7 +75,8 @@ class Search:
 
     def check(self) -> None:
         """Raise `Problem` for what cannot be searched."""
-        for name, least in (("candidates", 1), ("samples", 0), ("jobs", 1), ("population", 1)):
+        at_least = {"candidates": 1, "refine": 0, "samples": 0, "jobs": 1, "population": 1}
+        for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise Problem(
                     f"{name} is {getattr(self, name)}", mend=f"give {least} or more", usage=True
@@ -135,6 +137,7 @@ def tune(
     try:
         with processes(stage, workers) if ray is None else ray_cluster(stage, ray) as submit:
             run.explore(submit, progress)
+            run.refine(submit, progress)
             return run.front(tested=run.tested(submit))
     except KeyboardInterrupt:
         return run.front(complete=False)
@@ -177,6 +180,12 @@ class _Run:
                 mend=f"choose one that does, such as {', '.join(can)}",
                 usage=True,
             )
+        if search.refine and space.finer is None:
+            raise Problem(
+                f"policy {policy!r} does not say how what is found can be refined",
+                mend="leave refine out",
+                usage=True,
+            )
         samples = draw(
             parts,
             samples=search.samples,
@@ -204,21 +213,28 @@ class _Run:
 
     def explore(self, submit: Submit, progress: Callable[[Progress], None] | None) -> None:
         """Let the algorithm propose and learn until the budget is used up."""
-        algorithm = _algorithm(self.search, self.space)
+        algorithm = evolution(
+            self.search.algorithm,
+            self.space,
+            population=self._population,
+            objectives=len(self.search.objectives),
+            seed=self.search.seed,
+        )
         rng = np.random.default_rng([self.search.seed, 0x6A9])
         idle = 0
         while len(self.order) < self.search.candidates and idle < _PATIENCE:
             proposed = algorithm.ask()
-            proposed.set("X", self._into_gaps(proposed.get("X"), rng))
-            points = [self._point(shares) for shares in proposed.get("X")]
-            written = [self._write(point) for point in points]
+            front, costs = self._found()
+            places = np.array([self.space.shares(one.point) for one in front])
+            proposed.set("X", into_gaps(proposed.get("X"), costs, places, rng))
+            points = [self.space.point(shares) for shares in proposed.get("X").tolist()]
+            written = [self._write(self.space, point) for point in points]
             before = len(self.order)
             wanted = dict(zip(written, points, strict=True))
             new = [parameters for parameters in wanted if parameters not in self.order]
             within = new[: self.search.candidates - before]
             self._try({parameters: wanted[parameters] for parameters in within}, submit)
-            if progress is not None:
-                progress(Progress(len(self.order), self.search.candidates, self.front()))
+            self._tell(progress)
             if len(within) < len(new):
                 break
             idle = 0 if within else idle + 1
@@ -226,46 +242,58 @@ class _Run:
             proposed.set("F", costs_of(means, self.search.objectives))
             algorithm.tell(infills=proposed)
 
-    def _into_gaps(self, proposed: FloatColumn, rng: np.random.Generator) -> FloatColumn:
-        """``proposed``, the last third of it put between neighbours on the front, the farthest first."""
-        known = [self.tried[one] for one in self.order]  # of an earlier search no more than that
-        front = front_of(known, self.search.objectives)
-        if len(front) < 2:
-            return proposed
-        costs = costs_of([one.mean for one in front], self.search.objectives)
-        span = np.ptp(costs, axis=0)
-        gaps = np.linalg.norm(np.diff(costs, axis=0) / np.where(span > 0.0, span, 1.0), axis=1)
-        dimensions = self.space.dimensions
-        places = np.array(
-            [[d.share(x) for d, x in zip(dimensions, one.point, strict=True)] for one in front]
-        )
-        moved = proposed.copy()
-        widest = np.argsort(-gaps, kind="stable")[: len(moved) // 3]
-        for row, gap in enumerate(widest.tolist(), start=len(moved) - len(widest)):
-            between = places[gap] + rng.random() * (places[gap + 1] - places[gap])
-            moved[row] = np.clip(between + rng.normal(0.0, _JITTER, len(dimensions)), 0.0, 1.0)
-        return moved
+    def refine(self, submit: Submit, progress: Callable[[Progress], None] | None) -> None:
+        """Vary the points of the front in their finer spaces until that budget is used up."""
+        rng = np.random.default_rng([self.search.seed, 0xF1E])
+        last = len(self.order) + self.search.refine
+        idle = 0
+        while len(self.order) < last and idle < _PATIENCE:
+            front, costs = self._found()
+            around = [self._finer(one.parameters) for one in front]
+            varied = variations(costs, around, self._population, rng)
+            written = dict.fromkeys(self._write(space, point) for space, point in varied)
+            new = [parameters for parameters in written if parameters not in self.order]
+            within = new[: last - len(self.order)]
+            starts = {parameters: self._finer(parameters).starts[0] for parameters in within}
+            self._try(starts, submit, refined=True)
+            idle = 0 if within else idle + 1
+            self._tell(progress)
 
-    def _point(self, shares: FloatColumn) -> Point:
-        return tuple(
-            dimension.at(share)
-            for dimension, share in zip(self.space.dimensions, shares.tolist(), strict=True)
-        )
+    def _tell(self, progress: Callable[[Progress], None] | None) -> None:
+        if progress is not None:
+            aim = self.search.candidates + self.search.refine
+            progress(Progress(len(self.order), aim, self.front()))
 
-    def _write(self, point: Point) -> str:
+    def _found(self) -> tuple[list[Candidate], FloatColumn]:
+        """The front of what this search tried, without what else an earlier one knew; its costs."""
+        front = front_of([self.tried[one] for one in self.order], self.search.objectives)
+        return front, costs_of([one.mean for one in front], self.search.objectives)
+
+    @property
+    def _population(self) -> int:
+        return min(self.search.population, self.search.candidates)
+
+    def _finer(self, parameters: str) -> Space:
+        """The finer space around them."""
+        assert self.space.finer is not None
+        return self.space.finer(parameters)
+
+    def _write(self, space: Space, point: Point) -> str:
         """The parameters at ``point``, after those that stay."""
-        searched = self.space.write(point)
+        searched = space.write(point)
         names = {pair.partition("=")[0] for pair in searched.split(",")}
         stay = [p for p in self.kept.split(",") if p and p.partition("=")[0] not in names]
         return ",".join([*stay, searched])
 
-    def _try(self, wanted: Mapping[str, Point], submit: Submit) -> None:
+    def _try(self, wanted: Mapping[str, Point], submit: Submit, *, refined: bool = False) -> None:
         """Simulate those that are not known yet; the others only count."""
         new = [parameters for parameters in wanted if parameters not in self.tried]
         for parameters, figures in self._simulated(new, range(len(self.samples.train)), submit):
             point = wanted[parameters]
             self._refuse_nothing(figures)
-            self.tried[parameters] = Candidate(point, parameters, figures)
+            self.tried[parameters] = Candidate(point, parameters, figures, refined=refined)
+        for parameters, point in wanted.items():  # an earlier search may have met it elsewhere
+            self.tried[parameters] = replace(self.tried[parameters], point=point, refined=refined)
         self.order |= wanted
 
     def _simulated(
@@ -316,45 +344,21 @@ class _Run:
         """What is found so far."""
         tried = self._own
         points = [
-            replace(
-                one, test=(tested or {}).get(one.parameters, ()), facts=self.space.facts(one.point)
-            )
+            self._told(one, (tested or {}).get(one.parameters, ()))
             for one in front_of(tried, self.search.objectives)
         ]
         return Front(
             self.policy,
             self.search.objectives,
-            tuple(dimension.name for dimension in self.space.dimensions),
             tuple(points),
             tuple(tried),
             self.described,
             complete and tested is not None,
         )
 
-
-def _algorithm(search: Search, space: Space) -> Any:
-    """pymoo's algorithm over the unit cube, its first population chosen."""
-    try:
-        from pymoo.algorithms.moo.nsga2 import NSGA2  # noqa: PLC0415 - an extra
-        from pymoo.algorithms.moo.spea2 import SPEA2, SPEA2Survival  # noqa: PLC0415
-        from pymoo.core.problem import Problem as Searched  # noqa: PLC0415
-        from pymoo.core.termination import NoTermination  # noqa: PLC0415
-    except ImportError:
-        raise Problem(
-            "tune needs the package pymoo", mend="install it: pip install volvelle[tune]"
-        ) from None
-    size, width = min(search.population, search.candidates), len(space.dimensions)
-    first = np.random.default_rng([search.seed, 0x7E]).random((size, width))
-    for row, start in enumerate(space.starts[:size]):
-        first[row] = [d.share(value) for d, value in zip(space.dimensions, start, strict=True)]
-    chosen = {"pop_size": size, "sampling": np.clip(first, 0.0, 1.0)}
-    algorithm = (
-        SPEA2(**chosen, survival=SPEA2Survival(normalize=True))  # pymoo's is shared by all searches
-        if search.algorithm == "spea2"
-        else NSGA2(**chosen)
-    )
-    problem = Searched(
-        n_var=width, n_obj=len(search.objectives), xl=np.zeros(width), xu=np.ones(width)
-    )
-    algorithm.setup(problem, termination=NoTermination(), seed=search.seed, verbose=False)
-    return algorithm
+    def _told(self, one: Candidate, test: tuple[Figures, ...]) -> Candidate:
+        """``one`` with all that a point of a front knows."""
+        space = self._finer(one.parameters) if one.refined else self.space
+        names = (dimension.name for dimension in space.dimensions)
+        searched = dict(zip(names, one.point, strict=True))
+        return replace(one, test=test, searched=searched, facts=space.facts(one.point))

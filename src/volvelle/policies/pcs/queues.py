@@ -1,7 +1,7 @@
 """Queues by job size: thresholds by variation, weights by disparity (PCS, OSDI'24, section 3.3)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,13 @@ def one_queue_variation(sizes: Iterable[float]) -> float:
 def decaying(queues: int, disparity: float) -> tuple[float, ...]:
     """w_i = exp(-i W), normalised."""
     weights = np.exp(-disparity * np.arange(queues))
+    return tuple((weights / weights.sum()).tolist())
+
+
+def from_disparities(disparities: Sequence[float]) -> tuple[float, ...]:
+    """Weights that add up to 1, each exp(-W) times the one before by its own W of ``disparities``."""
+    steps = np.concatenate([[0.0], np.cumsum(disparities)])
+    weights = np.exp(steps.min() - steps)
     return tuple((weights / weights.sum()).tolist())
 
 

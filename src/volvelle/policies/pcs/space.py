@@ -4,22 +4,40 @@ T is searched by its logarithm from 0.05 (a factor of about two between the size
 is one queue; W from 0 to 6, at which a queue has 1/400 of the weight of the one before.
 The paper gives no ranges. Searches begin with the extremes and with two to five queues, which is where its
 own configurations lie.
+
+Around a configuration every threshold is free (the size of a job, as those that T makes), and every weight,
+by W from each queue to the next: negative where the next weighs more.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volvelle.core.space import Dimension, Point, Space
 from volvelle.model.job import Job
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
-from volvelle.policies.pcs.queues import Queues, create_queues, one_queue_variation
+from volvelle.policies.pcs.queues import (
+    Queues,
+    create_queues,
+    decaying,
+    from_disparities,
+    one_queue_variation,
+    read_sizes,
+    read_weights,
+)
 
 _LEAST_VARIATION = 0.05
 _MOST_DISPARITY = 6.0
+_LEAST_DISPARITY = -3.0  # of neighbours in a free space, as in PCS' artifact
 _FEW_QUEUES = 5
 _TYPICAL_DISPARITIES = (3.0, 1.0)
 _STEPS = 40  # of T between its bounds
+_LEAST_WEIGHT = 1e-300  # of a queue that has none
+_ROUNDING = 1e-9  # of a threshold that was written down, relative
 _DISPARITY = "disparity: queue i weighs exp(-i W)"
+_EFFICIENCY = Dimension("zeta_min", 0.0, 1.0, "efficiency up to which a job gets GPUs first")
 
 
 def wfq_space(jobs: Sequence[Job]) -> Space:
@@ -29,25 +47,18 @@ def wfq_space(jobs: Sequence[Job]) -> Space:
 
     def write(point: Point) -> str:
         limits = _limits(create_queues(sizes, point[0], point[1]))
-        efficiency = f"efficiency={point[2]:.12g}"
+        efficiency = _efficiency(point)
         return f"{limits},disparity={point[1]:.12g},{efficiency}" if limits else efficiency
 
     def facts(point: Point) -> Mapping[str, Any]:
-        found = create_queues(sizes, point[0], point[1])
-        limits = [*found.thresholds, None]
-        return {
-            "queues": [
-                {"up_to_gpu_seconds": limit, "weight": weight}
-                for limit, weight in zip(limits, found.weights, strict=True)
-            ]
-        }
+        return _facts(create_queues(sizes, point[0], point[1]))
 
-    most = variation.high
+    most, ascending = variation.high, np.unique(sizes)
     return Space(
         (
             variation,
             Dimension("W", 0.0, _MOST_DISPARITY, _DISPARITY),
-            Dimension("zeta_min", 0.0, 1.0, "efficiency up to which a job gets GPUs first"),
+            _EFFICIENCY,
         ),
         write,
         starts=(
@@ -56,6 +67,50 @@ def wfq_space(jobs: Sequence[Job]) -> Space:
             *((few, disparity, 0.6) for disparity in _TYPICAL_DISPARITIES for few in _few(sizes)),
         ),
         facts=facts,
+        finer=lambda written: _free_space(ascending, written),
+    )
+
+
+def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
+    """The thresholds, the weights and zeta_min of the queues ``written``, each on its own.
+
+    sizes: of the jobs, ascending. A queue is left out where its threshold meets another, or the ends of them.
+    """
+    said = dict(pair.split("=", 1) for pair in written.split(","))
+    thresholds = read_sizes(said.get("thresholds", ""))
+    between = len(thresholds)
+    weights = read_weights(said.get("weights", "")) or decaying(
+        between + 1, float(said.get("disparity", 0.0))
+    )
+    disparities = (-np.diff(np.log(np.maximum(weights, _LEAST_WEIGHT)))).tolist()
+    start = (*thresholds, *disparities, float(said.get("efficiency", 0.0)))
+
+    def queues(point: Point) -> Queues:
+        kept: dict[float, float] = {}
+        for limit, disparity in sorted(zip(point[:between], point[between:-1], strict=True)):
+            jobs = int(np.searchsorted(sizes, limit * (1.0 + _ROUNDING), side="right"))
+            if 0 < jobs < len(sizes):
+                kept.setdefault(float(sizes[jobs - 1]), disparity)
+        return Queues(tuple(kept), from_disparities(list(kept.values())))
+
+    def write(point: Point) -> str:
+        return ",".join(filter(None, (queues(point).written, _efficiency(point))))
+
+    ends = (float(sizes[0]), float(sizes[-1]), *thresholds)
+    low, high = min([_LEAST_DISPARITY, *disparities]), max([_MOST_DISPARITY, *disparities])
+    numbers = range(1, between + 1)
+    return Space(
+        (
+            *(
+                Dimension(f"threshold {i}", min(ends), max(ends), "GPU-seconds", log=True)
+                for i in numbers
+            ),
+            *(Dimension(f"W {i}", low, high, "queue i + 1 over queue i: exp(-W)") for i in numbers),
+            _EFFICIENCY,
+        ),
+        write,
+        starts=(start,),
+        facts=lambda point: _facts(queues(point)),
     )
 
 
@@ -107,6 +162,20 @@ def _few(sizes: Sequence[float]) -> list[float]:
         ]
         found += giving[len(giving) // 2 :][:1]
     return found
+
+
+def _efficiency(point: Point) -> str:
+    return f"efficiency={point[-1]:.12g}"
+
+
+def _facts(queues: Queues) -> Mapping[str, Any]:
+    limits = [*queues.thresholds, None]
+    return {
+        "queues": [
+            {"up_to_gpu_seconds": limit, "weight": weight}
+            for limit, weight in zip(limits, queues.weights, strict=True)
+        ]
+    }
 
 
 def _limits(queues: Queues) -> str:
