@@ -224,7 +224,7 @@ def test_a_full_disk_holds_everything_back_until_there_is_room(tmp_path: Path) -
         answers = [controller.ask(Submit("ada", sleeping(50, array=1000))) for _ in range(3)]
         with pytest.raises(TimeoutError):
             answers[0].result(1.0)
-        assert any("disk is full" in said for said in controller.health.trouble)
+        wait_for(lambda: any("disk is full" in said for said in controller.health.trouble))
         assert not controller.health.ready
         assert len(controller.picture.jobs) == 1
         limit(10_000)

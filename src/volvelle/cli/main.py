@@ -1,4 +1,4 @@
-"""The entry point: the commands together, and how errors end.
+"""The entry point: all commands (`volvelle.cli.commands`), and how errors end.
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted. A `Problem` is printed in one line; any
 other exception is a mistake of ours and keeps its traceback.
@@ -11,24 +11,11 @@ from typing import Annotated
 import typer
 
 from volvelle import __version__
-from volvelle.cli import (
-    agent,
-    compare,
-    jobs,
-    journal,
-    listing,
-    nodes,
-    report,
-    serve,
-    simulate,
-    submit,
-    tokens,
-    trace,
-    tune,
-)
+from volvelle.cli.commands import Commands
 
 app = typer.Typer(
     name="volvelle",
+    cls=Commands,
     help="A scheduler for GPU clusters that train models: simulate, compare, predict, tune, run.",
     epilog="Two minutes: volvelle compare --demo",
     no_args_is_help=True,
@@ -36,26 +23,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(simulate.simulate)
-app.command()(compare.compare)
-app.command()(tune.tune)
-app.command()(report.report)
-app.command()(serve.serve)
-app.command()(agent.agent)
-app.command(context_settings={"allow_interspersed_args": False})(submit.submit)
-app.command()(jobs.queue)
-app.command()(jobs.why)
-app.command()(jobs.cancel)
-app.command()(jobs.hold)
-app.command()(jobs.release)
-app.command()(jobs.logs)
-app.command()(jobs.history)
-app.command()(journal.journal)
-app.command()(journal.snapshot)
-app.add_typer(nodes.app, name="nodes")
-app.add_typer(tokens.app, name="token")
-app.add_typer(trace.app, name="trace")
-app.command("list")(listing.list_parts)
 
 
 def _version(wanted: bool) -> None:

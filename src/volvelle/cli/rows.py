@@ -1,6 +1,5 @@
 """Rows of a server's answer: a table for people, what the server said for programs."""
 
-import csv
 import json
 import sys
 import time
@@ -29,6 +28,8 @@ def show_rows(
     if form is Form.JSON:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
     elif form is Form.CSV:
+        import csv
+
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(keys)
         writer.writerows([_plain(row.get(key)) for key in keys] for row in rows)

@@ -37,7 +37,7 @@ class Prepared:
     answers: list[tuple[Future[Any], Any]]
     touched: set[int]
     farewells: list[JobPicture] = field(default_factory=list)
-    nodes: bool = False
+    nodes: list[str] = field(default_factory=list)
     complaints: dict[str, str] = field(default_factory=dict)
 
 
@@ -144,8 +144,7 @@ class Engine:
         )
         prepared.orders += self._orders(settled)
         prepared.touched |= settled.touched
-        changed = any(isinstance(event, NodeChanged) for event in events)
-        prepared.nodes = changed or bool(intake.facts or settled.starts)
+        prepared.nodes = [event.name for event in events if isinstance(event, NodeChanged)]
         return prepared
 
     def _count(self, intake: Intake, settled: Settled) -> None:
@@ -182,7 +181,7 @@ class Engine:
     def release(self, prepared: Prepared) -> list[Order]:
         """Show what is in the store now: answer, hang a new picture; the orders to be sent."""
         self.complaints |= prepared.complaints
-        self.gallery.draw(prepared.touched, prepared.farewells, nodes=prepared.nodes)
+        self.gallery.draw(prepared.touched, prepared.farewells, prepared.nodes)
         for future, answer in prepared.answers:
             if isinstance(answer, Problem):
                 future.set_exception(answer)

@@ -1,13 +1,10 @@
 """Hangs a new picture after each cycle, drawing anew only what has changed, and keeps what happened."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from volvelle.live.books import Books, Over
-from volvelle.live.lives import gpus_free
 from volvelle.live.picture import Change, Happening, JobPicture, NodePicture, Picture
 
 _REMEMBERED = 10_000
@@ -21,7 +18,10 @@ class Gallery:
         self._books = books
         self.happenings: deque[Happening] = deque(maxlen=_REMEMBERED)
         jobs = {number: self._drawn(number) for number in books.lives}
-        self.picture = self._hang(0, jobs, self._nodes())
+        self._jobs_of = Counter(job.user for job in jobs.values())
+        nodes = tuple(map(self._node, range(len(books.tenancy.resources.nodes))))
+        books.tenancy.moved.clear()
+        self.picture = self._hang(0, jobs, nodes)
 
     def farewell(self, over: Over) -> JobPicture:
         """The last picture of a job."""
@@ -41,19 +41,21 @@ class Gallery:
         )
 
     def draw(
-        self, touched: Iterable[int], farewells: Iterable[JobPicture], *, nodes: bool
+        self, touched: Iterable[int], farewells: Iterable[JobPicture], nodes: Iterable[str]
     ) -> Picture:
-        """The picture after a cycle that touched these jobs; ``nodes``: and perhaps nodes."""
+        """The picture after a cycle that touched these jobs and changed the state of these nodes."""
         before = self.picture
         jobs = before.jobs.copy()
         changes: list[Change] = []
         for last in farewells:
-            jobs.pop(last.number, None)
+            if jobs.pop(last.number, None) is not None:
+                self._jobs_of[last.user] -= 1
             changes.append(_change(last))
         for number in sorted(touched):
             if number in self._books.lives:
                 drawn = jobs[number] = self._drawn(number)
                 old = before.jobs.get(number)
+                self._jobs_of[drawn.user] += old is None
                 if old is None or old.state is not drawn.state:
                     changes.append(_change(drawn))
         if changes:
@@ -61,9 +63,7 @@ class Gallery:
             self.happenings.append(
                 Happening(seq=books.seq - 1, time=books.epoch + books.last, changes=tuple(changes))
             )
-        self.picture = self._hang(
-            before.version + 1, jobs, self._nodes() if nodes else before.nodes
-        )
+        self.picture = self._hang(before.version + 1, jobs, self._changed_nodes(nodes))
         return self.picture
 
     def _drawn(self, number: int) -> JobPicture:
@@ -80,28 +80,38 @@ class Gallery:
             policy=composition.policy.label,
             admission=composition.admission.label,
             jobs=jobs,
+            jobs_of=+self._jobs_of,
             nodes=nodes,
         )
 
-    def _nodes(self) -> tuple[NodePicture, ...]:
-        tenancy = self._books.tenancy
+    def _changed_nodes(self, names: Iterable[str]) -> tuple[NodePicture, ...]:
+        """The nodes, drawn anew where they changed or somebody came or went."""
+        tenancy, before = self._books.tenancy, self.picture.nodes
         resources = tenancy.resources
-        holders: dict[int, set[int]] = {}
-        if tenancy.occupied:
-            nodes = resources.slot_node[np.array(list(tenancy.occupied))].tolist()
-            for node, number in zip(nodes, tenancy.occupied.values(), strict=True):
-                holders.setdefault(node, set()).add(number)
-        free = gpus_free(tenancy).tolist()
-        return tuple(
-            NodePicture(
-                name=node.name,
-                gpus=node.gpus,
-                gpu_type=node.gpu_type,
-                state=resources.state[at].value,
-                free=free[at],
-                jobs=tuple(sorted(holders.get(at, ()))),
-            )
-            for at, node in enumerate(resources.nodes)
+        changed = {resources.index[name] for name in names}
+        if tenancy.moved:
+            changed.update(resources.slot_node[list(tenancy.moved)].tolist())
+            tenancy.moved.clear()
+        if not changed:
+            return before
+        nodes = list(before)
+        for at in sorted(changed):  # a new node comes after all others
+            nodes[at : at + 1] = [self._node(at)]
+        return tuple(nodes)
+
+    def _node(self, at: int) -> NodePicture:
+        tenancy = self._books.tenancy
+        resources, occupied = tenancy.resources, tenancy.occupied
+        first, end = resources.first_slot[at : at + 2].tolist()
+        holders = [occupied[slot] for slot in range(first, end) if slot in occupied]
+        node = resources.nodes[at]
+        return NodePicture(
+            name=node.name,
+            gpus=node.gpus,
+            gpu_type=node.gpu_type,
+            state=resources.state[at].value,
+            free=end - first - len(holders),
+            jobs=tuple(sorted(set(holders))),
         )
 
 

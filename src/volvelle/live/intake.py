@@ -138,7 +138,7 @@ class Intake(Hearing):
             )
             self.accepted.append(record)
             books.accept(record, request)
-            numbered = request.spec(number, ask.user, self.now)
+            numbered = spec if number == first else request.spec(number, ask.user, self.now)
             self._arrivals.append(JobSubmitted(self.now, number, numbered))
         if key is not None:
             submission = Submission(*key, first, request.array)

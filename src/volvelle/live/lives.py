@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from volvelle.core.columns import Column
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.standing import Aside
@@ -156,13 +154,3 @@ def believed_done(scheduler: Scheduler, number: int, now: float) -> float:
     worked = max(now - float(matrix[Column.PROGRESS_FROM, row]), 0.0)
     done = float(matrix[Column.DONE, row])
     return done + worked * float(matrix[Column.RATE, row]) if matrix[Column.HELD, row] else done
-
-
-def gpus_free(tenancy: Tenancy) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Free GPUs by node, whether or not it takes jobs."""
-    resources = tenancy.resources
-    free = np.diff(resources.first_slot)
-    if tenancy.occupied:
-        nodes = resources.slot_node[list(tenancy.occupied)]
-        free = free - np.bincount(nodes, minlength=len(free))
-    return free

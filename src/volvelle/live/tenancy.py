@@ -80,6 +80,8 @@ class Tenancy:
     """Slots and the numbers of the jobs on them."""
     waived: dict[int, Due] = field(default_factory=dict)
     """What was taken away again before it was had, until the scheduler is told so."""
+    moved: set[int] = field(default_factory=set)
+    """Slots on which somebody came or went, for whoever shows the nodes to clear."""
     _grants: Counter[int] = field(default_factory=Counter)
 
     def current(self, number: int, attempt: int) -> Attempt | None:
@@ -153,6 +155,7 @@ class Tenancy:
             )
             self.attempts[due.number] = attempt
             self.occupied.update(dict.fromkeys(due.slots, due.number))
+            self.moved.update(due.slots)
             begun.append(attempt)
         return begun
 
@@ -166,6 +169,7 @@ class Tenancy:
     def _free(self, attempt: Attempt, slots: set[int]) -> None:
         for slot in slots:
             del self.occupied[slot]
+        self.moved.update(slots)
         attempt.slots = attempt.slots - slots
         if not attempt.slots:
             del self.attempts[attempt.number]

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+from fastapi.security.utils import get_authorization_scheme_param
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.api.errors import Refusal
@@ -86,50 +88,60 @@ class Gate:
         self._known = None
 
 
-def gate_of(request: Request) -> Gate:
+# What routes depend on is async all through: FastAPI hands anything else to a thread, at each request.
+
+
+async def gate_of(request: Request) -> Gate:
     """The gate of the application that serves ``request``."""
     gate: Gate = request.app.state.gate
     return gate
 
 
-def controller_of(request: Request) -> Controller:
+async def controller_of(request: Request) -> Controller:
     """The controller of the application that serves ``request``."""
     controller: Controller = request.app.state.controller
     return controller
 
 
-def store_of(request: Request) -> Store:
+async def store_of(request: Request) -> Store:
     """The store of the application that serves ``request``."""
     store: Store = request.app.state.store
     return store
 
 
-_bearer = HTTPBearer(auto_error=False, description="a token of `volvelle token create`")
+class _Token(SecurityBase):
+    """Who carries the token of a request. One step for FastAPI, as each step costs every request."""
+
+    def __init__(self) -> None:
+        self.model = HTTPBearer(description="a token of `volvelle token create`")
+        self.scheme_name = "HTTPBearer"
+
+    async def __call__(self, request: Request) -> Who:
+        """Raises `Refusal` where nobody does."""
+        scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
+        given = scheme.lower() == "bearer" and token
+        gate = await gate_of(request)
+        who = await gate.who(token) if given else None
+        if who is None:
+            raise Refusal(
+                401,
+                "the token is not known" if given else "there is no token",
+                place="header Authorization",
+                mend="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return who
 
 
-async def _anybody(
-    gate: Annotated[Gate, Depends(gate_of)],
-    given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> Who:
-    who = await gate.who(given.credentials) if given else None
-    if who is None:
-        raise Refusal(
-            401,
-            "the token is not known" if given else "there is no token",
-            place="header Authorization",
-            mend="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-    return who
+Anybody = Annotated[Who, Depends(_Token())]
 
 
-async def _operator(who: Annotated[Who, Depends(_anybody)]) -> Who:
+async def _operator(who: Anybody) -> Who:
     if not who.operates:
         raise Refusal(403, "only operators may do this", mend="ask an operator")
     return who
 
 
-Anybody = Annotated[Who, Depends(_anybody)]
 Operator = Annotated[Who, Depends(_operator)]
 Live = Annotated[Controller, Depends(controller_of)]
 AtGate = Annotated[Gate, Depends(gate_of)]

@@ -153,7 +153,8 @@ async def done(controller: Controller, ask: Ask) -> Any:
         await asyncio.sleep(0.05)
     answered = asyncio.shield(asyncio.wrap_future(controller.ask(ask)))
     try:
-        return await asyncio.wait_for(answered, PATIENCE_SECONDS)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await answered
     except TimeoutError:
         raise later("the controller does not answer; what was asked may still be done") from None
 
@@ -198,7 +199,7 @@ class Room:
         picture = controller.picture
         if picture.version != self._version:
             self._version = picture.version
-            self._of = Counter(job.user for job in picture.jobs.values())
+            self._of = Counter(picture.jobs_of)
         for there, most, whose in (
             (self._of.total(), self._most, "in the queue"),
             (self._of[who.user], self._most_of_a_user, f"of user {who.user} in the queue"),

@@ -23,7 +23,8 @@ class Limits:
             await self._app(scope, receive, send)
             return
         try:
-            body = await asyncio.wait_for(self._body(scope, receive), self._seconds)
+            async with asyncio.timeout(self._seconds):
+                body = await self._body(scope, receive)
         except TimeoutError:
             await _refused(408, "the body did not arrive in time", scope, receive, send)
         except Refusal as refusal:

@@ -31,6 +31,7 @@ from volvelle.live.store.backends import Backend, backends
 from volvelle.live.store.migrate import bring_up_to_date
 from volvelle.live.store.records import (
     Batch,
+    Ended,
     JobRecord,
     Promise,
     StoredEntry,
@@ -41,6 +42,32 @@ from volvelle.model.problems import Problem, nearest
 
 _PAGE = 1000
 """Entries read at a time."""
+
+# Statements of every cycle are made once: SQLAlchemy spends more on making one than SQLite on doing it.
+_WRITER_AND_LAST = select(
+    schema.writer.c.token, select(func.max(schema.entries.c.seq)).scalar_subquery()
+)
+_SUBMISSIONS = select(schema.submissions).where(
+    tuple_(schema.submissions.c.user, schema.submissions.c.key).in_(
+        bindparam("keys", expanding=True)
+    )
+)
+_INSERT_ENTRY = insert(schema.entries)
+_INSERT_JOBS = insert(schema.jobs)
+_INSERT_SUBMISSIONS = insert(schema.submissions)
+_THIS_JOB = schema.jobs.c.number == bindparam("which")
+_END_JOBS = (
+    update(schema.jobs)
+    .where(_THIS_JOB)
+    .values({name: bindparam(name) for name in ("state", "reason", "ended", "picture")})
+)
+_PROMISE = (
+    update(schema.jobs)
+    .where(_THIS_JOB)
+    .values(
+        foreseen=bindparam("seen"), promised_p50=bindparam("p50"), promised_p90=bindparam("p90")
+    )
+)
 
 
 class StoreFailed(Exception):  # noqa: N818 - it is what happened
@@ -151,9 +178,9 @@ class Store:
     def _keep(self, batch: Batch) -> None:
         stored = batch.stored
         with self._writing() as connection:
-            if connection.scalar(select(schema.writer.c.token)) != self._writer:
+            writer, last = connection.execute(_WRITER_AND_LAST).one_or_none() or (None, None)
+            if writer != self._writer:
                 raise Superseded(f"another volvelle serve has taken over {self.where}")
-            last = connection.scalar(select(func.max(schema.entries.c.seq)))
             if last is not None and last >= stored.seq:
                 return  # an earlier try succeeded, and we were not told
             row = {
@@ -162,18 +189,15 @@ class Store:
                 "body": self._encode(stored.entry).decode(),
                 "facts": self._encode(stored.facts).decode(),
             }
-            connection.execute(insert(schema.entries), row)
+            connection.execute(_INSERT_ENTRY, row)
             if batch.accepted:
                 rows = [self._row(record) for record in batch.accepted]
-                connection.execute(insert(schema.jobs), rows)
+                connection.execute(_INSERT_JOBS, rows)
             if batch.submissions:
                 rows = [msgspec.to_builtins(each) for each in batch.submissions]
-                connection.execute(insert(schema.submissions), rows)
-            for end in batch.ended:
-                values = msgspec.to_builtins(end) | {"picture": self._encode(end.picture).decode()}
-                number = values.pop("number")
-                this = schema.jobs.c.number == number
-                connection.execute(update(schema.jobs).where(this).values(**values))
+                connection.execute(_INSERT_SUBMISSIONS, rows)
+            if batch.ended:
+                connection.execute(_END_JOBS, [self._end(end) for end in batch.ended])
 
     def entries(self, after: int = -1) -> Iterator[StoredEntry]:
         """The journal from the entry after ``after`` on, read in pages."""
@@ -209,10 +233,9 @@ class Store:
         """What was submitted under these keys of these users, as far as anything was."""
         if not keys:
             return {}
-        table = schema.submissions
-        query = select(table).where(tuple_(table.c.user, table.c.key).in_(list(keys)))
         with self._reading() as connection:
-            found = [Submission(**row) for row in connection.execute(query).mappings()]
+            rows = connection.execute(_SUBMISSIONS, {"keys": list(keys)})
+            found = [Submission(*row) for row in rows]
         return {(each.user, each.key): each for each in found}
 
     def job(self, number: int) -> JobRecord | None:
@@ -251,14 +274,9 @@ class Store:
 
     def promise(self, promises: Iterable[Promise]) -> None:
         """Keep what was foreseen for jobs at their submission."""
-        table = schema.jobs
-        query = update(table).where(table.c.number == bindparam("which"))
-        query = query.values(
-            foreseen=bindparam("seen"), promised_p50=bindparam("p50"), promised_p90=bindparam("p90")
-        )
         with self._writing() as connection:
             connection.execute(
-                query,
+                _PROMISE,
                 [
                     {"which": each.number, "seen": each.foreseen, "p50": each.p50, "p90": each.p90}
                     for each in promises
@@ -268,6 +286,15 @@ class Store:
     def _row(self, record: JobRecord) -> dict[str, Any]:
         row: dict[str, Any] = msgspec.to_builtins(record)
         return row | {"request": self._encode(record.request).decode()}
+
+    def _end(self, end: Ended) -> dict[str, Any]:
+        return {
+            "which": end.number,
+            "state": end.state,
+            "reason": end.reason,
+            "ended": end.ended,
+            "picture": self._encode(end.picture).decode(),
+        }
 
     # ------------------------------------------------------------------ tokens
 
