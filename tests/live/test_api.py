@@ -260,10 +260,15 @@ def _until(true: Callable[[], bool]) -> None:
 def test_why_says_what_would_start_a_job_sooner(api: ApiWorld) -> None:
     dana = api.client("dana")
     for gpus in (4, 8):
-        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus})
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": "1h"})
     why = dana.get("/v1/jobs/1/why").json()
-    assert why["job"]["state"] == "waiting"
-    assert [change["gpus"] for change in why["changes"]] == [4, 2, 1]
+    assert (why["job"]["state"], why["after"], why["complete"]) == ("waiting", 0, True)
+    (change,) = why["changes"]
+    assert (change["what"], change["request"]) == (
+        "4 GPUs instead of 8", {"gpus": 4, "estimate": 7200.0},
+    )  # fmt: skip
+    assert change["start"] == pytest.approx(time.time(), abs=30)
+    assert change["p50"] == pytest.approx(change["start"] + 7200.0, abs=30)
 
 
 def test_logs_are_those_of_all_attempts_and_of_plain_files_only(

@@ -141,10 +141,13 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if job["started"] is not None:
         foreseen["start"] = None
     if foreseen["start"] or foreseen["p50"]:
-        said = telling.foreseen(foreseen, now)
-        print(f"It {said}.")
+        print(f"It {telling.foreseen(foreseen, now)}.")
+    if found["after"] is not None:
+        print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_would(change, now))
+    if not found["complete"]:
+        print("Not looked further: with so many jobs that takes too long.")
 
 
 def _several(numbers: list[int]) -> str:
@@ -153,13 +156,12 @@ def _several(numbers: list[int]) -> str:
 
 
 def _would(change: Row, now: "datetime") -> str:
-    from volvelle.cli import telling
     from volvelle.cli.moments import say_moment
 
     soon = change["start"] - now.timestamp() < 1.0
     when = "now" if soon else f"about {say_moment(change['start'], now)}"
     done = f" (finish {say_moment(change['p50'], now)})" if change["p50"] else ""
-    return f"Would start {when} with {telling.gpus(change['gpus'])}{done}."
+    return f"With {change['what']} it would start {when}{done}."
 
 
 def cancel(numbers: Numbers) -> None:

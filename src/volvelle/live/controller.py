@@ -28,8 +28,9 @@ from volvelle.live.forecaster import Forecaster, Foreseen
 from volvelle.live.foresight import Forecast
 from volvelle.live.messages import NodeLost, Order, Report, Start, Stop
 from volvelle.live.node_logs import NodeLogs
-from volvelle.live.picture import Happening, JobState, Picture
+from volvelle.live.picture import Happening, JobPicture, JobState, Picture
 from volvelle.live.recovery import awaited, first_entry, open_books, orders_again, recall
+from volvelle.live.remedies import Remedies, remedies
 from volvelle.live.request import JobRequest
 from volvelle.live.stimuli import Asked, Awaiting, Look, Stimulus
 from volvelle.live.store import Batch, Store, StoreFailed, Superseded
@@ -175,15 +176,22 @@ class Controller:
         """What it did so far, in numbers."""
         return self._engine.figures
 
-    def forecast(self, request: JobRequest, user: str, instead_of: int | None = None) -> Forecast:
-        """What ``user`` would get, were this submitted now (in place of job ``instead_of``).
-
-        Raises `Problem` where it could never run.
-        """
+    def forecast(self, request: JobRequest, user: str) -> Forecast:
+        """What ``user`` would get, were this submitted now. Raises `Problem` where it could never run."""
         ahead = self._fork()
         books, outlook = self._engine.books, self._forecaster.outlook
         now = max(self._time.now(), ahead.now)
-        return what_if(ahead, outlook, request, user, now, books.epoch, instead_of)
+        return what_if(ahead, outlook, request, user, now, books.epoch)
+
+    def remedies(self, job: JobPicture) -> Remedies:
+        """What would help a job that waits or is held."""
+        ahead, outlook = self._fork(), self._forecaster.outlook
+        if job.number not in (*ahead.known, *ahead.aside) and not any(
+            event.number == job.number for event in ahead.at_the_door
+        ):
+            return Remedies((), None, True)  # it is over by now
+        now, epoch = self._time.now(), self._engine.books.epoch
+        return remedies(ahead, outlook, job, now, epoch)
 
     def snapshot(self) -> Snapshot:
         """The whole state, as `volvelle simulate --from-snapshot` reads it."""

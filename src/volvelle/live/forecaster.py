@@ -81,6 +81,8 @@ class Outlook:
         self._p50, self._p90 = Calibration(0.5), Calibration(0.9, slack=0.005)
         self._first: dict[int, tuple[float, float]] = {}
         """Submission, and the finish first foreseen, of jobs that are not over."""
+        self.took = 0.0
+        """Seconds that the last look took."""
 
     def recall(self, foreseen_seconds: float, took_seconds: float) -> None:
         """Learn from a job that is over."""
@@ -109,7 +111,7 @@ class Outlook:
         for number in numbers:
             finish = seen.finish.get(number)
             p50, p90 = self._stated(finish, scheduler.now, corrections)
-            expected[number] = Expected(seen.start.get(number), p50, p90)
+            expected[number] = Expected(seen.upcoming.get(number), p50, p90)
         promises = []
         for number, submitted in _submissions(scheduler):
             finish = seen.finish.get(number)
@@ -117,8 +119,9 @@ class Outlook:
                 self.promised(number, submitted, finish)
                 told = expected[number]
                 promises.append(self._promise(number, finish, told))
-        said = reasons(scheduler, seen.start)
-        return Foreseen(expected, said, tuple(promises), time.perf_counter() - began)
+        said = reasons(scheduler, seen.upcoming)
+        self.took = time.perf_counter() - began
+        return Foreseen(expected, said, tuple(promises), self.took)
 
     def stated(self, finish: float | None, now: float) -> tuple[float | None, float | None]:
         """P50 and P90 of a finish that is foreseen."""

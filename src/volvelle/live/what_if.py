@@ -8,7 +8,7 @@ from volvelle.live.foresight import Forecast
 from volvelle.live.reasons import reasons
 from volvelle.live.request import JobRequest
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast, withdrawn
+from volvelle.simulate.forecast import forecast
 
 
 def what_if(
@@ -18,14 +18,11 @@ def what_if(
     user: str,
     now: float,
     epoch: float,
-    instead_of: int | None = None,
 ) -> Forecast:
     """The forecast for ``request``, submitted ``now`` (``epoch``: time 0 of the scheduler).
 
     Of an array: from its first start to its last finish. Raises `Problem` where it could never run.
     """
-    if instead_of is not None:
-        ahead = withdrawn(ahead, [instead_of])
     present = [*ahead.known, *ahead.aside, *(event.number for event in ahead.at_the_door)]
     first = max(present, default=-1) + 1
     numbers = range(first, first + request.array)
@@ -49,11 +46,11 @@ def what_if(
         p90=None if p90 is None else epoch + p90,
         deadline_share=_share_in_time(outlook, request, finish, now),
         ahead=sum(
-            _waits(ahead, n) and seen.start.get(n, float("inf")) < min(starts, default=0.0)
+            _waits(ahead, n) and seen.upcoming.get(n, float("inf")) < min(starts, default=0.0)
             for n in ahead.known
             if n not in numbers
         ),
-        reason=reasons(ahead, seen.start).get(first, "") if waits else "",
+        reason=reasons(ahead, seen.upcoming).get(first, "") if waits else "",
     )
 
 

@@ -6,7 +6,7 @@ parent never notices.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import msgspec
@@ -29,16 +29,19 @@ _DUST = 1e-12  # units of work
 class Forecast:
     """When jobs, by number, are believed to start for the first time and to finish, in seconds.
 
-    Jobs that are believed never to finish are missing.
+    Jobs that are believed never to finish are missing. upcoming: when those without GPUs are given some
+    next, whether they ran before or not, and when those with GPUs started.
     """
 
     start: dict[int, float]
     finish: dict[int, float]
+    upcoming: dict[int, float] = field(default_factory=dict)
 
 
 class _Watch:
     def __init__(self) -> None:
         self.start: dict[int, float] = {}
+        self.upcoming: dict[int, float] = {}
         self.finish: dict[int, float] = {}
 
     def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
@@ -50,6 +53,7 @@ class _Watch:
         for number, gpus in zip(decision.job.tolist(), decision.gpus.tolist(), strict=True):
             if gpus > 0:
                 self.start.setdefault(number, time)
+                self.upcoming.setdefault(number, time)
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,17 @@ def forecast(
     tracked = None if until_finish_of is None else [until_finish_of]
     world = World(ahead, (), [watch], tracked=tracked)
     place_believed(ahead, world, future)
-    first = ahead.jobs.matrix[Column.FIRST_START]
-    started = ((number, float(first[row])) for number, row in ahead.jobs.row_of.items())
-    watch.start.update((number, start) for number, start in started if not np.isnan(start))
+    first, held = ahead.jobs.matrix[Column.FIRST_START], ahead.jobs.matrix[Column.HELD]
+    for number, row in ahead.jobs.row_of.items():
+        if not np.isnan(start := float(first[row])):
+            watch.start[number] = start
+            if held[row] > 0.0:
+                watch.upcoming[number] = start
     if future is not None:
         world.expect(_newcomers(ahead, future), future.first)
     world.resume(ahead.wake_at())
     world.run()
-    return Forecast(watch.start, watch.finish)
+    return Forecast(watch.start, watch.finish, watch.upcoming)
 
 
 def withdrawn(scheduler: Scheduler, numbers: Iterable[int]) -> Scheduler:

@@ -8,6 +8,7 @@ from fastapi import Response
 
 from volvelle.live.api.gate import Who
 from volvelle.live.picture import JobPicture
+from volvelle.live.remedies import Change
 
 
 @dataclass(frozen=True)
@@ -27,23 +28,19 @@ class JobPage:
 
 
 @dataclass(frozen=True)
-class Change:
-    """Something that would help. ``start`` and ``p50``: seconds since the epoch."""
-
-    what: str
-    gpus: int
-    start: float | None
-    p50: float | None
-
-
-@dataclass(frozen=True)
 class Why:
-    """Why a job is where it is: the one reason that counts, and what would change it."""
+    """Why a job is where it is: the one reason that counts, and what would change it.
+
+    ahead: waiting jobs that are believed to start before it. after: the job whose end it waits for.
+    complete: whether all changes that could help were tried.
+    """
 
     job: JobPicture
     reason: str
-    ahead: tuple[int, ...]
-    changes: tuple[Change, ...]
+    ahead: tuple[int, ...] = ()
+    after: int | None = None
+    changes: tuple[Change, ...] = ()
+    complete: bool = True
 
 
 @dataclass(frozen=True)

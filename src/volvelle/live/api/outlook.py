@@ -3,20 +3,15 @@
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.api.answers import Change, Why, answer
+from volvelle.live.api.answers import Why, answer
 from volvelle.live.api.errors import described
 from volvelle.live.api.gate import Anybody, Live, Stored
 from volvelle.live.api.jobs import Number, visible
-from volvelle.live.controller import Controller
 from volvelle.live.foresight import Forecast
 from volvelle.live.picture import JobPicture, JobState, Picture
 from volvelle.live.request import JobRequest
 
 router = APIRouter(prefix="/v1", tags=["forecasts"])
-
-MOST_CHANGES = 3
-_WORTH_SECONDS = 1.0
-"""A start that comes sooner by less than this is no help."""
 
 
 @router.post("/forecast", response_model=Forecast, responses=described(409))
@@ -29,10 +24,11 @@ async def forecast(wanted: JobRequest, who: Anybody, controller: Live) -> Respon
 async def why(number: Number, who: Anybody, controller: Live, store: Stored) -> Response:
     """Why a job waits, or how it ended; for one that waits, what would start it sooner."""
     job = await visible(number, who, controller, store)
-    if job.state is not JobState.WAITING:
-        return answer(Why(job, job.reason, (), ()))
-    changes = await run_in_threadpool(_changes, controller, job)
-    return answer(Why(job, job.reason, _ahead(controller.picture, job), changes))
+    if job.state not in (JobState.WAITING, JobState.HELD):
+        return answer(Why(job, job.reason))
+    found = await run_in_threadpool(controller.remedies, job)
+    ahead = _ahead(controller.picture, job)
+    return answer(Why(job, job.reason, ahead, found.after, found.changes, found.complete))
 
 
 def _ahead(picture: Picture, job: JobPicture) -> tuple[int, ...]:
@@ -46,20 +42,3 @@ def _ahead(picture: Picture, job: JobPicture) -> tuple[int, ...]:
         and other.predicted_start is not None
         and (other.predicted_start, other.number) < (job.predicted_start, job.number)
     )
-
-
-def _changes(controller: Controller, job: JobPicture) -> tuple[Change, ...]:
-    """Fewer GPUs with which it would start sooner, as the forecast has it, the most GPUs first."""
-    wanted = JobRequest.model_validate(job.request | {"array": 1})  # this one of its array
-    now = controller.forecast(wanted, job.user, job.number)
-    found: list[Change] = []
-    gpus = wanted.gpus // 2
-    while gpus >= 1 and len(found) < MOST_CHANGES:
-        fewer = wanted.model_copy(update={"gpus": gpus, "min_gpus": None, "max_gpus": None})
-        then = controller.forecast(fewer, job.user, job.number)
-        if then.start is not None and (
-            now.start is None or then.start < now.start - _WORTH_SECONDS
-        ):
-            found.append(Change("fewer GPUs", gpus, then.start, then.p50))
-        gpus //= 2
-    return tuple(found)
