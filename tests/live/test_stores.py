@@ -4,7 +4,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from databases import Server, postgresql
 from ground import Ground, Grounded, header_of, sleeping, wait_for
 from sqlalchemy import event, inspect, make_url, text
@@ -30,7 +34,7 @@ from volvelle.live.store import (
     Token,
 )
 from volvelle.live.store.backends import backends
-from volvelle.live.store.schema import metadata
+from volvelle.live.store.schema import VERSION, metadata
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 
@@ -188,6 +192,58 @@ def test_a_store_of_a_newer_version_is_refused(store: Store, url: str) -> None:
         connection.execute(text("update alembic_version set version_num = '99'"))
     with pytest.raises(Problem, match="the store is of version 99"):
         Store.open(url)
+
+
+def test_migrations_follow_each_other_up_to_the_version_of_the_schema() -> None:
+    steps = list(ScriptDirectory.from_config(_alembic()).walk_revisions())
+    assert [step.revision for step in reversed(steps)] == [
+        str(number) for number in range(1, int(VERSION) + 1)
+    ]
+
+
+def test_a_store_of_the_first_version_is_brought_up_to_date_and_loses_nothing(url: str) -> None:
+    """As the first migration made it, filled by the words of that time."""
+    engine = backends[make_url(url).get_backend_name()](make_url(url)).engine()
+    with engine.begin() as connection:
+        config = _alembic()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "1")
+        for statement, row in _OF_THE_FIRST_VERSION.items():
+            connection.execute(text(statement), row)
+    engine.dispose()
+    store = Store.open(url)
+    found = store.header()
+    assert found is not None
+    assert (found[0].cluster, found[1]) == (parse_cluster("1x2"), 5.0)
+    (stored,) = store.entries()
+    assert (stored.entry.time, stored.facts) == (1.5, (Drained("node-0", True),))
+    job = store.job(7)
+    assert job is not None
+    assert (job.user, job.request, job.state) == ("ada", {"command": ["true"]}, None)
+    assert store.submissions([("ada", "k")]) == {("ada", "k"): Submission("ada", "k", 7, 1)}
+    assert [token.user for token in store.tokens()] == ["ada"]
+    store.close()
+
+
+_OF_THE_FIRST_VERSION: dict[str, dict[str, object]] = {
+    "insert into header values (0, 5.0, :body)": {
+        "body": msgspec.json.encode(header_of(parse_cluster("1x2"))).decode()
+    },
+    "insert into entries values (0, 1.5, :body, :facts)": {
+        "body": '{"time":1.5,"events":[],"decision":{}}',
+        "facts": '[{"type":"drained","name":"node-0","drained":true}]',
+    },
+    """insert into jobs (number, "user", name, position, request, submitted)
+       values (7, 'ada', 'x', 0, :request, 6.0)""": {"request": '{"command":["true"]}'},
+    "insert into submissions values ('ada', 'k', 7, 1)": {},
+    "insert into tokens values ('d', 'ada', 'user', '', 1.0, false)": {},
+}
+
+
+def _alembic() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "volvelle.live.store:migrations")
+    return config
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""How long a controller takes to begin again: python benchmarks/recovery.py [--jobs 100000] [--cluster 16x8]
+
+A store is filled by a real controller through which so many jobs go, one after another, from submission to
+end (its agents only speak, as in benchmarks/live_cycles.py); then its books are opened as after a crash: the
+whole journal is read, and each decision made once more. Prints seconds and processor time.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from live_cycles import Agents, Pretended, request
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header
+from volvelle.live.asks import Submit
+from volvelle.live.controller import Controller
+from volvelle.live.executor import Site
+from volvelle.live.recovery import open_books
+from volvelle.live.store import Store
+from volvelle.model.cluster import parse_cluster
+
+
+def fill(controller: Controller, agents: Agents, jobs: int) -> None:
+    """Let so many jobs come and go; a few always wait."""
+    rng = random.Random(1)
+    for _ in range(jobs):
+        controller.ask(Submit("ada", request(rng)))
+        if len(controller.picture.jobs) > 2 * len(agents.running) and agents.running:
+            number, attempt = rng.choice(list(agents.running.items()))
+            agents.running.pop(number)
+            agents.end(number, attempt)
+        controller.step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--cluster", default="16x8")
+    parser.add_argument("--policy", default="fifo")
+    given = parser.parse_args()
+    cluster = parse_cluster(given.cluster)
+    written = WrittenComposition(given.policy, "consolidated", "accept-all", "declared")
+    header = Header(volvelle="benchmark", cluster=cluster, composition=written)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "store.db")
+        agents = Agents()
+        site = Site(cluster, Path(folder), "")
+        controller = Controller(Store.open(path), header, Pretended(agents=agents), site)
+        controller.open()
+        fill(controller, agents, given.jobs)
+        controller.stop()
+        began, before = time.perf_counter(), time.process_time()
+        store = Store.open(path)
+        books = open_books(store, header, time.time())
+        wall, cpu = time.perf_counter() - began, time.process_time() - before
+        store.close()
+        print(
+            f"{given.jobs:,} jobs in {books.seq:,} entries: {wall:.1f} s, {cpu:.1f} s processor time"
+        )
+
+
+if __name__ == "__main__":
+    main()
