@@ -1,6 +1,7 @@
 """Rows of a server's answer: a table for people, what the server said for programs."""
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,10 @@ from typing import Any, NamedTuple
 from volvelle.cli.options import Form
 
 WATCH_SECONDS = 2.0
+
+_GAP = "  "
+_WIDEST = 24
+"""Characters of a cell on a terminal, but for the last column."""
 
 Row = dict[str, Any]
 
@@ -36,7 +41,7 @@ def show_rows(
     elif not rows:
         print(empty)
     else:
-        print(_table(rows, heads))
+        print(table(rows, heads, _terminal()))
 
 
 def watch_rows(read: Callable[[], Sequence[Row]], heads: Sequence[Head], empty: str) -> None:
@@ -49,21 +54,46 @@ def watch_rows(read: Callable[[], Sequence[Row]], heads: Sequence[Head], empty: 
     with Live(console=console(), auto_refresh=False, screen=sys.stdout.isatty()) as live:
         while True:
             rows = read()
-            live.update(Text(_table(rows, heads) if rows else empty), refresh=True)
+            live.update(Text(table(rows, heads, _terminal()) if rows else empty), refresh=True)
             time.sleep(WATCH_SECONDS)
 
 
-def _table(rows: Iterable[Row], heads: Sequence[Head]) -> str:
-    """Aligned columns; made by hand, as a queue may have thousands of rows."""
+def table(rows: Iterable[Row], heads: Sequence[Head], width: int | None = None) -> str:
+    """Aligned columns; made by hand, as a queue may have thousands of rows.
+
+    width: of the terminal, over which no line goes. Where that is too narrow the last column, which may be
+    long, stands on a line of its own under each row.
+    """
     cells = [[head.title for head in heads], *([head.cell(row) for head in heads] for row in rows)]
+    if width is not None:
+        cells = [[*(_cut(cell, _WIDEST) for cell in line[:-1]), line[-1]] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if head.right else cell.ljust(width)
-            for cell, width, head in zip(line, widths, heads, strict=True)
-        ).rstrip()
+    lines = [
+        [
+            cell.rjust(wide) if head.right else cell.ljust(wide)
+            for cell, wide, head in zip(line, widths, heads, strict=True)
+        ]
         for line in cells
+    ]
+    if width is None or sum(widths) + len(_GAP) * (len(heads) - 1) <= width:
+        return "\n".join(_GAP.join(line).rstrip() for line in lines)
+    under = " " * (widths[0] + len(_GAP))
+    narrow = (
+        said
+        for line in lines
+        for said in (_GAP.join(line[:-1]), f"{under}{line[-1].strip()}")
+        if said.strip()
     )
+    return "\n".join(_cut(said.rstrip(), width) for said in narrow)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _terminal() -> int | None:
+    """Columns of the terminal; None where what is printed goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _plain(value: Any) -> Any:
