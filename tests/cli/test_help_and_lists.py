@@ -33,7 +33,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["simulate"], ["compare"], ["report"], ["list"], ["list", "policies"],
         ["trace", "describe"], ["trace", "convert"], ["trace", "generate"],
         ["serve"], ["submit"], ["queue"], ["why"], ["cancel"], ["hold"], ["release"], ["logs"],
-        ["history"], ["nodes"], ["nodes", "drain"], ["token", "create"], ["agent"],
+        ["history"], ["nodes"], ["nodes", "drain"], ["policy", "set"], ["token", "create"], ["agent"],
     ],
 )  # fmt: skip
 def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -> None:

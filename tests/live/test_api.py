@@ -93,6 +93,7 @@ def _events(api: ApiWorld, user: str, last: str) -> list[tuple[int, list[dict[st
     ("how", "where"),
     [
         ("POST", "/v1/nodes/node-0/drain"), ("POST", "/v1/nodes/node-0/resume"), ("PUT", "/v1/policy"),
+        ("POST", "/v1/policy/forecast"),
         ("GET", "/v1/journal"), ("POST", "/v1/tokens"), ("GET", "/v1/tokens"),
         ("DELETE", "/v1/tokens/0123456789ab"),
     ],
@@ -298,6 +299,21 @@ def test_another_policy_is_a_name_and_never_a_file(api: ApiWorld) -> None:
     assert root.put("/v1/policy", json={"policy": "/tmp/x.py"}).status_code == 409
     refused = root.put("/v1/policy", json={"policy": "nonesuch"})
     assert (refused.status_code, refused.json()["mend"]) == (409, "see: volvelle list policies")
+
+
+def test_what_another_policy_would_do_is_told_and_not_done(api: ApiWorld) -> None:
+    dana, root = api.client("dana"), api.client("root")
+    for estimate in ("4h", "1h"):
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": estimate})
+    where, srtf = "/v1/policy/forecast", {"policy": "srtf"}
+    assert root.post(where, json=srtf).json() == {"stops": [0], "starts": [1], "resizes": []}
+    assert root.post(where, json={"policy": "fifo"}).json() == {
+        "stops": [], "starts": [], "resizes": [],
+    }  # fmt: skip
+    assert root.get("/v1/policy").json()["policy"] == "fifo"
+    assert dana.get("/v1/jobs/1").json()["state"] == "waiting"
+    assert root.post(where, json={"policy": "nonesuch"}).status_code == 409
+    assert dana.post(where, json=srtf).status_code == 403
 
 
 def test_metrics_are_in_base_units_and_name_nobody(api: ApiWorld) -> None:

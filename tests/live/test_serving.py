@@ -68,6 +68,21 @@ def test_a_user_without_the_folder_comes_in_by_url_and_token(server: Path, tmp_p
     assert "nobody listens at http://127.0.0.1:9" in nobody.stderr
 
 
+def test_an_operator_puts_another_policy_in_place_after_a_look_at_what_it_would_do(
+    server: Path,
+) -> None:
+    assert volvelle(server, "policy").stdout == "policy  admission\nsrsf    accept-all\n"
+    assert volvelle(server, "policy", "-o", "csv").stdout == "policy,admission\nsrsf,accept-all\n"
+    looked = volvelle(server, "policy", "set", "las", "--dry-run")
+    assert (looked.returncode, looked.stdout) == (0, "would change nothing at once\n")
+    wrong = volvelle(server, "policy", "set", "lass")
+    assert (wrong.returncode, "did you mean 'las'" in wrong.stderr) == (1, True)
+    assert volvelle(server, "policy", "set", "las").stdout == "las decides, admission accept-all\n"
+    shown = volvelle(server, "policy", "-o", "json").stdout
+    assert json.loads(shown) == {"policy": "las", "admission": "accept-all"}
+    assert volvelle(server, "policy", "set", "srsf").returncode == 0
+
+
 @pytest.mark.parametrize(
     "begun", [b"", b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n", b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n"
               b"Content-Length: 100\r\n\r\n{"]

@@ -26,6 +26,7 @@ _MODULES: dict[str, str] = {
     "snapshot": "journal:snapshot",
     "list": "listing:list_parts",
     "nodes": "nodes:app",
+    "policy": "policy:app",
     "token": "tokens:app",
     "trace": "trace:app",
 }

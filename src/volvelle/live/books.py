@@ -7,6 +7,8 @@ does so as things happen, recovery as the store says that they happened; both en
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Decision
 from volvelle.core.events import (
@@ -20,6 +22,7 @@ from volvelle.core.events import (
 )
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
+from volvelle.live.asks import Recompose
 from volvelle.live.facts import Drained, Fact
 from volvelle.live.lives import Life, believed_done
 from volvelle.live.messages import AttemptEnded, Order, Start, Stop
@@ -160,6 +163,14 @@ class Books:
         if attempt.phase is Phase.STARTING:
             return self.start_order(attempt)
         return attempt.stop if attempt.phase is Phase.STOPPING else None
+
+
+def check_change(scheduler: Scheduler, ask: Recompose) -> None:
+    """Raise `Problem` where another policy or admission cannot rule over the jobs of ``scheduler``."""
+    written = msgspec.structs.replace(
+        scheduler.composition.written, policy=ask.policy, admission=ask.admission
+    )
+    check_composition(scheduler.cluster, written)
 
 
 def check_composition(cluster: Cluster, written: WrittenComposition) -> None:

@@ -18,6 +18,7 @@ from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
 from volvelle.live.asks import Ask, Recompose
+from volvelle.live.books import check_change
 from volvelle.live.clock import Clock, JournalTime
 from volvelle.live.demand import demand
 from volvelle.live.differences import differences
@@ -34,7 +35,7 @@ from volvelle.live.remedies import Remedies, remedies
 from volvelle.live.request import JobRequest
 from volvelle.live.stimuli import Asked, Awaiting, Look, Stimulus
 from volvelle.live.store import Batch, Store, StoreFailed, Superseded
-from volvelle.live.what_if import what_if
+from volvelle.live.what_if import Shift, what_if, what_if_recomposed
 from volvelle.model.problems import Problem
 
 T = TypeVar("T")
@@ -182,6 +183,14 @@ class Controller:
         books, outlook = self._engine.books, self._forecaster.outlook
         now = max(self._time.now(), ahead.now)
         return what_if(ahead, outlook, request, user, now, books.epoch)
+
+    def shift(self, wanted: Recompose) -> Shift:
+        """What another policy would do at once. Raises `Problem` where it cannot rule here."""
+        ahead = self._fork()
+        check_change(ahead, wanted)
+        return what_if_recomposed(
+            ahead, wanted.policy, wanted.admission, max(self._time.now(), ahead.now)
+        )
 
     def remedies(self, job: JobPicture) -> Remedies:
         """What would help a job that waits or is held."""

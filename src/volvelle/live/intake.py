@@ -7,8 +7,6 @@ from collections.abc import Container, Mapping
 from concurrent.futures import Future
 from typing import Any, assert_never
 
-import msgspec
-
 from volvelle.core.events import (
     Event,
     JobCancelled,
@@ -21,7 +19,7 @@ from volvelle.core.events import (
     WakeUp,
 )
 from volvelle.live.asks import Cancel, Hold, Recompose, Release, SetNode, Submit
-from volvelle.live.books import Books, check_composition
+from volvelle.live.books import Books, check_change
 from volvelle.live.facts import Drained
 from volvelle.live.hearing import Hearing
 from volvelle.live.stimuli import Asked
@@ -165,9 +163,5 @@ class Intake(Hearing):
             self._nodes.append(NodeChanged(self.now, ask.name, ask.state))
 
     def _recompose(self, ask: Recompose) -> None:
-        scheduler = self._books.scheduler
-        written = msgspec.structs.replace(
-            scheduler.composition.written, policy=ask.policy, admission=ask.admission
-        )
-        check_composition(scheduler.cluster, written)
+        check_change(self._books.scheduler, ask)
         self._wishes.append(Recomposed(self.now, ask.policy, ask.admission))

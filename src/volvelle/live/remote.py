@@ -82,6 +82,10 @@ class Server:
         """Ask for something; with a ``key`` it is done once, however often it is tried."""
         return self._json("POST", path, {}, body, key)
 
+    def put(self, path: str, body: Any) -> Any:
+        """Put ``body`` at ``path``, and what is answered. Raises `Problem` with what the server says."""
+        return self._json("PUT", path, {}, body)
+
     def delete(self, path: str) -> None:
         """Take something away."""
         self._json("DELETE", path, {})

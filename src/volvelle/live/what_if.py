@@ -1,7 +1,10 @@
-"""What would become of a job, were it submitted now: asked of a scheduler that is nobody else's."""
+"""What would become of a job or of a policy put in place now: asked of a scheduler that is nobody else's."""
+
+from dataclasses import dataclass
 
 from volvelle.core.columns import Column
-from volvelle.core.events import JobSubmitted
+from volvelle.core.decision import Decision
+from volvelle.core.events import JobSubmitted, Recomposed, WakeUp
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecaster import Outlook
 from volvelle.live.foresight import Forecast
@@ -68,3 +71,39 @@ def _share_in_time(
     within = request.deadline.rewards[-1].deadline_seconds
     known = outlook.share_within(finish - now, within)
     return float(finish - now <= within) if known is None else known
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What another policy would do at once: numbers of the jobs that it stops, starts and resizes."""
+
+    stops: tuple[int, ...]
+    starts: tuple[int, ...]
+    resizes: tuple[int, ...]
+
+
+def what_if_recomposed(ahead: Scheduler, policy: str, admission: str, now: float) -> Shift:
+    """What would happen under another policy ``now``, or at its first round where it decides in rounds.
+
+    Raises `Problem` where there is no such policy.
+    """
+    jobs = ahead.jobs
+    held = {
+        number: float(jobs.matrix[Column.HELD, row])
+        for number, row in jobs.row_of.items()
+        if jobs.matrix[Column.HELD, row] > 0.0
+    }
+    given = _given(ahead.handle(now, [Recomposed(now, policy, admission)]))
+    wake = ahead.wake_at()
+    if ahead.composition.policy.round is not None and wake is not None:
+        given |= _given(ahead.handle(max(wake, now), [WakeUp(max(wake, now))]))
+    given = {number: gpus for number, gpus in given.items() if gpus != held.get(number, 0.0)}
+    return Shift(
+        stops=tuple(sorted(n for n, gpus in given.items() if n in held and not gpus)),
+        starts=tuple(sorted(n for n, gpus in given.items() if n not in held)),
+        resizes=tuple(sorted(n for n, gpus in given.items() if n in held and gpus)),
+    )
+
+
+def _given(decision: Decision) -> dict[int, float]:
+    return dict(zip(decision.job.tolist(), decision.gpus.tolist(), strict=True))

@@ -15,7 +15,9 @@ from volvelle.live.api.errors import Refusal, described
 from volvelle.live.api.gate import Anybody, AtGate, Live, Operator, Stored, new_token
 from volvelle.live.api.jobs import done
 from volvelle.live.asks import Recompose
+from volvelle.live.controller import Controller
 from volvelle.live.role import Role
+from volvelle.live.what_if import Shift
 
 router = APIRouter(prefix="/v1", tags=["operating"])
 
@@ -53,9 +55,19 @@ async def policy(who: Anybody, controller: Live) -> Response:
 @router.put("/policy", response_model=Policy, responses=described(403, 409))
 async def recompose(wanted: NewPolicy, who: Operator, controller: Live) -> Response:
     """Go on with another policy or admission; what runs is touched only as these demand."""
-    chosen = Policy(
-        wanted.policy or controller.picture.policy, wanted.admission or controller.picture.admission
-    )
+    chosen = _chosen(wanted, controller)
+    await done(controller, chosen)
+    return answer(Policy(chosen.policy, chosen.admission))
+
+
+@router.post("/policy/forecast", response_model=Shift, responses=described(403, 409))
+async def foreseen(wanted: NewPolicy, who: Operator, controller: Live) -> Response:
+    """Which jobs another policy or admission would stop, start and resize at once. Nothing is changed."""
+    return answer(await run_in_threadpool(controller.shift, _chosen(wanted, controller)))
+
+
+def _chosen(wanted: NewPolicy, controller: Controller) -> Recompose:
+    """What stays and what changes; raises `Refusal` for what stands in a file."""
     for written in (wanted.policy, wanted.admission):
         if written and (".py" in written or ".json" in written):
             raise Refusal(
@@ -64,8 +76,8 @@ async def recompose(wanted: NewPolicy, who: Operator, controller: Live) -> Respo
                 place="policy",
                 mend="name an installed part, or start the server with the file",
             )
-    await done(controller, Recompose(chosen.policy, chosen.admission))
-    return answer(chosen)
+    now = controller.picture
+    return Recompose(wanted.policy or now.policy, wanted.admission or now.admission)
 
 
 @router.get(

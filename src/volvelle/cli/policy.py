@@ -1,0 +1,81 @@
+"""``volvelle policy``: who gets how many GPUs on a server, and putting another policy in place."""
+
+import json
+from operator import itemgetter
+from typing import Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+from volvelle.cli.rows import Head, show_rows
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def policy(context: typer.Context, output: options.Output = Form.TABLE) -> None:
+    """The policy and the admission that decide on a server now.
+
+    volvelle policy set srsf --dry-run
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from volvelle.live.remote import Server
+
+    found = Server.find().get("/v1/policy")
+    if output is Form.JSON:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        heads = [Head(part, itemgetter(part)) for part in found]
+        show_rows([found], heads, list(found), output, "")
+
+
+@app.command("set")
+def set_policy(
+    written: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME[:KEY=VALUE,...]", help="The policy; of a front: pcs:front.json#balanced."
+        ),
+    ],
+    admission: Annotated[
+        str | None,
+        typer.Option("--admission", metavar="NAME[:KEY=VALUE,...]", help="Who may enter."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would do at once.")
+    ] = False,
+) -> None:
+    """Let another policy decide; what runs is touched only as it demands (operators).
+
+    volvelle policy set las:round=1m
+    """
+    from volvelle.live.remote import Server
+
+    server = Server.find()
+    wanted = {"policy": _in_full(written), "admission": admission}
+    wanted = {part: value for part, value in wanted.items() if value is not None}
+    if dry_run:
+        shift = server.post("/v1/policy/forecast", wanted)
+        done = (("stop", "stops"), ("start", "starts"), ("resize", "resizes"))
+        said = [f"{verb} {_jobs(shift[key])}" for verb, key in done if shift[key]]
+        print(f"would {', '.join(said)}" if said else "would change nothing at once")
+        return
+    now = server.put("/v1/policy", wanted)
+    print(f"{now['policy']} decides, admission {now['admission']}")
+
+
+def _in_full(written: str) -> str:
+    """A policy with all its parameters where they stand in a front file, which the server never reads."""
+    if ".json" not in written:
+        return written
+    from volvelle.core.composition import WrittenComposition
+
+    return WrittenComposition(written).build().policy.label
+
+
+def _jobs(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    more = f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else ""
+    return f"{len(numbers):,} job{'' if len(numbers) == 1 else 's'} ({shown}{more})"
