@@ -119,7 +119,8 @@ class Controller:
         if books.seq == 0:
             batch = first_entry(books)
             self._insist(partial(self.store.append, batch))
-            self._engine.gallery.draw((), (), nodes=True)
+            nodes = [node.name for node in books.header.cluster.nodes]
+            self._engine.gallery.draw((), (), nodes)
         self._stimuli.put(Awaiting())
         self._opened = self._executor.open(self.site, self.hear)
         self._send(orders_again(books))
