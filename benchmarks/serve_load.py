@@ -3,8 +3,8 @@
 The server is a process of its own with its store in SQLite, agents are simulated at the protocol's level
 (benchmarks/simulated_agents.py), jobs are submitted over HTTP, each with a key of its own. One job of eight
 GPUs a node fills the cluster, the others queue. Prints submissions accepted durably per second and the
-server's processor time for each, how long the queue takes to be answered, and what the server says of its
-decisions.
+server's processor time for each, how long the queue takes to be answered, over HTTP and by the command, and
+what the server says of its decisions.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -63,6 +64,15 @@ class Server:
         stat = Path(f"/proc/{self._processes[0].pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
+    def queue(self) -> float:
+        """Seconds that the command took which prints the whole queue."""
+        token = self.headers["Authorization"].removeprefix("Bearer ")
+        environment = os.environ | {"VOLVELLE_SERVER": self.url, "VOLVELLE_TOKEN": token}
+        command = [sys.executable, "-m", "volvelle.cli.main", "queue"]
+        began = time.perf_counter()
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+        return time.perf_counter() - began
+
     def end(self) -> None:
         """End agents and server."""
         for process in reversed(self._processes):
@@ -70,33 +80,54 @@ class Server:
             process.wait()
 
 
+class Connection:
+    """A connection that stays open; little more than a socket, so that the server is what is measured."""
+
+    def __init__(self, server: Server) -> None:
+        self._place = urlsplit(server.url)
+        lines = [f"{name}: {value}" for name, value in server.headers.items()]
+        head = ["POST /v1/jobs HTTP/1.1", f"Host: {self._place.netloc}", *lines]
+        self._head = "\r\n".join((*head, "Content-Type: application/json"))
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def submit(self, body: bytes, key: str) -> None:
+        """Submitted; again under the same key where the connection broke, as every client should."""
+        try:
+            status = await self._post(body, key)
+        except (OSError, EOFError):
+            self._streams = None
+            await self.submit(body, key)
+        else:
+            if status != 201:
+                raise SystemExit(f"error: the server answered {status}")
+
+    async def _post(self, body: bytes, key: str) -> int:
+        """The status of the answer."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._place.hostname, self._place.port)
+        reader, writer = self._streams
+        own = f"Idempotency-Key: {key}\r\nContent-Length: {len(body)}"
+        writer.write(f"{self._head}\r\n{own}\r\n\r\n".encode() + body)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = next(line for line in head.split("\r\n") if line.startswith("content-length:"))
+        await reader.readexactly(int(length.partition(":")[2]))
+        return int(head.split()[1])
+
+
 async def submit(server: Server, jobs: int, connections: int) -> list[float]:
     """Seconds that each of so many submissions took, over so many connections."""
     numbers = iter(range(jobs))
     took: list[float] = []
-    limits = httpx.Limits(max_connections=connections)
-    async with httpx.AsyncClient(headers=server.headers, limits=limits, timeout=120.0) as client:
+    body = json.dumps({"command": ["true"], "gpus": 8, "estimate": "1h"}).encode()
 
-        async def accepted(number: int) -> None:
-            """Submitted; again under the same key where the connection broke, as every client should."""
-            try:
-                answer = await client.post(
-                    f"{server.url}/v1/jobs",
-                    json={"command": ["true"], "gpus": 8, "estimate": "1h"},
-                    headers={"Idempotency-Key": f"job-{number}"},
-                )
-            except httpx.TransportError:
-                await accepted(number)
-            else:
-                answer.raise_for_status()
+    async def one_after_another() -> None:
+        connection = Connection(server)
+        for number in numbers:
+            began = time.perf_counter()
+            await connection.submit(body, f"job-{number}")
+            took.append(time.perf_counter() - began)
 
-        async def one_after_another() -> None:
-            for number in numbers:
-                began = time.perf_counter()
-                await accepted(number)
-                took.append(time.perf_counter() - began)
-
-        await asyncio.gather(*(one_after_another() for _ in range(connections)))
+    await asyncio.gather(*(one_after_another() for _ in range(connections)))
     return took
 
 
@@ -138,6 +169,7 @@ def main() -> None:
                 httpx.get(f"{server.url}/v1/jobs?limit=1000", headers=server.headers, timeout=60.0)
                 answered.append(time.perf_counter() - asked)
             say("the first 1,000 of the queue", answered)
+            say("the command queue, all of it", [server.queue() for _ in range(_QUEUES)])
             print(decisions(httpx.get(f"{server.url}/metrics", headers=server.headers).text))
         finally:
             server.end()
