@@ -24,6 +24,7 @@ def states(controller: Controller) -> list[str]:
     return sorted(node.state for node in controller.picture.nodes)
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_makes_nodes_join_which_go_when_they_are_idle(tmp_path: Path) -> None:
     ground = AutoscalingGround(tmp_path, most=3, gpus=2)
     (traces := tmp_path / "traces").mkdir()
