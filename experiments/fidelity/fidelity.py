@@ -199,8 +199,7 @@ def pair(
         workload = []
         for spec, job in zip(specs, jobs, strict=True):
             own = costs["PyTorch"] if job.torch else usual
-            restore = own.restore + own.start - usual.start
-            declared = {"checkpoint_seconds": own.checkpoint, "restore_seconds": restore}
+            declared = {"checkpoint_seconds": own.checkpoint, "restore_seconds": own.restore}
             seconds = job.work_seconds + start(own) - usual.start
             workload.append(Job(replace(spec, **declared), Truth(work=seconds * spec.gpus)))
         return simulate(Workload(workload), setting).outcomes

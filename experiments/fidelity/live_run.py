@@ -19,7 +19,8 @@ from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 SCRIPT = Path(__file__).parent / "job.py"
-CLUSTER = "4x4"
+CLUSTER = "2x8"
+"""Of few nodes: where jobs fit hardly depends on which job happens to end first."""
 _LOOK_SECONDS = 0.05
 _PATIENCE_SECONDS = 60.0
 
