@@ -169,6 +169,8 @@ def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
             began = time.monotonic()
             server.send(order)
             assert time.monotonic() - began < 1.0
+        handled = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), server._loop)
+        handled.result(timeout=30.0)  # blocks this loop, which would read
         with pytest.raises(asyncio.IncompleteReadError):
             await reader.readexactly(500 * 100_000)
 
