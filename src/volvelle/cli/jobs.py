@@ -22,6 +22,15 @@ _KEYS = (
     "failures", "reason",
 )  # fmt: skip
 
+_WHAT = (
+    Head("job", lambda job: str(job["number"]), right=True),
+    Head("name", lambda job: job["name"]),
+    Head("user", lambda job: job["user"]),
+    Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
+    Head("state", lambda job: job["state"]),
+)
+"""Which job it is, before what is said of it."""
+
 Number = Annotated[int, typer.Argument(metavar="JOB", help="The job's number.", min=0)]
 Numbers = Annotated[list[int], typer.Argument(metavar="JOB...", help="Numbers of jobs.", min=0)]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
@@ -80,11 +89,7 @@ def _queue_heads() -> list[Head]:
     from volvelle.cli.moments import here
 
     return [
-        Head("job", lambda job: str(job["number"]), right=True),
-        Head("name", lambda job: job["name"]),
-        Head("user", lambda job: job["user"]),
-        Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
-        Head("state", lambda job: job["state"]),
+        *_WHAT,
         Head("start", lambda job: telling.start(job, here())),
         Head("finish (P50-P90)", lambda job: telling.finish(job, here())),
         Head("done", telling.progress, right=True),
@@ -96,11 +101,7 @@ def _history_heads() -> list[Head]:
     from volvelle.cli.moments import here, say_moment
 
     return [
-        Head("job", lambda job: str(job["number"]), right=True),
-        Head("name", lambda job: job["name"]),
-        Head("user", lambda job: job["user"]),
-        Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
-        Head("state", lambda job: job["state"]),
+        *_WHAT,
         Head("ended", lambda job: say_moment(job["ended"], here())),
         Head("wait", lambda job: _lasted(job, "submitted", "first_started"), right=True),
         Head("JCT", lambda job: _lasted(job, "submitted", "ended"), right=True),
