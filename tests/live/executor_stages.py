@@ -52,9 +52,13 @@ class Stage(ABC):
     def open(self) -> None:
         """Begin, or take over; returns when all nodes have joined."""
         told = len(self.reports)
-        self._open = executors.make(self.written).open(self.site, self.reports.append)
+        self.begin()
         self.provide()
         until(lambda: {r.node.name for r in self.since(NodeJoined, told)} == set(self.nodes))
+
+    def begin(self) -> None:
+        """Begin, or take over, with the nodes that there are."""
+        self._open = executors.make(self.written).open(self.site, self.reports.append)
 
     @abstractmethod
     def provide(self) -> None:
@@ -221,18 +225,24 @@ class DialInStage(Stage):
         while not self._ending.wait(0.01):
             for node in self.nodes:
                 if node not in agents or agents[node].poll() is not None:
-                    agents[node] = self._started(node)
+                    agents[node] = self._started(self.agent_folder(node))
         for agent in agents.values():
             agent.kill()
             agent.wait()
 
-    def _started(self, node: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "volvelle.live.agent", str(self.agent_folder(node))]
+    def _started(self, folder: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "volvelle.live.agent", str(folder)]
         return subprocess.Popen(command, start_new_session=True)
 
     def return_agent(self, node: str) -> None:
         """After the agents were ended for good, the one of ``node`` is back."""
-        self._returned.append(self._started(node))
+        self._returned.append(self._started(self.agent_folder(node)))
+
+    def replace_agent(self, node: str) -> None:
+        """After the agents were ended for good, one begins anew for ``node``, in a folder of its own."""
+        before, folder = self.agent_folder(node), AgentFolder(self.site.folder / f"another-{node}")
+        write(folder.path / "agent.json", (before / "agent.json").read_bytes())
+        self._returned.append(self._started(folder.path))
 
     def end_agents(self) -> None:
         """Kill the agents for good."""

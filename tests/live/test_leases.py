@@ -9,7 +9,14 @@ from waiting import until
 
 from volvelle.live import agents_server
 from volvelle.live.agent.central import Renewal
-from volvelle.live.messages import AttemptEnded, AttemptProgress, NodeLost, Outcome, Stop
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptProgress,
+    NodeJoined,
+    NodeLost,
+    Outcome,
+    Stop,
+)
 
 LEASE_SECONDS = 1.0
 
@@ -53,6 +60,32 @@ def test_keepers_kill_what_runs_on_after_the_lease_though_their_agent_is_dead(
     lost = until(lambda: next(iter(stage.since(NodeLost)), None))
     assert lost.reason.startswith("not heard of for")
     assert stage.end().outcome is Outcome.LOST
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_agent_that_begins_anew_is_let_in_once_nothing_of_the_one_before_runs(
+    stage: DialInStage, restarted: bool
+) -> None:
+    node = stage.nodes[0]
+    stage.start("orphan")
+    stage.wait(AttemptProgress)
+    stage.end_agents()
+    told = len(stage.reports)
+    if restarted:
+        stage.close()
+        stage.begin()
+    stage.replace_agent(node)
+    until(lambda: node in {report.node.name for report in stage.since(NodeJoined, told)})
+    assert not stage.jobs()
+    assert node in {report.name for report in stage.since(NodeLost, told)}
+
+
+def test_an_agent_that_begins_anew_is_let_in_at_once_where_nothing_ran(stage: DialInStage) -> None:
+    stage.end_agents()
+    told = len(stage.reports)
+    stage.replace_agent(stage.nodes[0])
+    until(lambda: stage.since(NodeJoined, told))
+    assert not stage.since(NodeLost)
 
 
 def test_with_central_renewal_every_check_is_answered_by_the_controllers_side(

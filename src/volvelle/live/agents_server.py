@@ -19,6 +19,7 @@ from volvelle.live.gangs import Gangs
 from volvelle.live.log_fetcher import LogFetcher
 from volvelle.live.messages import NodeLost, Order, Report
 from volvelle.live.node_logs import NodeLogs
+from volvelle.live.speakers import Speakers
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
@@ -40,6 +41,8 @@ class AgentsServer:
 
     lease_seconds: how long an agent that hears nothing lets its jobs run; after that and a margin its node is
     reported as lost. 0: for ever; then somebody else has to know when a node is lost, and say `lost`.
+    speakers: who spoke last for each node. Another, who knows nothing of what that one began, is let in only
+    once that is over. None: no other ever comes.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class AgentsServer:
         host: str = "127.0.0.1",
         port: int = 0,
         lease_seconds: float = 0.0,
+        speakers: Speakers | None = None,
         security: ssl.SSLContext | None = None,
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
-        self._token, self._lease_seconds = token, lease_seconds
+        self._token, self._lease_seconds, self._speakers = token, lease_seconds, speakers
+        self._patience_seconds = lease_seconds + _MARGIN_SECONDS
         self._report = report
         self._orders: deque[Order] = deque()
         self._gangs = Gangs(nodes, report, self._tell, leaving)
@@ -147,12 +152,11 @@ class AgentsServer:
 
     async def _mind_leases(self) -> None:
         """Report the nodes that were not heard of until nothing on them can run any more."""
-        patience = self._lease_seconds + _MARGIN_SECONDS
         while True:
             await asyncio.sleep(min(1.0, self._lease_seconds / 10))
             now = time.monotonic()
             for name, heard in list(self._last_heard.items()):
-                if name not in self._guests and now - heard > patience:
+                if name not in self._guests and now - heard > self._patience_seconds:
                     self._lost(name, f"not heard of for {now - heard:.0f} s")
 
     def _know(self, node: Node) -> None:
@@ -210,31 +214,41 @@ class AgentsServer:
         if not isinstance(hello, wire.Hello):
             return None
         said = nonce, hello.nonce, hello.node.name
-        if reason := self._objection(hello, said):
-            writer.write(wire.frame(wire.Refused(reason)))
+        if refused := self._objection(hello, said):
+            writer.write(wire.frame(refused))
             await writer.drain()
             return None
         proof = wire.proof(self._token, "controller", *said)
         writer.write(wire.frame(wire.Welcome(proof, self._lease_seconds)))
         return hello
 
-    def _objection(self, hello: wire.Hello, said: tuple[str, ...]) -> str:
+    def _objection(self, hello: wire.Hello, said: tuple[str, ...]) -> wire.Refused | None:
         if not wire.proves(hello.proof, self._token, "agent", *said):
-            return "the token is not that of this site"
+            return wire.Refused("the token is not that of this site")
         if hello.version != wire.VERSION:
-            return f"the agent speaks version {hello.version}, the controller {wire.VERSION}"
+            versions = f"the agent speaks version {hello.version}, the controller {wire.VERSION}"
+            return wire.Refused(versions)
         wanted = self._nodes.get(hello.node.name)
         if wanted is None:
-            return f"the cluster has no node {hello.node.name!r}"
+            return wire.Refused(f"the cluster has no node {hello.node.name!r}")
         if (wanted.gpus, wanted.gpu_type) != (hello.node.gpus, hello.node.gpu_type):
-            return (
+            return wire.Refused(
                 f"node {wanted.name!r} is to have {wanted.gpus} GPUs of type {wanted.gpu_type!r}, "
                 f"the agent has {hello.node.gpus} of {hello.node.gpu_type!r}"
             )
         guest = self._guests.get(wanted.name)
         if guest is not None and guest.identity != hello.identity:
-            return f"another agent speaks for node {wanted.name!r}"
-        return ""
+            return wire.Refused(f"another agent speaks for node {wanted.name!r}")
+        if self._may_still_run(wanted.name, hello.identity):
+            another = f"another agent, of another folder, spoke for node {wanted.name!r}"
+            until = f"until its lease has run out, in {self._patience_seconds:.0f} s at most"
+            return wire.Refused(f"{another}, and its jobs may run {until}", for_now=True)
+        return None
+
+    def _may_still_run(self, name: str, identity: str) -> bool:
+        """Whether something may run on a node that who dials in for it knows nothing of. Raises OSError."""
+        known = self._speakers is not None and self._speakers.another(name, identity)
+        return known and name in self._last_heard and self._gangs.may_use(name)
 
     async def _host(
         self,
@@ -243,8 +257,10 @@ class AgentsServer:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Listen to an agent that was let in."""
+        """Listen to an agent that was let in. Raises OSError where it is not noted who it is."""
         name = hello.node.name
+        if self._speakers is not None:
+            self._speakers.note(name, hello.identity)
         if before := self._guests.get(name):
             before.writer.transport.abort()
         guest = self._guests[name] = _Guest(hello.identity, writer)

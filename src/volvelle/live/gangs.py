@@ -176,6 +176,10 @@ class Gangs:
         """Whether an attempt is on a node, or is to be."""
         return any(g.over is None or name in self._running(g) for g in self._with(name))
 
+    def may_use(self, name: str) -> bool:
+        """Whether an attempt may be on a node, so far as we heard: before we did nobody knows."""
+        return not self._sites[name].heard or self.uses(name)
+
     def said(self, name: str, message: wire.FromAgent) -> None:
         """Something new from a node that is here."""
         match message:

@@ -56,9 +56,10 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """Controller's side: no."""
+    """Controller's side: no. ``for_now``: ask again."""
 
     reason: str
+    for_now: bool = False
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -22,6 +22,10 @@ class RefusedError(Exception):
     """The controller's side does not want this agent."""
 
 
+class _NotYetError(Exception):
+    """The controller's side may want this agent later."""
+
+
 class Link:
     """To the controller's side of ``settings``. ``joined`` is called when there is one, then ``heard``.
 
@@ -66,7 +70,7 @@ class Link:
             began = time.monotonic()
             try:
                 await self._talk()
-            except (OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError) as ended:
+            except (OSError, asyncio.IncompleteReadError, wire.FrameError, _NotYetError) as ended:
                 self._say_why(ended)
             if time.monotonic() - began > _LAST_RETRY_SECONDS:
                 retry_seconds = _FIRST_RETRY_SECONDS
@@ -125,8 +129,8 @@ class Link:
         match answer:
             case wire.Welcome() if wire.proves(answer.proof, settings.token, "controller", *said):
                 return answer
-            case wire.Refused():
-                raise RefusedError(answer.reason)
+            case wire.Refused(reason, for_now):
+                raise _NotYetError(reason) if for_now else RefusedError(reason)
         raise wire.FrameError("the other side does not know the token")
 
     async def _ping(self, lease_seconds: float) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from volvelle.live.agents_server import AgentsServer
 from volvelle.live.executor import Executor, OpenExecutor, Site, executors
 from volvelle.live.messages import Report
+from volvelle.live.speakers import Speakers
 from volvelle.model.problems import Problem
 
 _DESCRIPTORS_BESIDE_AGENTS = 256
@@ -40,6 +41,7 @@ class DialIn(Executor):
             host=self.host,
             port=self.port,
             lease_seconds=self.lease_seconds,
+            speakers=Speakers(site.folder / "speakers"),
             security=self._security(),
         )
 
