@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -55,7 +55,7 @@ def queue(
     def read() -> list[Row]:
         return list(server.pages("/v1/jobs", "jobs", user=user, state=state or None))
 
-    _show(read, _queue_heads(), output, watch, "No job waits or runs.")
+    _show(read, _queue_heads, output, watch, "No job waits or runs.")
 
 
 def history(
@@ -74,35 +74,42 @@ def history(
         found = server.get("/v1/jobs", over="true", user=user, state=state or None, limit=limit)
         return list(found["jobs"])
 
-    _show(read, _history_heads(), output, False, "No job is over yet.")
+    _show(read, _history_heads, output, False, "No job is over yet.")
 
 
-def _show(read: Any, heads: Sequence[Head], output: Form, watch: bool, empty: str) -> None:
-    if watch and output is Form.TABLE:
-        watch_rows(read, heads, empty)
-    else:
-        show_rows(read(), heads, _KEYS, output, empty)
-
-
-def _queue_heads() -> list[Head]:
-    from volvelle.cli import telling
+def _show(
+    read: Callable[[], list[Row]],
+    heads: Callable[["datetime"], list[Head]],
+    output: Form,
+    watch: bool,
+    empty: str,
+) -> None:
     from volvelle.cli.moments import here
+
+    if watch and output is Form.TABLE:
+        watch_rows(read, lambda: heads(here()), empty)
+    else:
+        show_rows(read(), heads(here()), _KEYS, output, empty)
+
+
+def _queue_heads(now: "datetime") -> list[Head]:
+    from volvelle.cli import telling
 
     return [
         *_WHAT,
-        Head("start", lambda job: telling.start(job, here())),
-        Head("finish (P50-P90)", lambda job: telling.finish(job, here())),
+        Head("start", lambda job: telling.start(job, now)),
+        Head("finish (P50-P90)", lambda job: telling.finish(job, now)),
         Head("done", telling.progress, right=True),
         Head("reason", lambda job: job["reason"]),
     ]
 
 
-def _history_heads() -> list[Head]:
-    from volvelle.cli.moments import here, say_moment
+def _history_heads(now: "datetime") -> list[Head]:
+    from volvelle.cli.moments import say_moment
 
     return [
         *_WHAT,
-        Head("ended", lambda job: say_moment(job["ended"], here())),
+        Head("ended", lambda job: say_moment(job["ended"], now)),
         Head("wait", lambda job: _lasted(job, "submitted", "first_started"), right=True),
         Head("JCT", lambda job: _lasted(job, "submitted", "ended"), right=True),
         Head("told", lambda job: _lasted(job, "submitted", "promised"), right=True),

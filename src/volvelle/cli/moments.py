@@ -1,7 +1,8 @@
 """Moments as people write and read them, in the time zone of the machine they sit at."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 from volvelle.model.units import parse_duration
 
@@ -67,16 +68,26 @@ def say_moment(seconds: float | None, now: datetime) -> str:
     if seconds is None:
         return "-"
     at = datetime.fromtimestamp(seconds, now.tzinfo)
-    days = (at.date() - now.date()).days
     if abs(seconds - now.timestamp()) < 3600:
         return f"{at:%H:%M:%S}"
+    day, clock = _say_day(at.date(), now.date())
+    return f"{day}{at.hour:02d}:{at.minute:02d}" if clock else day
+
+
+@lru_cache
+def _say_day(day: date, today: date) -> tuple[str, bool]:
+    """The day, for a reader on ``today``, and whether the time of day goes with it.
+
+    Kept, as a long queue has many moments on few days.
+    """
+    days = (day - today).days
     if days == 0:
-        return f"{at:%H:%M}"
+        return "", True
     if days == 1:
-        return f"tomorrow {at:%H:%M}"
+        return "tomorrow ", True
     if -1 <= days < 7:
-        return f"{at:%a %H:%M}"
-    return f"{at:%d %b %H:%M}" if at.year == now.year else f"{at:%d %b %Y}"
+        return f"{day:%a} ", True
+    return (f"{day:%d %b} ", True) if day.year == today.year else (f"{day:%d %b %Y}", False)
 
 
 def here() -> datetime:

@@ -44,7 +44,9 @@ def show_rows(
         print(table(rows, heads, _terminal()))
 
 
-def watch_rows(read: Callable[[], Sequence[Row]], heads: Sequence[Head], empty: str) -> None:
+def watch_rows(
+    read: Callable[[], Sequence[Row]], heads: Callable[[], Sequence[Head]], empty: str
+) -> None:
     """Show rows, and again whenever some time has passed, until Ctrl-C."""
     from rich.live import Live
     from rich.text import Text
@@ -54,7 +56,7 @@ def watch_rows(read: Callable[[], Sequence[Row]], heads: Sequence[Head], empty: 
     with Live(console=console(), auto_refresh=False, screen=sys.stdout.isatty()) as live:
         while True:
             rows = read()
-            live.update(Text(table(rows, heads, _terminal()) if rows else empty), refresh=True)
+            live.update(Text(table(rows, heads(), _terminal()) if rows else empty), refresh=True)
             time.sleep(WATCH_SECONDS)
 
 

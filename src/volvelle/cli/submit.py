@@ -132,7 +132,8 @@ def _request(words: list[str], given: dict[str, Any], saving: dict[str, Any]) ->
     from pydantic import ValidationError
 
     from volvelle.live.request import JobRequest
-    from volvelle.model.problems import Problem, describe_validation
+    from volvelle.model.problems import Problem
+    from volvelle.model.validation import describe_validation
 
     from_file = len(words) == 1 and Path(words[0]).suffix in _FILES
     document: dict[str, Any] = read_job(Path(words[0])) if from_file else {"command": words}

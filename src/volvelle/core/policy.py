@@ -33,7 +33,7 @@ from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
 from volvelle.core.stock import Standing, Stock
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 
 Period = Annotated[Seconds, Field(gt=0)]
 

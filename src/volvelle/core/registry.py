@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from volvelle.core.fronts import resolved
 from volvelle.core.written import WrittenPart
-from volvelle.model.problems import Problem, describe_validation, nearest
+from volvelle.model.problems import Problem, nearest
+from volvelle.model.validation import describe_validation
 
 
 class Part(BaseModel):

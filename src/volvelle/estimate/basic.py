@@ -8,7 +8,7 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.model.job import JobSpec, Truth
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 

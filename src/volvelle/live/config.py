@@ -16,9 +16,9 @@ from volvelle.live.executor import Executor, executors
 from volvelle.live.folder import FOLDER
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
-from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds, describe_validation
 
 
 class _Strict(BaseModel):

@@ -13,9 +13,9 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from volvelle.model.node import Node as Node  # noqa: PLC0414 - a node belongs to a cluster
-from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds, describe_validation
 
 
 class Pool(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from volvelle.model.job import JobSpec
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 
 Cost = Annotated[Seconds, Field(ge=0)]
 

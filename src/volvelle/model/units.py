@@ -1,13 +1,10 @@
 """Durations as people write them; inside the house every time is a float in seconds."""
 
 import math
-from typing import Annotated
-
-from pydantic import BeforeValidator
 
 from volvelle.durations import DAY, HOUR, MINUTE, parse_duration
 
-__all__ = ["DAY", "HOUR", "MINUTE", "Seconds", "format_duration", "parse_duration"]
+__all__ = ["DAY", "HOUR", "MINUTE", "format_duration", "parse_duration"]
 
 
 def format_duration(seconds: float) -> str:
@@ -32,6 +29,3 @@ def format_duration(seconds: float) -> str:
 
 ROUNDING_SECONDS = 1e-6
 """Times on one clock that differ by no more are the same."""
-
-Seconds = Annotated[float, BeforeValidator(parse_duration)]
-"""A pydantic field type for durations: accepts what `parse_duration` does, holds seconds."""

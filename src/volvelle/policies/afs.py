@@ -46,7 +46,7 @@ from volvelle.core.policy import (
     policies,
 )
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
 
 Floats = NDArray[np.float64]

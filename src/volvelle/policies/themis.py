@@ -51,7 +51,7 @@ from volvelle.core.policy import Allocation, Policy, View, fill_in_order, polici
 from volvelle.core.space import Dimension, Space
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.job import Job
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.policies.auction import (
     ASKED,
     OWN_COLUMNS,

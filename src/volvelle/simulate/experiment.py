@@ -18,9 +18,9 @@ from volvelle.core.fronts import resolved, seen_from
 from volvelle.core.written import Written
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
-from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds, describe_validation
 from volvelle.simulate.past import read_past
 from volvelle.simulate.run import PLAY_OUTS, Setting
 from volvelle.simulate.run_directory import SYNTHESIZER

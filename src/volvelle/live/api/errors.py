@@ -11,7 +11,8 @@ from starlette.exceptions import HTTPException
 
 from volvelle.live.request import JobRequest
 from volvelle.live.store import StoreFailed
-from volvelle.model.problems import Problem, describe_error, known_keys, telling
+from volvelle.model.problems import Problem
+from volvelle.model.validation import describe_error, known_keys, telling
 
 RETRY_AFTER_SECONDS = 5
 

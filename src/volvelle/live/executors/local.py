@@ -27,7 +27,7 @@ from volvelle.live.executors.watching import Watching
 from volvelle.live.messages import Report
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 
 _LOOK_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 0.2

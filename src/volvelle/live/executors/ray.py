@@ -30,7 +30,7 @@ from volvelle.live.executors.watching import Watching
 from volvelle.live.messages import Report
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.ray_cluster import NAMESPACE, connected
 
 _NOTICED_SECONDS = 30.0

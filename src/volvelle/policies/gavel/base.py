@@ -34,7 +34,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.policies.gavel.demand import Demand, demand_of
 from volvelle.policies.rounds import Claims, Leftovers, Shares
 

@@ -22,7 +22,7 @@ from volvelle.core.space import Space
 from volvelle.core.state import FloatColumn, IntColumn
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.policies.pcs.queues import decaying, read_sizes, read_weights
 from volvelle.policies.pcs.shares import choose_types, divide_all, join
 from volvelle.policies.pcs.space import wfq_space

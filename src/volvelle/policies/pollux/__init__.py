@@ -39,7 +39,7 @@ from volvelle.core.goodput import arrays_of, goodputs
 from volvelle.core.policy import Allocation, Period, Policy, View, policies
 from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.goodput import Goodput
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.policies.pollux.search import Problem, search
 
 Rows = NDArray[np.int64]

@@ -38,7 +38,7 @@ from volvelle.core.stock import FloatColumn, Standing, Stock
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
-from volvelle.model.units import Seconds
+from volvelle.model.validation import Seconds
 from volvelle.policies.synergy.opt import columns_of, optimum
 from volvelle.policies.synergy.tune import tune
 

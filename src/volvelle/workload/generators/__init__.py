@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from volvelle.model.problems import Problem, describe_validation, nearest
+from volvelle.model.problems import Problem, nearest
+from volvelle.model.validation import describe_validation
 from volvelle.workload.generators.anticipatory import Anticipatory
 from volvelle.workload.generators.base import Generator
 from volvelle.workload.generators.gavel import Gavel

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.model.units import DAY, MINUTE, Seconds
+from volvelle.model.units import DAY, MINUTE
+from volvelle.model.validation import Seconds
 from volvelle.workload.generators.base import FloatColumn, Generator, JobColumns, workload_of
 from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, uniform_ranges

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from volvelle.model.problems import nearest
-from volvelle.model.units import DAY, HOUR, Seconds
+from volvelle.model.units import DAY, HOUR
+from volvelle.model.validation import Seconds
 from volvelle.workload.generators.base import FloatColumn, Parameters
 
 WEEK = 7 * DAY

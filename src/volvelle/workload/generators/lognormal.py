@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volvelle.model.units import DAY, MINUTE, Seconds
+from volvelle.model.units import DAY, MINUTE
+from volvelle.model.validation import Seconds
 from volvelle.workload.generators.arrivals import Arrivals, Batches, Diurnal
 from volvelle.workload.generators.base import FloatColumn
 from volvelle.workload.generators.mixes import discrete, lognormal

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.model.problems import Problem, describe_validation
+from volvelle.model.problems import Problem
+from volvelle.model.validation import describe_validation
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, Row
 from volvelle.workload.readers.text import Sample, csv_rows

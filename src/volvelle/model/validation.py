@@ -1,0 +1,57 @@
+"""What pydantic reads for us, and what it finds wrong in what somebody wrote, in our words.
+
+Apart from `volvelle.model.units` and `volvelle.model.problems`: commands that ask a server do without
+pydantic, and are quicker so.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ValidationError
+
+from volvelle.durations import parse_duration
+from volvelle.model.problems import nearest
+
+Seconds = Annotated[float, BeforeValidator(parse_duration)]
+"""A field for durations: accepts what `parse_duration` does, holds seconds."""
+
+
+def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first thing wrong in ``error``, in one line, with the nearest known key."""
+    return describe_error(telling(error.errors(include_url=False)), known_keys(model))
+
+
+def telling(errors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The one of pydantic's errors to tell: an unknown key is often why another is missing."""
+    return next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+
+
+def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
+    """One of pydantic's errors in one line, with the nearest of the ``known`` keys."""
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"unknown key {where!r}{nearest(str(first['loc'][-1]), known)}"
+    if first["type"] == "missing":
+        return f"key {where!r} is missing"
+    message = first["msg"].removeprefix("Value error, ")
+    if not where:  # a check that spans several keys speaks for itself
+        return str(message)
+    return f"key {where!r} is {first.get('input')!r}: {message[0].lower()}{message[1:]}"
+
+
+def known_keys(model: type[BaseModel]) -> set[str]:
+    """The field names of a model and of the models inside it."""
+    names: set[str] = set()
+    pending: list[Any] = [model]
+    seen: set[Any] = set()
+    while pending:
+        kind = pending.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            names.update(kind.model_fields)
+            pending.extend(field.annotation for field in kind.model_fields.values())
+        else:
+            pending.extend(getattr(kind, "__args__", ()))
+    return names
