@@ -214,41 +214,44 @@ class AgentsServer:
         if not isinstance(hello, wire.Hello):
             return None
         said = nonce, hello.nonce, hello.node.name
-        if refused := self._objection(hello, said):
-            writer.write(wire.frame(refused))
+        never = self._objection(hello, said)
+        if refused := never or self._reservation(hello):
+            writer.write(wire.frame(wire.Refused(refused, for_now=not never)))
             await writer.drain()
             return None
         proof = wire.proof(self._token, "controller", *said)
         writer.write(wire.frame(wire.Welcome(proof, self._lease_seconds)))
         return hello
 
-    def _objection(self, hello: wire.Hello, said: tuple[str, ...]) -> wire.Refused | None:
+    def _objection(self, hello: wire.Hello, said: tuple[str, ...]) -> str:
+        """Why this agent is not wanted; empty: it is."""
         if not wire.proves(hello.proof, self._token, "agent", *said):
-            return wire.Refused("the token is not that of this site")
+            return "the token is not that of this site"
         if hello.version != wire.VERSION:
-            versions = f"the agent speaks version {hello.version}, the controller {wire.VERSION}"
-            return wire.Refused(versions)
+            return f"the agent speaks version {hello.version}, the controller {wire.VERSION}"
         wanted = self._nodes.get(hello.node.name)
         if wanted is None:
-            return wire.Refused(f"the cluster has no node {hello.node.name!r}")
+            return f"the cluster has no node {hello.node.name!r}"
         if (wanted.gpus, wanted.gpu_type) != (hello.node.gpus, hello.node.gpu_type):
-            return wire.Refused(
+            return (
                 f"node {wanted.name!r} is to have {wanted.gpus} GPUs of type {wanted.gpu_type!r}, "
                 f"the agent has {hello.node.gpus} of {hello.node.gpu_type!r}"
             )
         guest = self._guests.get(wanted.name)
         if guest is not None and guest.identity != hello.identity:
-            return wire.Refused(f"another agent speaks for node {wanted.name!r}")
-        if self._may_still_run(wanted.name, hello.identity):
-            another = f"another agent, of another folder, spoke for node {wanted.name!r}"
-            until = f"until its lease has run out, in {self._patience_seconds:.0f} s at most"
-            return wire.Refused(f"{another}, and its jobs may run {until}", for_now=True)
-        return None
+            return f"another agent speaks for node {wanted.name!r}"
+        return ""
 
-    def _may_still_run(self, name: str, identity: str) -> bool:
-        """Whether something may run on a node that who dials in for it knows nothing of. Raises OSError."""
-        known = self._speakers is not None and self._speakers.another(name, identity)
-        return known and name in self._last_heard and self._gangs.may_use(name)
+    def _reservation(self, hello: wire.Hello) -> str:
+        """Why this agent is not wanted yet; empty: it is. Raises OSError where that cannot be read."""
+        name = hello.node.name
+        known = self._speakers is None or not self._speakers.another(name, hello.identity)
+        if known or name not in self._last_heard or not self._gangs.may_use(name):
+            return ""
+        return (
+            f"the agent of another folder spoke for node {name!r}, and its jobs may run "
+            f"until its lease has run out, in {self._patience_seconds:.0f} s at most"
+        )
 
     async def _host(
         self,
