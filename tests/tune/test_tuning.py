@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import resolved
 from volvelle.core.policy import policies
+from volvelle.core.space import Space
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
@@ -264,15 +265,38 @@ def test_a_finer_space_starts_at_the_same_configuration() -> None:
             assert dimension.low <= value <= dimension.high
 
 
-def test_queues_that_meet_are_one() -> None:
+@pytest.fixture
+def around_three_queues() -> Space:
     space = Pcs.search_space(HISTORY.jobs)
     assert space.finer is not None
-    finer = space.finer("thresholds=1h/1d,weights=90/9/1,efficiency=0.5")
-    first, _, steep, flat, cap = finer.starts[0]
-    assert finer.write((first, first, steep, flat, cap)).count("/") == 1
-    assert finer.write((finer.dimensions[0].high,) * 2 + (steep, flat, cap)) == "efficiency=0.5"
-    swapped = finer.write((86400.0, 3600.0, flat, steep, cap))
+    return space.finer("thresholds=1h/1d,weights=90/9/1,efficiency=0.5")
+
+
+def test_queues_that_meet_are_one(around_three_queues: Space) -> None:
+    finer = around_three_queues
+    first, second, spare, *rest = finer.starts[0]
+    steep, flat, *others = rest
+    assert finer.write((first, first, spare, *rest)).count("/") == 1
+    assert finer.write((spare, spare, spare, *rest)) == "efficiency=0.5"
+    swapped = finer.write((second, first, spare, flat, steep, *others))
     assert swapped == finer.write(finer.starts[0])
+
+
+def test_around_a_configuration_there_are_those_with_a_queue_more(
+    around_three_queues: Space,
+) -> None:
+    finer = around_three_queues
+    first, second, _, *rest = finer.starts[0]
+    limits, weights, _ = finer.write((first, second, 2 * first, *rest)).split(",")
+    assert limits.count("/") == 2
+    assert weights.count("/") == 3
+
+
+def test_around_a_configuration_caps_may_be_lifted_in_steps(around_three_queues: Space) -> None:
+    *queues, delta, cap = around_three_queues.starts[0]
+    assert delta == 0.0
+    assert "delta" not in around_three_queues.write((*queues, delta, cap))
+    assert "delta=0.25" in around_three_queues.write((*queues, 0.25, cap))
 
 
 def test_refining_goes_on_from_what_was_found(front: Front, refined: Front) -> None:
@@ -302,9 +326,11 @@ def test_refined_points_carry_what_they_are(refined: Front) -> None:
         limits = [queue["up_to_gpu_seconds"] for queue in point["queues"]]
         assert point["searched"]["zeta_min"] == pytest.approx(policy.efficiency)
         if one.refined:
-            assert [*point["searched"]][:-1] == [
-                f"{name} {i}" for name in ("threshold", "W") for i in range(1, len(limits))
-            ]
+            numbered = (
+                f"{name} {i}" for name in ("threshold", "W") for i in range(1, len(limits) + 1)
+            )
+            assert [*point["searched"]] == [*numbered, "delta", "zeta_min"]
+            assert point["searched"]["delta"] == pytest.approx(policy.delta)
             reached = [point["searched"][f"threshold {i}"] for i in range(1, len(limits))]
             assert reached == pytest.approx(limits[:-1])
 

@@ -80,8 +80,8 @@ class Pcs(Policy):
     turn: Annotated[Seconds, Field(gt=0)] = Field(
         300.0, description="whole GPUs: how often queues are made even"
     )
-    delta: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="step by which caps are lifted (PCS' simulator)"
+    delta: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="divided GPUs: step by which caps are lifted; 0: all at once"
     )
 
     _thresholds: FloatColumn = PrivateAttr(default_factory=lambda: np.zeros(0))
@@ -104,8 +104,6 @@ class Pcs(Policy):
             raise ValueError(
                 "own_queues: a job of its own queue has no use for thresholds, weights"
             )
-        if self.delta is not None and self.whole:
-            raise ValueError("delta: for divided GPUs; leave it out or set whole=false")
         self._thresholds = np.array(thresholds)
         self._weights = np.array(weights or decaying(len(thresholds) + 1, self.disparity))
         return self
@@ -123,7 +121,7 @@ class Pcs(Policy):
         """Queues for good, GPUs divided, and decisions at every event."""
         if self.own_queues or self.whole or self.round is not None:
             return None
-        return QueuedShares(self._thresholds, self._weights, self.efficiency, self.delta or 0.0)
+        return QueuedShares(self._thresholds, self._weights, self.efficiency, self.delta)
 
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
@@ -150,7 +148,7 @@ class Pcs(Policy):
             view.capacity,
             view.quota,
             self.efficiency,
-            self.delta or 0.0,
+            self.delta,
         )
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], rows)
 

@@ -5,8 +5,10 @@ is one queue; W from 0 to 6, at which a queue has 1/400 of the weight of the one
 The paper gives no ranges. Searches begin with the extremes and with two to five queues, which is where its
 own configurations lie.
 
-Around a configuration every threshold is free (the size of a job, as those that T makes), and every weight,
-by W from each queue to the next: negative where the next weighs more.
+Around a configuration every threshold is free (the size of a job, as those that T makes), every weight, by W
+from each queue to the next: negative where the next weighs more, and the step in which caps are lifted, as in
+PCS' artifact. One threshold is spare: where it is the greatest size it parts nothing, elsewhere it makes a
+queue more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,12 +33,15 @@ from volvelle.policies.pcs.queues import (
 _LEAST_VARIATION = 0.05
 _MOST_DISPARITY = 6.0
 _LEAST_DISPARITY = -3.0  # of neighbours in a free space, as in PCS' artifact
+_SPARE_DISPARITY = 1.0
 _FEW_QUEUES = 5
 _TYPICAL_DISPARITIES = (3.0, 1.0)
 _STEPS = 40  # of T between its bounds
+_LEAST_STEP, _MOST_STEP = 0.01, 0.9  # of caps, as in PCS' artifact
 _LEAST_WEIGHT = 1e-300  # of a queue that has none
 _ROUNDING = 1e-9  # of a threshold that was written down, relative
 _DISPARITY = "disparity: queue i weighs exp(-i W)"
+_CAPS_LIFTED = "step by which caps are lifted; 0: all at once"
 _EFFICIENCY = Dimension("zeta_min", 0.0, 1.0, "efficiency up to which a job gets GPUs first")
 
 
@@ -72,40 +77,46 @@ def wfq_space(jobs: Sequence[Job]) -> Space:
 
 
 def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
-    """The thresholds, the weights and zeta_min of the queues ``written``, each on its own.
+    """Thresholds, weights, delta and zeta_min of the queues ``written`` and a spare one, each on its own.
 
-    sizes: of the jobs, ascending. A queue is left out where its threshold meets another, or the ends of them.
+    sizes: of the jobs, ascending. A queue is left out where its threshold meets another, or the ends of them:
+    so is the spare one where the space starts.
     """
     said = dict(pair.split("=", 1) for pair in written.split(","))
     thresholds = read_sizes(said.get("thresholds", ""))
-    between = len(thresholds)
     weights = read_weights(said.get("weights", "")) or decaying(
-        between + 1, float(said.get("disparity", 0.0))
+        len(thresholds) + 1, float(said.get("disparity", 0.0))
     )
     disparities = (-np.diff(np.log(np.maximum(weights, _LEAST_WEIGHT)))).tolist()
-    start = (*thresholds, *disparities, float(said.get("efficiency", 0.0)))
+    ends = (float(sizes[0]), float(sizes[-1]), *thresholds)
+    lowest, greatest = min(ends), max(ends)
+    between = len(thresholds) + 1
+    delta, efficiency = (float(said.get(name, 0.0)) for name in ("delta", "efficiency"))
+    start = (*thresholds, greatest, *disparities, _SPARE_DISPARITY, delta, efficiency)
 
     def queues(point: Point) -> Queues:
         kept: dict[float, float] = {}
-        for limit, disparity in sorted(zip(point[:between], point[between:-1], strict=True)):
+        for limit, disparity in sorted(zip(point[:between], point[between:-2], strict=True)):
             jobs = int(np.searchsorted(sizes, limit * (1.0 + _ROUNDING), side="right"))
             if 0 < jobs < len(sizes):
                 kept.setdefault(float(sizes[jobs - 1]), disparity)
         return Queues(tuple(kept), from_disparities(list(kept.values())))
 
     def write(point: Point) -> str:
-        return ",".join(filter(None, (queues(point).written, _efficiency(point))))
+        step = point[-2] if point[-2] >= _LEAST_STEP else 0.0
+        delta = f"delta={step:.12g}" if step or "delta" in said else ""
+        return ",".join(filter(None, (queues(point).written, delta, _efficiency(point))))
 
-    ends = (float(sizes[0]), float(sizes[-1]), *thresholds)
     low, high = min([_LEAST_DISPARITY, *disparities]), max([_MOST_DISPARITY, *disparities])
     numbers = range(1, between + 1)
     return Space(
         (
             *(
-                Dimension(f"threshold {i}", min(ends), max(ends), "GPU-seconds", log=True)
+                Dimension(f"threshold {i}", lowest, greatest, "GPU-seconds", log=True)
                 for i in numbers
             ),
             *(Dimension(f"W {i}", low, high, "queue i + 1 over queue i: exp(-W)") for i in numbers),
+            Dimension("delta", 0.0, max(_MOST_STEP, delta), _CAPS_LIFTED),
             _EFFICIENCY,
         ),
         write,
