@@ -1,7 +1,8 @@
 """A short search on a trace finds points at least as good as the configurations that came with PCS.
 
 Each of them is simulated as PCS does (with its ``delta``), on the trace it was made for, cut short; better is
-less mean JCT and less mean prediction error. Ten of the twelve are reached without refinement.
+less mean JCT and less mean prediction error, and a ten-thousandth more is as good. Ten of the twelve are
+reached without refinement.
 ``benchmarks/pcs_fronts.py`` does it on the whole traces.
 """
 
@@ -20,6 +21,7 @@ from volvelle.tune.search import Search, tune
 
 pytest.importorskip("pymoo", reason="the extra 'tune' is not installed")
 
+AS_GOOD = 1.0001
 OBJECTIVES = (read_objective("jct:mean"), read_objective("pred_error:mean"))
 GPUS = {"themis1_n100": 64, "gavel_g16_n200": 16, "t0e4a51_g16_n200": 16, "tee9e8c_n200": 64}
 
@@ -40,6 +42,6 @@ def test_fronts_hold_points_as_good_as_what_came_with_pcs(shared: Path, case: st
             workload, setting(case, shipped(folder, case, kind, simulator=True)), OBJECTIVES
         )
         assert any(
-            all(ours <= other for ours, other in zip(point.mean, theirs, strict=True))
+            all(ours <= AS_GOOD * other for ours, other in zip(point.mean, theirs, strict=True))
             for point in front.points
         ), f"{kind}: {theirs}"

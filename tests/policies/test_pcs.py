@@ -93,7 +93,7 @@ def test_sizes_that_cannot_be_are_refused() -> None:
         ("weights=1/2", "2 weights for 1 queues"),
         ("thresholds=10,weights=1/0", "greater than 0"),
         ("own_queues=true,thresholds=10", "own_queues"),
-        ("delta=0.1,whole=true", "delta"),
+        ("delta=-0.1", "delta"),
         ("efficiency=2", "efficiency"),
     ],
 )

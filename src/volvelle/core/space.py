@@ -46,7 +46,8 @@ class Space:
     write: the policy's parameters there, as they are written. starts: points worth trying first.
     facts: what follows from a point and deserves to be read, as plain JSON values.
     finer: around parameters as they are written, those of this space or of such a finer one: the space
-    in which each number that they stand for is free. They are its first start. None: there is none.
+    in which each number that they stand for is free. They are its first start; others are places beside them
+    that small steps do not lead to. None: there is none.
     """
 
     dimensions: tuple[Dimension, ...]

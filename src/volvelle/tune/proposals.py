@@ -93,13 +93,14 @@ def variations(
 
 
 def _varied(space: Space, rng: np.random.Generator) -> Point:
-    """Where ``space`` starts, some numbers moved by a step or, few of them, drawn anew."""
+    """One of the places where ``space`` starts, some numbers moved by a step or, few of them, drawn anew."""
     width = len(space.dimensions)
     moved = rng.random(width) < max(_MOVED, 1.5 / width)
     moved[rng.integers(width)] = True
     redrawn = moved & (rng.random(width) < _REDRAWN)
     step = rng.normal(0.0, 10.0 ** rng.uniform(*_STEPS), width)
-    beside = np.clip(np.array(space.shares(space.starts[0])) + moved * step, 0.0, 1.0)
+    start = space.starts[rng.integers(len(space.starts))]
+    beside = np.clip(np.array(space.shares(start)) + moved * step, 0.0, 1.0)
     return space.point(np.where(redrawn, rng.random(width), beside).tolist())
 
 

@@ -37,7 +37,7 @@ _SPARE_DISPARITY = 1.0
 _FEW_QUEUES = 5
 _TYPICAL_DISPARITIES = (3.0, 1.0)
 _STEPS = 40  # of T between its bounds
-_LEAST_STEP, _MOST_STEP = 0.01, 0.9  # of caps, as in PCS' artifact
+_LEAST_STEP, _SOME_STEP, _MOST_STEP = 0.01, 0.5, 0.9  # of caps, as in PCS' artifact
 _LEAST_WEIGHT = 1e-300  # of a queue that has none
 _ROUNDING = 1e-9  # of a threshold that was written down, relative
 _DISPARITY = "disparity: queue i weighs exp(-i W)"
@@ -92,7 +92,8 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
     lowest, greatest = min(ends), max(ends)
     between = len(thresholds) + 1
     delta, efficiency = (float(said.get(name, 0.0)) for name in ("delta", "efficiency"))
-    start = (*thresholds, greatest, *disparities, _SPARE_DISPARITY, delta, efficiency)
+    queues_now = (*thresholds, greatest, *disparities, _SPARE_DISPARITY)
+    steps = (delta,) if delta else (delta, _SOME_STEP)
 
     def queues(point: Point) -> Queues:
         kept: dict[float, float] = {}
@@ -120,7 +121,7 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
             _EFFICIENCY,
         ),
         write,
-        starts=(start,),
+        starts=tuple((*queues_now, step, efficiency) for step in steps),
         facts=lambda point: _facts(queues(point)),
     )
 
