@@ -9,7 +9,8 @@ that its own have: of the points whose mean JCT, on the samples of the search, i
 fastest's, the one with the least error.
 
 Every experiment is one command, ``python experiments/pcs/NAME.py``; it prints what it writes to
-``experiments/pcs/results``. ``--jobs``, ``--seeds``, ``--candidates`` and ``--sample-jobs`` make it smaller.
+``experiments/pcs/results``. ``--jobs``, ``--seeds``, ``--candidates``, ``--refine`` and ``--sample-jobs``
+make it smaller.
 """
 
 import argparse
@@ -71,12 +72,14 @@ Column = NDArray[np.float64]
 class Options:
     """What the command line said.
 
-    candidates: configurations that a search tries, on samples of ``sample_jobs`` jobs.
+    candidates: configurations that a search tries, on samples of ``sample_jobs`` jobs; refine: so many more
+    beside those that no other beats.
     """
 
     jobs: int
     seeds: tuple[int, ...]
     candidates: int
+    refine: int
     sample_jobs: int
     workers: int
     out: Path
@@ -89,6 +92,7 @@ class Options:
             jobs=f"{self.jobs:,}",
             seeds=", ".join(map(str, self.seeds)),
             candidates=f"{self.candidates:,}",
+            refine=f"{self.refine:,}",
             sample_jobs=f"{self.sample_jobs:,}",
         )
 
@@ -100,12 +104,13 @@ def options(
     jobs: int = 0,
     seeds: int = 1,
     candidates: int = 0,
+    refine: int = 0,
     sample_jobs: int = 1000,
 ) -> Options:
     """The options of the command line; ``doc`` is the experiment's docstring.
 
-    measured: in words, with {jobs}, {seeds}, {candidates}, {sample_jobs}. jobs, candidates: 0 where there
-    are none to choose.
+    measured: in words, with {jobs}, {seeds}, {candidates}, {refine}, {sample_jobs}. jobs, candidates,
+    refine: 0 where there are none to choose.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -115,6 +120,10 @@ def options(
     if candidates:
         parser.add_argument("--candidates", type=int, default=candidates, help="of a search")
         parser.add_argument("--sample-jobs", type=int, default=sample_jobs)
+    if refine:
+        parser.add_argument(
+            "--refine", type=int, default=refine, help="beside the front of a search"
+        )
     parser.add_argument("--seeds", type=int, default=seeds, help="how many")
     parser.add_argument("--workers", type=int, default=usable_cpus(), help="parallel processes")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
@@ -125,6 +134,7 @@ def options(
         getattr(given, "jobs", 0),
         tuple(range(1, given.seeds + 1)),
         getattr(given, "candidates", 0),
+        getattr(given, "refine", 0),
         getattr(given, "sample_jobs", 0),
         given.workers,
         given.out,
@@ -241,6 +251,7 @@ def search(
     wanted = Search(
         objectives=tuple(objectives),
         candidates=given.candidates,
+        refine=given.refine,
         jobs=given.sample_jobs,
         test=test,
     )

@@ -70,10 +70,11 @@ def main() -> None:
     given = options(
         __doc__,
         "{jobs} jobs on 64 GPUs, seeds {seeds}, means over them; the front from {candidates} configurations "
-        "on four samples of {sample_jobs} jobs each",
+        "and {refine} beside them, on four samples of {sample_jobs} jobs each",
         jobs=3000,
         seeds=1,
         candidates=160,
+        refine=160,
     )
     report = Report("workload3", "Workload-3 (PCS, section 5.3, figure 8)", given)
     policies = BASELINES | _picked(given) | SHIPPED
