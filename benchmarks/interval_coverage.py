@@ -30,6 +30,11 @@ PCS = "pcs:thresholds=1627/969473,weights=95/4.8/0.2"
 POLICIES = {"srsf": "srsf", "pcs": PCS, "las": "las"}
 BELIEFS = {"true": "oracle", "off by 30 %": "noisy:error=0.3"}
 JUDGED = {"ee9e8c": "1x64", "2869ce": "1x64", "103959": "1x16"}
+WINDOWS = (
+    *(("ee9e8c", first) for first in (1_000, 2_000, 2_500, 4_000)),
+    *(("103959", first) for first in (1_000, 1_900)),
+)
+"""Traces, and from which job on, that were run only once the method was chosen."""
 JOBS = 700
 
 
@@ -59,13 +64,16 @@ def judged() -> Iterator[Run]:
 
 
 def unseen() -> Iterator[Run]:
-    """Generated workloads, another window, and one of which a burst is half."""
+    """Generated workloads, other windows, and one of which a burst is half."""
     for generator in ("gavel", "anticipatory"):
         for policy in ("srsf", "las"):
             yield Run(generator, "4x8", policy, "off by 30 %")
-    for trace, first in (("ee9e8c", 2_000), ("0e4a51", 900)):
-        for beliefs in BELIEFS:
-            yield Run(trace, "1x64", "srsf", beliefs, first)
+    for trace, first in WINDOWS:
+        for policy in ("srsf", "pcs"):
+            for beliefs in BELIEFS:
+                yield Run(trace, JUDGED[trace], policy, beliefs, first)
+    for beliefs in BELIEFS:
+        yield Run("0e4a51", "1x64", "srsf", beliefs, 900)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from volvelle.estimate.calibration import Calibration
+from volvelle.estimate.calibration import Agreement, Calibration
 
 NONE = np.zeros(0)
 
@@ -68,6 +68,42 @@ def test_who_is_overdue_counts_with_the_time_so_far() -> None:
     assert calibration.stated(10.0, NONE, NONE) == pytest.approx(10.0)
     overdue = np.full(5, 10.0)
     assert calibration.stated(10.0, overdue, 7 * overdue) == pytest.approx(70.0)
+
+
+def test_of_those_that_go_on_all_of_like_length_count() -> None:
+    calibration = Calibration(0.9, nearest=20)
+    for _ in range(30):
+        calibration.learn(10.0, 10.0)
+        calibration.learn(10_000.0, 10_000.0)
+    late = np.full(100, 10.0)
+    assert calibration.stated(10.0, late, 7 * late) == pytest.approx(70.0)
+    assert calibration.stated(10_000.0, late, 7 * late) == pytest.approx(10_000.0)
+
+
+def test_kinds_are_kept_apart_once_enough_of_one_is_known() -> None:
+    calibration = Calibration(0.9, least=5)
+    for _ in range(40):
+        calibration.learn(10.0, 10.0, kind=True)
+    for took in (20.0, 30.0, 40.0, 50.0):
+        calibration.learn(10.0, took)
+    assert calibration.stated(10.0, NONE, NONE, asked=0.5) == pytest.approx(20.0)  # 41st of 44
+    calibration.learn(10.0, 60.0)
+    assert calibration.stated(10.0, NONE, NONE) == pytest.approx(60.0)
+    assert calibration.stated(10.0, NONE, NONE, asked=0.5) == pytest.approx(40.0)
+    assert calibration.stated(10.0, NONE, NONE, kind=True) == pytest.approx(10.0)
+    assert calibration.stated(10.0, np.full(9, 10.0), np.full(9, 70.0), kind=True) > 60.0
+
+
+def test_of_the_uncertain_as_many_are_to_hold_as_make_up_for_the_certain() -> None:
+    agreement = Agreement(window=10)
+    assert agreement.asked(0.9) == 0.9
+    for agreed in (True, True, True, False, False):
+        agreement.saw(agreed=agreed)
+    assert 0.6 + 0.4 * agreement.asked(0.9) == pytest.approx(0.9)
+    assert agreement.asked(0.5) == 0.5
+    for _ in range(10):
+        agreement.saw(agreed=True)
+    assert agreement.asked(0.9) == 0.5
 
 
 def test_where_most_jobs_take_just_as_long_as_stated_half_of_them_are_on_either_side() -> None:

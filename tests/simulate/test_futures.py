@@ -9,11 +9,12 @@ from strategies import Scenario, linear_job
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.simulate import futures
 from volvelle.simulate.forecast import Future, forecast
-from volvelle.simulate.futures import arrival_of, finish_quantiles
+from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.gear import Gear
 from volvelle.simulate.resample import Arrival, RecentPast
 
@@ -64,11 +65,11 @@ def test_both_engines_play_the_same_future_to_the_same_end(
     past = past_of(arrivals, rng, err=err)
     number, next_number = len(jobs) - 1, len(jobs)
 
-    def told(compiled: bool) -> list[float] | None:
+    def told(compiled: bool) -> FloatColumn | None:
         with pytest.MonkeyPatch.context() as patch:
             if not compiled:
                 patch.setattr(Gear, "columns", lambda *_: None)
-            return finish_quantiles(
+            return finishes(
                 scheduler,
                 gear,
                 past,
@@ -77,7 +78,6 @@ def test_both_engines_play_the_same_future_to_the_same_end(
                 next_number=next_number,
                 play_outs=futures._FEW,
                 rng=np.random.default_rng(seed),
-                shares=(0.5, 0.9),
             )
 
     fast, general = told(True), told(False)

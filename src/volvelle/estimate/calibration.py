@@ -4,10 +4,11 @@ Of a quantile of durations that was reckoned for past jobs, raw_i, and what they
 log(took_i / raw_i). The next raw quantile is multiplied by exp of the ``share``-quantile of past scores,
 the (n + 1) share-th smallest (split conformal prediction). Jobs of a trace are not exchangeable, hence:
 
-- the past is the latest ``window`` scores, and of these the ``nearest`` with raw durations like this one:
-  long jobs are overtaken more often than short ones;
-- jobs that have already taken longer than reckoned count with what they took so far: otherwise the past
-  would be that of jobs that finished quickly;
+- the past is the latest ``window`` scores, those of the same ``kind`` where they suffice (Mondrian conformal
+  prediction, Vovk, Gammerman and Shafer, 2005), and of these the ``nearest`` with raw durations like this
+  one: long jobs are overtaken more often than short ones;
+- jobs of like length that take longer than reckoned count while they go on, whatever their kind: otherwise
+  the past would be that of jobs that finished quickly;
 - the share is steered by what came of earlier statements, by ``gain`` times (share - held) each, as soon as
   a statement has held or not (adaptive conformal inference, Gibbs and Candes, 2021), within ``within``;
 - up to ``slack`` is added, relative to the time: more by `_TRACKING` times (share - held) each (quantile
@@ -20,6 +21,7 @@ The defaults were chosen on the trace 0e4a51 of PCS' simulator, under srsf and p
 """
 
 import math
+from collections import deque
 
 import numpy as np
 
@@ -48,25 +50,40 @@ class Calibration:
         self._tie = tie
         self._raw: FloatColumn = np.empty(window)  # logarithms of seconds
         self._scores: FloatColumn = np.empty(window)
+        self._kinds = np.empty(window, dtype=bool)
         self._learnt = 0
 
     def stated(
-        self, raw_seconds: float, overdue_raw: FloatColumn, overdue_by_now: FloatColumn
+        self,
+        raw_seconds: float,
+        late_raw: FloatColumn,
+        late_seconds: FloatColumn,
+        *,
+        kind: bool = False,
+        asked: float | None = None,
     ) -> float:
         """The quantile to state for ``raw_seconds``; NaN before there are enough scores.
 
-        overdue_raw, overdue_by_now: of the jobs that have taken longer than reckoned and go on, the
-        seconds reckoned and those taken so far.
+        late_raw, late_seconds: of the jobs that go on and take longer than reckoned, the seconds reckoned,
+        and those taken so far or foreseen. asked: the share that is to hold of jobs of this ``kind``, where
+        it is not that of all.
         """
         known = min(self._learnt, len(self._raw))
         if known < self._least or raw_seconds <= 0.0:
             return math.nan
-        logs = np.concatenate([self._raw[:known], np.log(overdue_raw)])
-        scores = np.concatenate([self._scores[:known], np.log(overdue_by_now / overdue_raw)])
-        if len(logs) > self._nearest:
-            apart = np.abs(logs - math.log(raw_seconds))
-            scores = scores[np.argpartition(apart, self._nearest)[: self._nearest]]
-        rank = min(math.ceil((len(scores) + 1) * self._steered), len(scores))
+        level, logs, scores = self._steered, self._raw[:known], self._scores[:known]
+        alike = self._kinds[:known] == kind
+        if alike.sum() >= self._least:
+            logs, scores = logs[alike], scores[alike]
+            level += 0.0 if asked is None else asked - self._share
+        apart = np.abs(logs - math.log(raw_seconds))
+        late_apart = np.abs(np.log(late_raw) - math.log(raw_seconds))
+        late = np.log(late_seconds / late_raw)
+        if len(scores) > self._nearest:
+            furthest = np.partition(apart, self._nearest - 1)[self._nearest - 1]
+            scores, late = scores[apart <= furthest], late[late_apart <= furthest]
+        scores = np.concatenate([scores, late])
+        rank = min(math.ceil((len(scores) + 1) * level), len(scores))
         score = float(np.partition(scores, rank - 1)[rank - 1])
         return raw_seconds * math.exp(score) * (1.0 + self._added * self._slack)
 
@@ -82,12 +99,13 @@ class Calibration:
         near = np.argsort(apart)[: self._nearest]
         return float(np.mean(self._scores[near] <= math.log(seconds / raw_seconds)))
 
-    def learn(self, raw_seconds: float, took_seconds: float) -> None:
+    def learn(self, raw_seconds: float, took_seconds: float, *, kind: bool = False) -> None:
         """A job for which ``raw_seconds`` were reckoned took so long; both above 0, or not learnt."""
         if raw_seconds > 0.0 and took_seconds > 0.0:
             at = self._learnt % len(self._raw)
             self._raw[at] = math.log(raw_seconds)
             self._scores[at] = math.log(took_seconds / raw_seconds)
+            self._kinds[at] = kind
             self._learnt += 1
 
     def steer(self, stated: float, ended: float) -> None:
@@ -101,3 +119,27 @@ class Calibration:
 
 _TRACKING = 0.5
 """Parts of the slack."""
+
+
+class Agreement:
+    """On how many of the latest ``window`` jobs all futures agreed, and what that asks of the others."""
+
+    def __init__(self, *, window: int = 500) -> None:
+        self._agreed: deque[bool] = deque(maxlen=window)
+
+    def saw(self, *, agreed: bool) -> None:
+        """Of a job all futures agreed, or they did not."""
+        self._agreed.append(agreed)
+
+    def asked(self, share: float) -> float:
+        """Of the jobs on which futures differ, the share that is to hold so that ``share`` of all do.
+
+        A time on which all agree holds for nearly all jobs. At least one half, and at most ``share``.
+        """
+        certain = sum(self._agreed) / max(len(self._agreed), 1)
+        left = (share - certain) / (1.0 - certain) if certain < share else 0.0
+        return min(max(left, _LEAST_ASKED), share)
+
+
+_LEAST_ASKED = 0.5
+"""A time that more jobs pass than not is no bound."""

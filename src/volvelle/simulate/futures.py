@@ -22,7 +22,7 @@ _FEW = 4
 """Futures for the general engine, which takes its time for each."""
 
 
-def finish_quantiles(
+def finishes(
     scheduler: Scheduler,
     gear: Gear,
     past: RecentPast,
@@ -32,9 +32,8 @@ def finish_quantiles(
     next_number: int,
     play_outs: int,
     rng: np.random.Generator,
-    shares: tuple[float, ...],
-) -> list[float] | None:
-    """When, by ``shares`` of the play-outs, job ``number`` is through; None where nobody can say.
+) -> FloatColumn | None:
+    """When job ``number`` is through in each of the play-outs; None where nobody can say.
 
     horizon: seconds that it takes if nobody comes. next_number: of the next job to be submitted.
     """
@@ -45,18 +44,16 @@ def finish_quantiles(
     columns = [column for column in known if column is not None]
     if jobs is not None and len(columns) == len(known):
         position, matrix = position_of(scheduler, number), np.array(columns).T
-        finishes = [
+        times = [
             _by_gear(scheduler, gear, past, jobs, matrix, position, horizon, rng)
             for _ in range(play_outs)
         ]
     else:
-        finishes = [
+        times = [
             _by_engine(scheduler, past, number, horizon, next_number, rng)
             for _ in range(min(play_outs, _FEW))
         ]
-    if not np.isfinite(finishes).all():
-        return None
-    return [float(time) for time in np.quantile(finishes, shares)]
+    return np.array(times) if np.isfinite(times).all() else None
 
 
 def arrival_of(scheduler: Scheduler, number: int, gear: Gear) -> Arrival:

@@ -19,12 +19,12 @@ from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFinished
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
-from volvelle.estimate.calibration import Calibration
+from volvelle.estimate.calibration import Agreement, Calibration
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.units import ROUNDING_SECONDS
 from volvelle.simulate.forecast import Forecast, forecast, withdrawn
-from volvelle.simulate.futures import arrival_of, finish_quantiles
+from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.gear import Gear, position_of
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
@@ -74,6 +74,8 @@ class Predictor:
         self._policy: Policy | None = None
         self._past = RecentPast()
         self._calibrations = (Calibration(0.5, tie=0.5), Calibration(0.9, slack=0.005))
+        self._agreement = Agreement()
+        self._agreed: dict[int, bool] = {}
         self._finish: dict[int, float] = {}
         self._raw: dict[int, list[float]] = {}
         self._stated: dict[int, list[float]] = {}
@@ -95,8 +97,9 @@ class Predictor:
     def _learn(self, number: int, time: float) -> None:
         job = self._jobs[number]
         raws, stated = self._raw.pop(number), self._stated[number]
+        agreed = self._agreed.pop(number)
         for which, calibration in enumerate(self._calibrations):
-            calibration.learn(raws[which], time - job.spec.submit_time)
+            calibration.learn(raws[which], time - job.spec.submit_time, kind=agreed)
             self._judge(number, which, stated[which], time)
         self._past.finished(job.seconds_on(job.spec.gpus) / self._believed_seconds.pop(number))
 
@@ -127,7 +130,9 @@ class Predictor:
             return
         self._finish[number] = finish
         submit = self._jobs[number].spec.submit_time
-        times = [finish] * len(_SHARES)
+        times: FloatColumn | None = None
+        foreseen: dict[int, float] = {}
+        self._believed_seconds[number] = math.nan
         if number in scheduler.known:
             row = scheduler.jobs.row_of[number]
             matrix = scheduler.jobs.matrix
@@ -136,36 +141,71 @@ class Predictor:
             ) / float(matrix[Column.REQUEST_RATE, row])
             if self._play_outs:
                 after = number + 1 + len(later)
-                times = self._play_out(scheduler, number, gear, finish - submit, after) or times
-        else:
-            self._believed_seconds[number] = math.nan
-        raw = [time - submit for time in times]
-        stated = [
-            submit + calibration.stated(seconds, *self._overdue(scheduler.now, which))
-            for which, (calibration, seconds) in enumerate(
-                zip(self._calibrations, raw, strict=True)
-            )
-        ]
-        self._raw[number] = raw
+                times = self._play_out(scheduler, number, gear, finish - submit, after)
+                foreseen = _finishes_of_all(scheduler, later, gear)
+        self._state(number, scheduler.now, finish, times, foreseen)
+
+    def _state(
+        self,
+        number: int,
+        now: float,
+        finish: float,
+        times: FloatColumn | None,
+        foreseen: dict[int, float],
+    ) -> None:
+        """State P50 and P90 of a job that has come; ``times``: when it is through in the play-outs."""
+        submit = self._jobs[number].spec.submit_time
+        agreed = False
+        if times is not None and self._past.beliefs_known:
+            agreed = float(np.ptp(times)) <= ROUNDING_SECONDS
+            self._agreement.saw(agreed=agreed)
+        raw, stated = [], []
+        for which, (share, calibration) in enumerate(zip(_SHARES, self._calibrations, strict=True)):
+            asked = share if agreed else self._agreement.asked(share)
+            time = finish if times is None else float(np.quantile(times, asked))
+            raw.append(time - submit)
+            late = self._late(now, which, foreseen)
+            stated.append(submit + calibration.stated(raw[-1], *late, kind=agreed, asked=asked))
+        self._raw[number], self._agreed[number] = raw, agreed
         self._stated[number] = [*np.maximum.accumulate(stated).tolist()]
         for which, bound in enumerate(self._stated[number]):
             if not math.isnan(bound):
                 heappush(self._bounds, (bound, number, which))
                 self._open.add((number, which))
 
-    def _overdue(self, now: float, which: int) -> tuple[FloatColumn, FloatColumn]:
-        """Seconds reckoned and taken so far of the jobs that should be through by now."""
+    def _late(
+        self, now: float, which: int, foreseen: dict[int, float]
+    ) -> tuple[FloatColumn, FloatColumn]:
+        """Seconds reckoned, and taken, of the jobs that go on and take longer than reckoned.
+
+        Taken so far; or as ``foreseen``, while more of the open statements are foreseen not to hold than may:
+        then what is over does not speak of what goes on. At other times those that are foreseen to be late
+        would count for more than they are.
+        """
         raw = np.array([raws[which] for raws in self._raw.values()])
-        so_far = now - np.array([self._jobs[number].spec.submit_time for number in self._raw])
-        late = (so_far > raw) & (raw > 0.0)
-        return raw[late], so_far[late]
+        submit = np.array([self._jobs[number].spec.submit_time for number in self._raw])
+        takes = now - submit
+        if self._misled(which, foreseen):
+            ends = [foreseen.get(number, math.nan) for number in self._raw]
+            takes = np.fmax(takes, np.array(ends) - submit)
+        late = (takes > raw + ROUNDING_SECONDS) & (raw > 0.0)
+        return raw[late], takes[late]
+
+    def _misled(self, which: int, foreseen: dict[int, float]) -> bool:
+        """Whether fewer of the open statements are foreseen to hold than they say."""
+        holds = [
+            foreseen[number] <= self._stated[number][which] + ROUNDING_SECONDS
+            for number, each in self._open
+            if each == which and number in foreseen
+        ]
+        return len(holds) >= _LEAST_OPEN and sum(holds) < _SHARES[which] * len(holds)
 
     def _play_out(
         self, scheduler: Scheduler, number: int, gear: Gear, horizon: float, next_number: int
-    ) -> list[float] | None:
-        """Quantiles of the finish over futures like the recent past; None where there are none."""
+    ) -> FloatColumn | None:
+        """When the job is through in futures like the recent past; None where there are none."""
         self._past.arrived(arrival_of(scheduler, number, gear))
-        return finish_quantiles(
+        return finishes(
             scheduler,
             gear,
             self._past,
@@ -174,7 +214,6 @@ class Predictor:
             next_number=next_number,
             play_outs=self._play_outs,
             rng=self._rng,
-            shares=_SHARES,
         )
 
     def predictions(self, jobs: int) -> Predictions:
@@ -187,6 +226,16 @@ class Predictor:
 
 
 _SHARES = (0.5, 0.9)
+_LEAST_OPEN = 20
+"""Statements, before it is judged by them whether they hold."""
+
+
+def _finishes_of_all(scheduler: Scheduler, without: Iterable[int], gear: Gear) -> dict[int, float]:
+    """When the jobs in the system will finish, ``without`` those that are to be taken for not there yet."""
+    later = [number for number in without if number in scheduler.known]
+    if later:
+        scheduler = withdrawn(scheduler, later)
+    return (gear.forecast(scheduler) or forecast(scheduler)).finish
 
 
 def predicted_finish(

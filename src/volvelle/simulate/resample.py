@@ -72,10 +72,14 @@ class RecentPast:
         return drawn, np.cumsum(gaps[drawn])
 
     @property
+    def beliefs_known(self) -> bool:
+        """Whether enough jobs are over to say how far beliefs err."""
+        return len(self._ratios) >= _LEAST
+
+    @property
     def beliefs_err(self) -> bool:
         """Whether jobs were seen to take longer or shorter than believed."""
-        known = self._ratios
-        return len(known) >= _LEAST and max(known) - min(known) >= 1e-9
+        return self.beliefs_known and max(self._ratios) - min(self._ratios) >= 1e-9
 
     def ratios(self, done: FloatColumn, rng: np.random.Generator) -> FloatColumn:
         """What jobs take over what is believed, of which they have ``done`` these shares."""
