@@ -277,9 +277,10 @@ EXPLAINED = (
     "error on 2869ce is less than half of the figure's. The artifact's own code does not give the figure's "
     "Themis either (1.312 against 1.324 times AFS on 0e4a51); the rest is unexplained. "
     "**PCS:** the shipped configurations give other figures than the paper's: they are not those of the "
-    "figure. On the fast side they are better than our points on three occasions. They were made for the "
-    "complete traces, ours on samples of 1,000 jobs of the first half, where less work piles up; that this "
-    "is the reason we have not tried. On ee9e8c the paper's PCS-pred, too, costs more than 4 times AFS."
+    "figure. On three occasions they are better than our points. They were made for the complete traces, "
+    "ours on samples of 1,000 jobs of the first half, where less work piles up: fronts that are searched on "
+    "the complete traces and refined (`benchmarks/pcs_fronts.py`) hold better ones than all of them but "
+    "PCS-JCT of ee9e8c. On ee9e8c the paper's PCS-pred, too, costs more than 4 times AFS."
 )
 
 if __name__ == "__main__":
