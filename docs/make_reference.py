@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args
 
@@ -362,9 +361,8 @@ def _command(name: str, command: Any) -> Iterator[str]:
 
 def _written(one: Any) -> str:
     """An argument or option as one would type it."""
-    annotation = one.type_descriptor.annotation
-    is_choice = isinstance(annotation, type) and issubclass(annotation, StrEnum)
-    kind = (one.metavar or ("|".join(annotation) if is_choice else "")).replace("|", "\\|")
+    choices = map(str, getattr(one.type, "choices", ()))
+    kind = (one.metavar or "|".join(choices)).replace("|", "\\|")
     if not one.opts[0].startswith("-"):
         return f"`{kind or one.name.upper()}`"
     names = ", ".join(f"`{option}`" for option in [*one.opts, *one.secondary_opts])
