@@ -5,8 +5,8 @@ for each run how many of the finished jobs had P50 and P90, how many of these we
 lies between the two over the time predicted. Then how many ended to the microsecond as predicted, which
 every P90 from the prediction on covers, and how many of the others were through by their P90.
 
-First come the runs by which the method is judged, then some on workloads it was never looked at with, the
-last from where a burst makes up half of the jobs. Some ten minutes on a quiet core.
+First come the runs by which the method is judged, then some that were made only once it was chosen, the last
+from where a burst makes up half of the jobs.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Run:
 
 
 def judged() -> Iterator[Run]:
-    """The runs by which the method is judged: nothing was chosen on these traces."""
+    """The runs by which the method is judged: variants were compared on them, no constant is fitted."""
     for trace, cluster in JUDGED.items():
         for policy in POLICIES:
             for beliefs in BELIEFS:

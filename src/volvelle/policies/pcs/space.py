@@ -37,7 +37,8 @@ _SPARE_DISPARITY = 1.0
 _FEW_QUEUES = 5
 _TYPICAL_DISPARITIES = (3.0, 1.0)
 _STEPS = 40  # of T between its bounds
-_LEAST_STEP, _SOME_STEP, _MOST_STEP = 0.01, 0.5, 0.9  # of caps, as in PCS' artifact
+_LEAST_STEP, _MOST_STEP = 0.01, 0.9  # of caps, as in PCS' artifact
+_SOME_STEP = 0.5  # with which those begin that have none
 _LEAST_WEIGHT = 1e-300  # of a queue that has none
 _ROUNDING = 1e-9  # of a threshold that was written down, relative
 _DISPARITY = "disparity: queue i weighs exp(-i W)"
@@ -92,7 +93,7 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
     lowest, greatest = min(ends), max(ends)
     between = len(thresholds) + 1
     delta, efficiency = (float(said.get(name, 0.0)) for name in ("delta", "efficiency"))
-    queues_now = (*thresholds, greatest, *disparities, _SPARE_DISPARITY)
+    as_written = (*thresholds, greatest, *disparities, _SPARE_DISPARITY)
     steps = (delta,) if delta else (delta, _SOME_STEP)
 
     def queues(point: Point) -> Queues:
@@ -105,8 +106,8 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
 
     def write(point: Point) -> str:
         step = point[-2] if point[-2] >= _LEAST_STEP else 0.0
-        delta = f"delta={step:.12g}" if step or "delta" in said else ""
-        return ",".join(filter(None, (queues(point).written, delta, _efficiency(point))))
+        caps = f"delta={step:.12g}" if step or "delta" in said else ""
+        return ",".join(filter(None, (queues(point).written, caps, _efficiency(point))))
 
     low, high = min([_LEAST_DISPARITY, *disparities]), max([_MOST_DISPARITY, *disparities])
     numbers = range(1, between + 1)
@@ -121,7 +122,7 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
             _EFFICIENCY,
         ),
         write,
-        starts=tuple((*queues_now, step, efficiency) for step in steps),
+        starts=tuple((*as_written, step, efficiency) for step in steps),
         facts=lambda point: _facts(queues(point)),
     )
 

@@ -1,0 +1,99 @@
+"""What policies declare as searchable, and the finer spaces around configurations."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volvelle.core.policy import policies
+from volvelle.core.space import Space
+from volvelle.policies.pcs.policy import Pcs
+from volvelle.simulate.sources import generated
+
+HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
+
+
+def spaces() -> list[str]:
+    jobs = HISTORY.jobs
+    return [name for name, part in policies.all().items() if part.search_space(jobs) is not None]
+
+
+@pytest.mark.parametrize("policy", spaces())
+@given(data=st.data())
+def test_every_point_of_a_space_can_be_built(policy: str, data: st.DataObject) -> None:
+    space = policies.get(policy).search_space(HISTORY.jobs)
+    assert space is not None
+    shares = [data.draw(st.floats(0, 1)) for _ in space.dimensions]
+    point = tuple(d.at(share) for d, share in zip(space.dimensions, shares, strict=True))
+    for dimension, value, share in zip(space.dimensions, point, shares, strict=True):
+        assert dimension.low <= value <= dimension.high
+        assert dimension.share(value) == pytest.approx(share, abs=1e-9)
+    policies.make(f"{policy}:{space.write(point)}")
+    for start in space.starts:
+        policies.make(f"{policy}:{space.write(start)}")
+    if space.finer is not None:
+        finer = space.finer(space.write(point))
+        shares = [data.draw(st.floats(0, 1)) for _ in finer.dimensions]
+        varied = finer.write(finer.point(shares))
+        policies.make(f"{policy}:{varied}")
+        again = space.finer(varied)
+        rewritten = again.write(again.starts[0])  # the last digit of what is written is rounded
+        assert [*map(float, re.findall(r"\d[\d.e+-]*", rewritten))] == pytest.approx(
+            [*map(float, re.findall(r"\d[\d.e+-]*", varied))]
+        )
+
+
+def test_a_finer_space_starts_at_the_same_configuration() -> None:
+    space = Pcs.search_space(HISTORY.jobs)
+    assert space.finer is not None
+    for point in space.starts:
+        finer = space.finer(space.write(point))
+        coarse, fine = (
+            policies.make(f"pcs:{where.write(at)}")
+            for where, at in ((space, point), (finer, finer.starts[0]))
+        )
+        assert isinstance(coarse, Pcs)
+        assert isinstance(fine, Pcs)
+        assert (
+            fine.queue_of(HISTORY.durations).tolist() == coarse.queue_of(HISTORY.durations).tolist()
+        )
+        np.testing.assert_allclose(fine.queue_weights, coarse.queue_weights, rtol=1e-9)
+        assert fine.efficiency == coarse.efficiency
+        for dimension, value in zip(finer.dimensions, finer.starts[0], strict=True):
+            assert dimension.low <= value <= dimension.high
+
+
+@pytest.fixture
+def around_three_queues() -> Space:
+    space = Pcs.search_space(HISTORY.jobs)
+    assert space.finer is not None
+    return space.finer("thresholds=1h/1d,weights=90/9/1,efficiency=0.5")
+
+
+def test_queues_that_meet_are_one(around_three_queues: Space) -> None:
+    finer = around_three_queues
+    first, second, spare, *rest = finer.starts[0]
+    steep, flat, *others = rest
+    assert finer.write((first, first, spare, *rest)).count("/") == 1
+    assert finer.write((spare, spare, spare, *rest)) == "efficiency=0.5"
+    swapped = finer.write((second, first, spare, flat, steep, *others))
+    assert swapped == finer.write(finer.starts[0])
+
+
+def test_around_a_configuration_there_are_those_with_a_queue_more(
+    around_three_queues: Space,
+) -> None:
+    finer = around_three_queues
+    first, second, _, *rest = finer.starts[0]
+    limits, weights, _ = finer.write((first, second, 2 * first, *rest)).split(",")
+    assert limits.count("/") == 2
+    assert weights.count("/") == 3
+
+
+def test_around_a_configuration_caps_may_be_lifted_in_steps(around_three_queues: Space) -> None:
+    *queues, delta, cap = around_three_queues.starts[0]
+    assert delta == 0.0
+    assert "delta" not in around_three_queues.write((*queues, delta, cap))
+    assert "delta=0.25" in around_three_queues.write((*queues, 0.25, cap))
