@@ -105,6 +105,18 @@ def test_a_past_that_is_short_says_nothing() -> None:
     assert past.ratios(np.array([0.5]), np.random.default_rng(0)).tolist() == [1.0]
 
 
+def test_somebody_comes_as_long_as_a_job_may_take() -> None:
+    """One arrival in ten seconds: of 2,000 s there are 200, twice over, if they are not too many."""
+    _, _, arrivals = busy("srsf", "oracle", [linear_job(0, 0.0, 4.0, 50.0)])
+    past = RecentPast()
+    for n in range(40):
+        past.arrived(arrivals[0]._replace(time=10.0 * n))
+    rng = np.random.default_rng(0)
+    _, seconds = past.coming(2_000.0, 3_000, rng)
+    assert seconds[-1] == pytest.approx(2 * 2_000.0 + 200.0)  # and a block more
+    assert len(past.coming(2_000.0, 300, rng)[0]) == 300
+
+
 def test_a_job_under_way_takes_what_is_still_possible() -> None:
     past = RecentPast()
     for ratio in np.linspace(0.5, 1.5, 41).tolist():

@@ -21,6 +21,10 @@ from volvelle.simulate.resample import Arrival, RecentPast
 _FEW = 4
 """Futures for the general engine, which takes its time for each."""
 
+_ARRIVALS, _FEW_ARRIVALS = 3000, 300
+"""The most in a future, compiled and by the general engine. After them nobody comes any more, and long jobs
+are through too early: 300 are five days of many a cluster, and jobs may take twenty."""
+
 
 def finishes(
     scheduler: Scheduler,
@@ -77,7 +81,7 @@ def _by_gear(
     horizon: float,
     rng: np.random.Generator,
 ) -> float:
-    drawn, seconds = past.coming(horizon, rng)
+    drawn, seconds = past.coming(horizon, _ARRIVALS, rng)
     future = arrivals[:, drawn].copy()
     future[Input.SUBMIT] = scheduler.now + seconds
     whole = np.concatenate([jobs, future], axis=1)
@@ -99,7 +103,7 @@ def _by_engine(
     next_number: int,
     rng: np.random.Generator,
 ) -> float:
-    drawn, seconds = past.coming(horizon, rng)
+    drawn, seconds = past.coming(horizon, _FEW_ARRIVALS, rng)
     arrivals = past.arrivals
     coming = []
     for which, after in zip(drawn.tolist(), seconds.tolist(), strict=True):

@@ -34,12 +34,11 @@ class Arrival(NamedTuple):
 
 
 class RecentPast:
-    """The latest ``window`` arrivals and ends of a run. ``most``: arrivals drawn at a time."""
+    """The latest ``window`` arrivals and ends of a run."""
 
-    def __init__(self, *, window: int = 500, most: int = 300) -> None:
+    def __init__(self, *, window: int = 500) -> None:
         self._arrivals: deque[Arrival] = deque(maxlen=window)
         self._ratios: deque[float] = deque(maxlen=window)
-        self._most = most
 
     def arrived(self, arrival: Arrival) -> None:
         """A job came."""
@@ -60,12 +59,17 @@ class RecentPast:
         """Whether there are as many arrivals as it takes to draw from them."""
         return len(self._arrivals) >= _LEAST
 
-    def coming(self, horizon: float, rng: np.random.Generator) -> tuple[IntColumn, FloatColumn]:
-        """Which of the past arrivals come again within twice ``horizon``, and in how many seconds."""
+    def coming(
+        self, horizon: float, most: int, rng: np.random.Generator
+    ) -> tuple[IntColumn, FloatColumn]:
+        """Which of the past arrivals come again within twice ``horizon``, and in how many seconds.
+
+        Only the first ``most`` do.
+        """
         times = [arrival.time for arrival in self._arrivals]
         gaps = np.diff(times, prepend=times[0])
         gaps[0] = gaps[1:].mean()
-        count = min(int(2.0 * horizon / max(gaps.mean(), 1e-9)) + _BLOCK, self._most)
+        count = min(int(2.0 * horizon / max(gaps.mean(), 1e-9)) + _BLOCK, most)
         length = min(_BLOCK, len(times))
         starts = rng.integers(0, len(times) - length + 1, -(-count // length))
         drawn = (starts[:, None] + np.arange(length)).ravel()[:count].astype(np.int64)
