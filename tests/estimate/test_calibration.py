@@ -120,6 +120,22 @@ def test_where_most_jobs_take_just_as_long_as_stated_half_of_them_are_on_either_
     assert calibration.stated(100.0, NONE, NONE) == pytest.approx(100.0)
 
 
+def test_what_did_not_hold_is_made_up_for_by_later_statements() -> None:
+    """Fourteen of fifteen hold: enough for a run that begins, not for one in which many did not."""
+    stated = {}
+    for missed in (0, 60):
+        calibration = Calibration(0.9)
+        for ratio in range(1, 101):
+            calibration.learn(100.0, float(ratio))
+        for _ in range(missed):
+            calibration.steer(1.0, math.inf)
+        for n in range(600):
+            calibration.steer(1.0, math.inf if n % 15 == 0 else 0.5)
+        stated[missed] = calibration.stated(100.0, NONE, NONE)
+    assert stated[0] == pytest.approx(82.0)  # of 101, at 0.81
+    assert stated[60] > 95.0
+
+
 def test_what_makes_all_jobs_a_little_late_at_once_is_met_by_slack_and_no_longer_than_needed() -> (
     None
 ):

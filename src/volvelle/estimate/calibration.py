@@ -9,11 +9,12 @@ the (n + 1) share-th smallest (split conformal prediction). Jobs of a trace are 
   one: long jobs are overtaken more often than short ones;
 - jobs of like length that take longer than reckoned count while they go on, whatever their kind: otherwise
   the past would be that of jobs that finished quickly;
-- the share is steered by what came of earlier statements, by ``gain`` times (share - held) each, as soon as
+- the share is steered by what came of earlier statements, by ``gain`` times (aim - held) each, as soon as
   a statement has held or not (adaptive conformal inference, Gibbs and Candes, 2021), within ``within``;
-- up to ``slack`` is added, relative to the time: more by `_TRACKING` times (share - held) each (quantile
-  tracking, Angelopoulos, Candes and Tibshirani, 2023). What makes many jobs a thousandth late at once is not
-  among past scores;
+- the aim is the share, and more by what is missing of it in all statements so far (an integral, as in the
+  conformal PID control of Angelopoulos, Candes and Tibshirani, 2023): what a burst cost is made up for;
+- up to ``slack`` is added, relative to the time: more by `_TRACKING` times (aim - held) each (their quantile
+  tracking). What makes many jobs a thousandth late at once is not among past scores;
 - a job that takes just as long as was stated counts as held by ``tie``: where most do, a median has half of
   them on either side.
 
@@ -48,6 +49,7 @@ class Calibration:
         self._nearest, self._gain, self._within, self._least = nearest, gain, within, least
         self._slack, self._added = slack, 1.0
         self._tie = tie
+        self._judged, self._held = _BEFOREHAND, _BEFOREHAND * share
         self._raw: FloatColumn = np.empty(window)  # logarithms of seconds
         self._scores: FloatColumn = np.empty(window)
         self._kinds = np.empty(window, dtype=bool)
@@ -111,30 +113,36 @@ class Calibration:
     def steer(self, stated: float, ended: float) -> None:
         """A job that was stated to be through by ``stated`` ended at ``ended``; infinite: it goes on."""
         held = self._tie if abs(ended - stated) <= ROUNDING_SECONDS else float(ended < stated)
-        steered = self._steered + self._gain * (self._share - held)
-        lowest, highest = self._share - self._within, self._share + self._within
-        self._steered = min(max(steered, lowest), highest)
-        self._added = min(max(self._added + _TRACKING * (self._share - held), 0.0), 1.0)
+        self._judged, self._held = self._judged + 1.0, self._held + held
+        aim = self._bounded(2.0 * self._share - self._held / self._judged)
+        self._steered = self._bounded(self._steered + self._gain * (aim - held))
+        self._added = min(max(self._added + _TRACKING * (aim - held), 0.0), 1.0)
+
+    def _bounded(self, share: float) -> float:
+        return min(max(share, self._share - self._within), self._share + self._within)
 
 
 _TRACKING = 0.5
 """Parts of the slack."""
 
+_BEFOREHAND = 100.0
+"""Statements that held as often as they should, taken for made before the first."""
+
 
 class Agreement:
-    """On how many of the latest ``window`` jobs all futures agreed, and what that asks of the others."""
+    """On how many of the latest ``window`` jobs futures agreed, and what that asks of the others."""
 
     def __init__(self, *, window: int = 500) -> None:
         self._agreed: deque[bool] = deque(maxlen=window)
 
     def saw(self, *, agreed: bool) -> None:
-        """Of a job all futures agreed, or they did not."""
+        """Of a job the futures agreed, or they did not."""
         self._agreed.append(agreed)
 
     def asked(self, share: float) -> float:
         """Of the jobs on which futures differ, the share that is to hold so that ``share`` of all do.
 
-        A time on which all agree holds for nearly all jobs. At least one half, and at most ``share``.
+        A time on which they agree holds for nearly all jobs. At least one half, and at most ``share``.
         """
         certain = sum(self._agreed) / max(len(self._agreed), 1)
         left = (share - certain) / (1.0 - certain) if certain < share else 0.0

@@ -157,7 +157,7 @@ class Predictor:
         submit = self._jobs[number].spec.submit_time
         agreed = False
         if times is not None and self._past.beliefs_known:
-            agreed = float(np.ptp(times)) <= ROUNDING_SECONDS
+            agreed = float(np.quantile(times, _AGREEING) - times.min()) <= ROUNDING_SECONDS
             self._agreement.saw(agreed=agreed)
         raw, stated = [], []
         for which, (share, calibration) in enumerate(zip(_SHARES, self._calibrations, strict=True)):
@@ -226,6 +226,10 @@ class Predictor:
 
 
 _SHARES = (0.5, 0.9)
+
+_AGREEING = 0.9
+"""Share of the futures of a job that end alike, where they are said to agree."""
+
 _LEAST_OPEN = 20
 """Statements, before it is judged by them whether they hold."""
 
