@@ -5,13 +5,15 @@ for each run how many of the finished jobs had P50 and P90, how many of these we
 lies between the two over the time predicted. Then how many ended to the microsecond as predicted, which
 every P90 from the prediction on covers, and how many of the others were through by their P90.
 
-First come the runs by which the method is judged, then some that were made only once it was chosen, the last
-from where a burst makes up half of the jobs.
+First come complete traces: the last is the one on which defaults were chosen. Then generated workloads,
+and windows of 700 jobs, each of which begins with nobody in the system and ends with nobody coming any more;
+the last of them from where a burst makes up half of the jobs.
 """
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,51 +31,44 @@ from volvelle.workload.workload import Workload
 PCS = "pcs:thresholds=1627/969473,weights=95/4.8/0.2"
 POLICIES = {"srsf": "srsf", "pcs": PCS, "las": "las"}
 BELIEFS = {"true": "oracle", "off by 30 %": "noisy:error=0.3"}
-JUDGED = {"ee9e8c": "1x64", "2869ce": "1x64", "103959": "1x16"}
+TRACES = {"ee9e8c": "1x64", "2869ce": "1x64", "103959": "1x16", "0e4a51": "1x64"}
 WINDOWS = (
+    *((trace, 0) for trace in TRACES),
     *(("ee9e8c", first) for first in (1_000, 2_000, 2_500, 4_000)),
     *(("103959", first) for first in (1_000, 1_900)),
+    ("0e4a51", 900),
 )
-"""Traces, and from which job on, that were run only once the method was chosen."""
+"""Traces, and from which job on."""
 JOBS = 700
 
 
 @dataclass(frozen=True)
 class Run:
-    """One line. ``workload``: a trace, from which job on, or a generator."""
+    """One line. workload: a trace or a generator. first: the job that a window begins with; None: all."""
 
     workload: str
     cluster: str
     policy: str
     beliefs: str
-    first: int = 0
+    first: int | None = None
 
     @property
     def name(self) -> str:
         """As printed."""
-        start = f" from {self.first}" if self.first else ""
+        start = "" if self.first is None else f" from {self.first}"
         return f"{self.policy:5} {self.workload + start:22} {self.beliefs:12}"
 
 
-def judged() -> Iterator[Run]:
-    """The runs by which the method is judged: variants were compared on them, no constant is fitted."""
-    for trace, cluster in JUDGED.items():
-        for policy in POLICIES:
-            for beliefs in BELIEFS:
-                yield Run(trace, cluster, policy, beliefs)
-
-
-def unseen() -> Iterator[Run]:
-    """Generated workloads, other windows, and one of which a burst is half."""
-    for generator in ("gavel", "anticipatory"):
-        for policy in ("srsf", "las"):
-            yield Run(generator, "4x8", policy, "off by 30 %")
+def runs() -> Iterator[Run]:
+    """All of them, in order."""
+    for trace, cluster in TRACES.items():
+        for policy, beliefs in product(POLICIES, BELIEFS):
+            yield Run(trace, cluster, policy, beliefs)
+    for generator, policy in product(("gavel", "anticipatory"), ("srsf", "las")):
+        yield Run(generator, "4x8", policy, "off by 30 %", 0)
     for trace, first in WINDOWS:
-        for policy in ("srsf", "pcs"):
-            for beliefs in BELIEFS:
-                yield Run(trace, JUDGED[trace], policy, beliefs, first)
-    for beliefs in BELIEFS:
-        yield Run("0e4a51", "1x64", "srsf", beliefs, 900)
+        for policy, beliefs in product(POLICIES, BELIEFS):
+            yield Run(trace, TRACES[trace], policy, beliefs, first)
 
 
 def main() -> None:
@@ -86,7 +81,7 @@ def main() -> None:
     )
     given = arguments.parse_args()
     print(f"{'run':41} jobs    P50    P90    width   as predicted, P90 of the others")
-    for run in (*judged(), *unseen()):
+    for run in runs():
         if all(word in run.name for word in given.only):
             print(
                 f"{run.name:41} {_line(outcomes_of(run, given.folder, given.speedups))}", flush=True
@@ -94,13 +89,15 @@ def main() -> None:
 
 
 def outcomes_of(run: Run, folder: Path, speedups: Path) -> Outcomes:
-    """What becomes of the first jobs of the run's workload, each predicted."""
+    """What becomes of the jobs of the run's workload, each predicted."""
     cluster = parse_cluster(run.cluster)
     if (trace := folder / f"trace_{run.workload}.csv").exists():
         workload = read_source(trace, f"pcs:speedups={speedups}", {}, strict=False).workload
     else:
         workload = generated(run.workload, 1, cluster.gpus).workload
-    jobs = workload.jobs[run.first : run.first + JOBS]
+    jobs = workload.jobs
+    if run.first is not None:
+        jobs = jobs[run.first : run.first + JOBS]
     setting = Setting(
         cluster=cluster,
         composition=WrittenComposition(POLICIES[run.policy], estimator=BELIEFS[run.beliefs]),

@@ -3,9 +3,9 @@
 CONFIGS is the table of the configurations that came with PCS' simulator, TRACE the traces they were found
 for (``trace_0e4a51.csv``: the name picks them) or generators (``pcs-themis1:jobs=2000``), TABLES its
 speed-ups. Each is simulated on the whole trace as its authors did, with their steps of caps (``delta``).
-Then a search is made on that same trace and refined, and of each configuration is said how the nearest point
-of the front compares: mean JCT and mean prediction error over its own. Two factors below 1 are a point that
-is better in both; a ten-thousandth more is as good.
+Then a search is made on that same trace, with steps as theirs was, and refined, and of each configuration is
+said how the nearest point of the front compares: mean JCT and mean prediction error over its own. Two factors
+below 1 are a point that is better in both; a ten-thousandth more is as good.
 """
 
 import argparse
@@ -34,10 +34,11 @@ def main() -> None:
     arguments.add_argument("configs", type=Path)
     arguments.add_argument("traces", metavar="TRACE", nargs="+")
     arguments.add_argument("--speedups", type=Path, required=True)
+    arguments.add_argument("--policy", default="pcs:delta=0.5", help="of which a front is made")
     arguments.add_argument("--gpus", type=int, default=64)
     arguments.add_argument("--jobs", type=int, help="only the first so many of each trace")
     arguments.add_argument("--candidates", type=int, default=320)
-    arguments.add_argument("--refine", type=int, default=320)
+    arguments.add_argument("--refine", type=int, default=640)
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     with given.configs.open(encoding="utf-8", newline="") as file:
@@ -53,7 +54,7 @@ def main() -> None:
     for trace in given.traces:
         name, source = read(trace, given)
         workload = Workload(source.workload.jobs[: given.jobs], source.workload.name)
-        front = tune(workload, setting(given.gpus, "pcs"), search)
+        front = tune(workload, setting(given.gpus, given.policy), search)
         print(f"{trace}, {len(workload):,} jobs, {len(front.evaluated)} configurations tried")
         for kind in KINDS:
             row = configs[f"PCS_config_{name}_{kind}"]
