@@ -279,8 +279,8 @@ EXPLAINED = (
     "**PCS:** the shipped configurations give other figures than the paper's: they are not those of the "
     "figure. On three occasions they are better than our points. They were made for the complete traces, "
     "ours on samples of 1,000 jobs of the first half, where less work piles up: fronts that are searched on "
-    "the complete traces and refined (`benchmarks/pcs_fronts.py`) hold better ones than all of them but "
-    "PCS-JCT of ee9e8c. On ee9e8c the paper's PCS-pred, too, costs more than 4 times AFS."
+    "the complete traces and refined (`benchmarks/pcs_fronts.py`) hold better ones than all of them. On "
+    "ee9e8c the paper's PCS-pred, too, costs more than 4 times AFS."
 )
 
 if __name__ == "__main__":

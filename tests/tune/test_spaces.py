@@ -97,3 +97,13 @@ def test_around_a_configuration_caps_may_be_lifted_in_steps(around_three_queues:
     assert delta == 0.0
     assert "delta" not in around_three_queues.write((*queues, delta, cap))
     assert "delta=0.25" in around_three_queues.write((*queues, 0.25, cap))
+    assert "delta=0.5" in around_three_queues.write(around_three_queues.starts[1])
+
+
+def test_around_a_configuration_with_steps_is_one_without(around_three_queues: Space) -> None:
+    stepped = around_three_queues.write(around_three_queues.starts[1])
+    space = Pcs.search_space(HISTORY.jobs)
+    assert space.finer is not None
+    around = space.finer(stepped)
+    at_once = stepped.replace("delta=0.5", "delta=0")
+    assert [around.write(start) for start in around.starts] == [stepped, at_once]

@@ -3,7 +3,8 @@
 Three sources of points, all seeded. An evolutionary algorithm (pymoo's) over a policy's own space. Points
 put between neighbours on the front, the farthest apart first. And, to refine what was found, variations of
 the front's points in the finer space around each (`volvelle.core.space`): some of its numbers moved, by steps
-small and large, since one weight wants a touch where another queue belongs elsewhere.
+small and large, since one weight wants a touch where another queue belongs elsewhere; or all of them some way
+towards a neighbour that has the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,12 @@ _MOVED = 0.3
 
 _REDRAWN = 0.1
 """Share of the moved that are drawn anew from all of their range."""
+
+_ELSEWHERE = 0.25
+"""Share of the variations that begin at another start of the finer space, where there are some."""
+
+_TOWARDS = 0.33
+"""Share of the variations that are put between a point and its neighbour."""
 
 _SMALL = 1e-4
 """Costs below this share of the front's highest are as good as none."""
@@ -89,17 +96,39 @@ def variations(
         lonely = np.append(gaps, 0.0) + np.append(0.0, gaps)
         chances = 0.5 * chances + 0.5 * lonely / lonely.sum()
     for at in rng.choice(len(costs), count, p=chances).tolist():
-        yield around[at], _varied(around[at], rng)
+        space = around[at]
+        other = around[_farther(gaps, at)]
+        if rng.random() < _TOWARDS and _names(other) == _names(space):
+            yield space, _between(space, other, rng)
+        else:
+            yield space, _varied(space, rng)
+
+
+def _farther(gaps: FloatColumn, at: int) -> int:
+    """The neighbour of point ``at`` that is farther away; itself where it has none."""
+    before, after = (gaps[i] if 0 <= i < len(gaps) else -1.0 for i in (at - 1, at))
+    return at if max(before, after) < 0.0 else at + 1 if after >= before else at - 1
+
+
+def _names(space: Space) -> list[str]:
+    return [dimension.name for dimension in space.dimensions]
+
+
+def _between(space: Space, other: Space, rng: np.random.Generator) -> Point:
+    """Somewhere between what ``space`` is around and what ``other`` is, of the same dimensions."""
+    here, there = (np.array(space.shares(one.starts[0])) for one in (space, other))
+    return space.point(np.clip(here + rng.random() * (there - here), 0.0, 1.0).tolist())
 
 
 def _varied(space: Space, rng: np.random.Generator) -> Point:
-    """One of the places where ``space`` starts, some numbers moved by a step or, few of them, drawn anew."""
+    """A place where ``space`` starts, some numbers moved by a step or, few of them, drawn anew."""
     width = len(space.dimensions)
     moved = rng.random(width) < max(_MOVED, 1.5 / width)
     moved[rng.integers(width)] = True
     redrawn = moved & (rng.random(width) < _REDRAWN)
     step = rng.normal(0.0, 10.0 ** rng.uniform(*_STEPS), width)
-    start = space.starts[rng.integers(len(space.starts))]
+    first, *others = space.starts
+    start = others[rng.integers(len(others))] if others and rng.random() < _ELSEWHERE else first
     beside = np.clip(np.array(space.shares(start)) + moved * step, 0.0, 1.0)
     return space.point(np.where(redrawn, rng.random(width), beside).tolist())
 

@@ -7,8 +7,8 @@ own configurations lie.
 
 Around a configuration every threshold is free (the size of a job, as those that T makes), every weight, by W
 from each queue to the next: negative where the next weighs more, and the step in which caps are lifted, as in
-PCS' artifact. One threshold is spare: where it is the greatest size it parts nothing, elsewhere it makes a
-queue more.
+PCS' artifact; one with a step and one without are beside each. One threshold is spare: where it is
+the greatest size it parts nothing, elsewhere it makes a queue more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _FEW_QUEUES = 5
 _TYPICAL_DISPARITIES = (3.0, 1.0)
 _STEPS = 40  # of T between its bounds
 _LEAST_STEP, _MOST_STEP = 0.01, 0.9  # of caps, as in PCS' artifact
-_SOME_STEP = 0.5  # with which those begin that have none
+_SOME_STEP = 0.5  # with which those begin, too, that have none
 _LEAST_WEIGHT = 1e-300  # of a queue that has none
 _ROUNDING = 1e-9  # of a threshold that was written down, relative
 _DISPARITY = "disparity: queue i weighs exp(-i W)"
@@ -94,7 +94,7 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
     between = len(thresholds) + 1
     delta, efficiency = (float(said.get(name, 0.0)) for name in ("delta", "efficiency"))
     as_written = (*thresholds, greatest, *disparities, _SPARE_DISPARITY)
-    steps = (delta,) if delta else (delta, _SOME_STEP)
+    steps = (delta, 0.0 if delta else _SOME_STEP)
 
     def queues(point: Point) -> Queues:
         kept: dict[float, float] = {}
