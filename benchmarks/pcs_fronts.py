@@ -38,7 +38,7 @@ def main() -> None:
     arguments.add_argument("--gpus", type=int, default=64)
     arguments.add_argument("--jobs", type=int, help="only the first so many of each trace")
     arguments.add_argument("--candidates", type=int, default=320)
-    arguments.add_argument("--refine", type=int, default=640)
+    arguments.add_argument("--refine", type=int, default=960)
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     with given.configs.open(encoding="utf-8", newline="") as file:

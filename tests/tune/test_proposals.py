@@ -9,7 +9,7 @@ from volvelle.tune.proposals import variations
 def around(start: tuple[float, ...], *others: tuple[float, ...]) -> Space:
     """A plane around ``start``, and where else it starts."""
     plane = (Dimension("x", 0.0, 10.0, "x"), Dimension("y", 0.0, 10.0, "y"))
-    return Space(plane, lambda point: repr(point), starts=(start, *others))
+    return Space(plane, repr, starts=(start, *others))
 
 
 def test_a_variation_moves_numbers_of_a_point_or_lies_between_it_and_its_neighbour() -> None:
@@ -26,7 +26,7 @@ def test_a_variation_moves_numbers_of_a_point_or_lies_between_it_and_its_neighbo
 
 
 def test_neighbours_of_other_numbers_are_not_mixed() -> None:
-    line = Space((Dimension("x", 0.0, 10.0, "x"),), lambda point: repr(point), starts=((5.0,),))
+    line = Space((Dimension("x", 0.0, 10.0, "x"),), repr, starts=((5.0,),))
     costs = np.array([[1.0, 3.0], [2.0, 2.0]])
     for space, at in variations(costs, [around((1.0, 1.0)), line], 100, np.random.default_rng(0)):
         assert len(at) == len(space.dimensions)
