@@ -216,8 +216,9 @@ EXPLAINED = (
     "At 3 jobs an hour the baselines have the figure's mean JCT within 5 % and its p99 within 4 %, so that "
     "the paper's 4 an hour are doubtful. PCS-JCT errs less at the tail than the figure's and costs a little "
     "more than the price by which it was picked on other jobs. PCS-bal and PCS-pred cost 1.08 times the "
-    "figure's, and err more at the tail, PCS-bal also more than the one that the artifact ships. The p99 of 3,000 jobs is that of thirty: whether ours are worse or less lucky one workload cannot "
-    "tell; an earlier search, whose variations were drawn otherwise, had 23 and 25 %. Two of the shipped "
+    "figure's, and err more at the tail, PCS-bal also more than the one that the artifact ships. The p99 of "
+    "3,000 jobs is that of thirty: whether ours are worse or less lucky one workload cannot tell; an "
+    "earlier search, whose variations were drawn otherwise, had 23 and 25 %. Two of the shipped "
     "configurations are not of the form WFQ(T, W, zeta_min), which is what the second half of the search is "
     "for: it varies thresholds and weights on their own."
 )
