@@ -1,9 +1,12 @@
 """Fixtures and settings for all tests."""
 
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("ci")
