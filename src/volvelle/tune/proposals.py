@@ -88,26 +88,22 @@ def variations(
     """``count`` points beside those of a front, each with the space it is a point of.
 
     Half of them beside any, half beside those that are far from their neighbours in ratios of cost: from 2 to
-    1 % of error is as far as from 20 to 10. costs: as for `into_gaps`; around: the finer space of each.
+    1 % of error is as far as from 20 to 10. A third lies between the point and the neighbour that is farther
+    away, where numbers of the same names stand for both. costs: as for `into_gaps`; around: the finer space
+    of each.
     """
     chances = np.full(len(costs), 1.0 / len(costs))
-    gaps = _distances(_as_ratios(costs))
+    gaps = np.concatenate([[0.0], _distances(_as_ratios(costs)), [0.0]])
     if gaps.any():
-        lonely = np.append(gaps, 0.0) + np.append(0.0, gaps)
+        lonely = gaps[:-1] + gaps[1:]
         chances = 0.5 * chances + 0.5 * lonely / lonely.sum()
     for at in rng.choice(len(costs), count, p=chances).tolist():
         space = around[at]
-        other = around[_farther(gaps, at)]
+        other = around[at - 1 if gaps[at] > gaps[at + 1] else min(at + 1, len(around) - 1)]
         if rng.random() < _TOWARDS and _names(other) == _names(space):
             yield space, _between(space, other, rng)
         else:
             yield space, _varied(space, rng)
-
-
-def _farther(gaps: FloatColumn, at: int) -> int:
-    """The neighbour of point ``at`` that is farther away; itself where it has none."""
-    before, after = (gaps[i] if 0 <= i < len(gaps) else -1.0 for i in (at - 1, at))
-    return at if max(before, after) < 0.0 else at + 1 if after >= before else at - 1
 
 
 def _names(space: Space) -> list[str]:
