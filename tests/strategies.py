@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import strategies as st
 from resource_cases import sensitivities
 
-from volvelle.core.columns import Column
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import COLUMNS, KNOWN, Jobs
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import (
@@ -26,6 +26,7 @@ from volvelle.model.cluster import (
 from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Amdahl, AnyThroughput, Linear, PerType, Table, ThroughputModel
+from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
 from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
@@ -142,7 +143,7 @@ def happen(
     recorder = Recorder(scenario.cluster)
     world = World(
         scheduler,
-        scenario.jobs,
+        Coming(scheduler, scenario.jobs),
         [journal, recorder, *watchers],
         tick=scenario.setting.tick,
         until=END_OF_PATIENCE,
@@ -184,21 +185,28 @@ def linear_job(
 
 def state_of(scheduler: Scheduler) -> bytes:
     """Everything a scheduler knows, as bytes: two are equal where these are."""
-    jobs, resources = scheduler.jobs, scheduler.resources
-    known = [(n, repr(job), jobs.row_of[n]) for n, job in sorted(scheduler.known.items())]
+    state, resources = scheduler.state, scheduler.resources
+    rows = sorted(scheduler.known.rows.items())
+    known = [(number, repr(scheduler.known[number])) for number, _ in rows]
     memories = [repr(part.__pydantic_private__) for part in scheduler.composition]
-    columns = jobs.matrix[:, [row for _, row in sorted(jobs.row_of.items())]]
-    columns[Column.CURVE] = -1.0  # where in a table of its own: says nothing by itself
+    columns = [
+        [float(getattr(state.jobs, name)[row]) for _, row in rows]
+        for name in Jobs.float_columns[:KNOWN]
+        if name not in ("table", "curve") and not name.startswith("tru")
+    ]  # where in tables a job is says nothing by itself, and the truth is the world's
+    own = [[float(column[row]) for _, row in rows] for column in state.jobs.floats[COLUMNS:]]
     described = (
         scheduler.now,
         known,
         memories,
-        [state.value for state in resources.state],
-        resources.names,
+        [each.value for each in resources.node_states],
+        [node.name for node in resources.nodes],
         scheduler.wake_at(),
-        sorted(scheduler.amounts.items()),
+        columns,
+        own,
+        [scheduler.slots_of(row) for _, row in rows],
     )
-    arrays = (columns, resources.owner, resources.free, resources.schedulable, resources.given)
+    arrays = (resources.owner, resources.free, resources.schedulable, resources.given)
     return repr(described).encode() + b"".join(array.tobytes() for array in arrays)
 
 

@@ -1,58 +1,212 @@
-"""The decorator of the compiled inner loops.
+"""Inner loops as plain Python functions and as machine code.
 
-Machine code is cached next to the source or, where that folder cannot be written, in the user's cache
-folder (Numba's own order of places; NUMBA_CACHE_DIR overrides it). Where it cannot be kept the loops still
-work and are compiled at every start. Every compiled loop has a plain twin that a test compares it with:
-the undecorated function itself, reachable as ``loop.py_func``.
+A **kernel** is an ordinary function that Numba understands: called as it is, it is interpreted. `machine_code`
+compiles it together with all kernels that it calls; `compiled` marks a loop that is compiled at its first
+call. Numba is imported then, not before: whoever calls no machine code does not load it.
+
+Machine code is kept next to the source or, where that folder cannot be written, in the user's cache folder
+(Numba's own order of places; NUMBA_CACHE_DIR overrides it). It is outdated by a change of the code of the loop,
+of a kernel that it calls or of a number that they name, not by a change of a comment. Where it cannot be kept
+it is made at every start.
 """
 
+import dis
 import hashlib
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
-
-import numba
-from numba.core.caching import FunctionCache
-
-import volvelle
+import marshal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import update_wrapper
+from types import CodeType, FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LONG_SECONDS = 1.0
+"""Of compiling, after which it is announced."""
+
+TYPES: dict[Any, Any] = {}
+"""Numba's types of what stands in annotations of kernels (`volvelle.core.machine` knows them)."""
+
+_kernels: set[Any] = set()
+_machine_code: dict[tuple[Any, ...], Any] = {}
+_compiling = threading.RLock()
 
 
-def compiled(loop: Callable[P, R]) -> Callable[P, R]:
-    """``loop`` as machine code, compiled at its first call for each combination of types."""
-    machine_code: Any = numba.njit(loop)
-    with suppress(RuntimeError):  # Numba found no folder to cache in
-        machine_code._cache = _PackageCache(loop)
-    return cast(Callable[P, R], machine_code)
+def kernel(loop: F) -> F:
+    """Mark ``loop`` as one that others may call from machine code; it is returned as it is."""
+    _kernels.add(loop)
+    return loop
 
 
-class _PackageCache(FunctionCache):
-    """Numba's cache of one loop, outdated by a change of any file with loops, and never in the way.
+class _Compiled(Generic[P, R]):
+    """A loop that is compiled for each combination of types that it is called with."""
 
-    Numba looks only at the file in which the loop stands, but machine code of loops that it calls in
-    other files is part of its own.
+    def __init__(self, loop: Callable[P, R]) -> None:
+        self.py_func = kernel(loop)
+        update_wrapper(self, loop)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast(R, machine_code(self.py_func, entry=True)(*args, **kwargs))
+
+
+def compiled(loop: Callable[P, R]) -> _Compiled[P, R]:
+    """``loop``, compiled at its first call; its plain twin is ``py_func``."""
+    return _Compiled(loop)
+
+
+class _Announcement:
+    """Says once that loops are being compiled, as soon as that has taken more than a second."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say = say
+        self._seconds = 0.0
+        self._since: list[float] = []
+
+    def begun(self) -> None:
+        """A loop is about to be compiled, perhaps as a part of another."""
+        self._since.append(time.monotonic())
+        if self._seconds < _LONG_SECONDS <= self._seconds + time.monotonic() - self._since[0]:
+            self._seconds = _LONG_SECONDS
+            self._say()
+
+    def done(self) -> None:
+        """One of those that were begun is compiled."""
+        since = self._since.pop()
+        if not self._since:
+            self._seconds += time.monotonic() - since
+
+
+_announcement = _Announcement(lambda: None)
+
+
+@contextmanager
+def announcing(say: Callable[[], None]) -> Iterator[None]:
+    """Within, ``say`` is called once as soon as compiling has taken more than a second."""
+    global _announcement  # noqa: PLW0603 - who is at the screen is known to the command line alone
+    before, _announcement = _announcement, _Announcement(say)
+    try:
+        yield
+    finally:
+        _announcement = before
+
+
+def machine_code(loop: Callable[..., Any], signature: Any = None, *, entry: bool = False) -> Any:
+    """``loop`` as a function of Numba, with all kernels that it calls.
+
+    signature: Numba's type of it, where it is to be compiled at once, as it is too where its annotations say
+    it. entry: it is called from Python.
     """
-
-    def __init__(self, loop: Callable[..., Any]) -> None:
-        super().__init__(loop)  # type: ignore[no-untyped-call]
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, _package_stamp())
-
-    def save_overload(self, signature: Any, machine_code: Any) -> None:
-        """Keep machine code, unless there is no room for it."""
-        with suppress(OSError):
-            super().save_overload(signature, machine_code)  # type: ignore[no-untyped-call]
+    key = loop, signature, entry
+    if key not in _machine_code:
+        with _compiling:
+            if key not in _machine_code:
+                _machine_code[key] = _made(loop, signature or _annotated(loop), entry or signature is not None)
+    return _machine_code[key]
 
 
-@cache
-def _package_stamp() -> str:
-    """A digest of all our files with compiled loops."""
+def _annotated(loop: Any) -> Any:
+    """The signature in a loop's annotations, where all of them have a type of Numba's."""
+    *given, returned = loop.__annotations__.values()
+    if any(each not in TYPES for each in given) or returned not in TYPES or not given:
+        return None
+    return TYPES[returned](*(TYPES[each] for each in given))
+
+
+def _made(loop: Any, signature: Any, entry: bool) -> Any:
+    import numba  # noqa: PLC0415 - heavy, and not always needed
+
+    names = {**loop.__globals__, **{name: machine_code(called) for name, called in _called(loop)}}
+    linked = FunctionType(
+        loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__
+    )
+    linked.__module__, linked.__qualname__ = loop.__module__, loop.__qualname__
+    options = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    made = numba.njit(**options)(linked)
+    with suppress(RuntimeError):  # Numba found no folder to cache in
+        made._cache = _cache_of(linked, "called" if entry else "inner", _stamp(loop))
+    if signature is not None:
+        made.compile(signature)
+        made.disable_compile()
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return value.py_func if isinstance(value, _Compiled) else value
+
+
+def _called(loop: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The kernels that ``loop`` names, by the names it has for them."""
+    for name in sorted(set(_names(loop.__code__))):
+        value = _plain(loop.__globals__.get(name))
+        if isinstance(value, FunctionType) and value in _kernels:
+            yield name, value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names in ``code``."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _stamp(loop: Any) -> str:
+    """A digest of the code of ``loop``, of the kernels it calls, and of the numbers they name."""
     digest = hashlib.sha256()
-    for path in sorted(Path(volvelle.__file__).parent.rglob("*.py")):
-        source = path.read_bytes()
-        if b"@compiled" in source:
-            digest.update(source)
+    pending, seen = [loop], {loop}
+    while pending:
+        each = pending.pop()
+        code = each.__code__
+        doc = each.__doc__
+        constants = [one for one in code.co_consts if one != doc and not isinstance(one, CodeType)]
+        digest.update(marshal.dumps((each.__qualname__, code.co_code, code.co_names)))
+        digest.update(repr(constants).encode())
+        for name in _names(code):
+            value = each.__globals__.get(name)
+            if isinstance(value, (int, float, tuple)):
+                digest.update(f"{name}={value!r}".encode())
+        for _, called in _called(each):
+            if called not in seen:
+                seen.add(called)
+                pending.append(called)
     return digest.hexdigest()
+
+
+def _cache_of(linked: FunctionType, use: str, stamp: str) -> Any:
+    from numba.core.caching import FunctionCache, IndexDataCacheFile  # noqa: PLC0415
+
+    class Cache(FunctionCache):
+        """Numba's cache of one loop, outdated by ``stamp`` instead of its file, and never in the way."""
+
+        def __init__(self) -> None:
+            super().__init__(linked)  # type: ignore[no-untyped-call]
+            self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
+                cache_path=self._cache_path,
+                filename_base=f"{linked.__module__}.{linked.__qualname__}.{use}",
+                source_stamp=stamp,
+            )
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            """The machine code that is kept, if any; else it is announced that it is being made."""
+            try:
+                found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            except Exception:  # kept by a version whose types have other names, or damaged
+                self.flush()  # type: ignore[no-untyped-call]
+                found = None
+            if found is None:
+                _announcement.begun()
+            return found
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            """Keep machine code, unless there is no room for it."""
+            _announcement.done()
+            with suppress(OSError):
+                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    return Cache()

@@ -5,27 +5,25 @@ each type, all on one node. Curves are worked out when a policy first asks for t
 distinct model; other policies pay nothing. A job whose batch size changes moves to another curve.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
-from volvelle.core.compiled import compiled
-from volvelle.core.state import FloatColumn, JobColumns
+from volvelle.core.state import Jobs
+from volvelle.core.view import FloatColumn
 from volvelle.model.job import Truth
+from volvelle.model.throughput import Linear, PerType, Table
 
 RateTable = NDArray[np.float64]
 """Units per second, indexed by (curve, GPU type, GPUs)."""
 
-_NO_CURVE = -1.0
-_CURVE = Column.CURVE
-
 
 class RateCurves:
-    """The curves of the jobs in the system. A job's curve is in its column `Column.CURVE`."""
+    """The curves of the jobs in the system. A job's curve is in its column ``curve``."""
 
     def __init__(self) -> None:
         self._table: RateTable = np.zeros((0, 0, 0))
@@ -40,22 +38,23 @@ class RateCurves:
 
     def table(
         self,
-        jobs: JobColumns,
+        jobs: Jobs,
+        rows: Sequence[int],
         believed: Callable[[int], Truth],
         gpu_types: tuple[str, ...],
         capacity: FloatColumn,
     ) -> RateTable:
-        """The rates on up to ``capacity`` GPUs; afterwards every job's curve is known."""
-        curve = jobs.matrix[Column.CURVE, : jobs.count]
+        """The rates on up to ``capacity`` GPUs; afterwards the curves of the jobs in ``rows`` are known."""
         most = int(max(capacity.tolist(), default=0.0))
-        if self._outgrown(len(gpu_types), most, jobs.count):
+        if self._outgrown(len(gpu_types), most, len(rows)):
             self._index.clear()
             self._table = np.zeros((0, len(gpu_types), most + 1))
-            curve[:] = _NO_CURVE
-        if any_without(jobs.matrix, jobs.count):
-            for row in np.flatnonzero(curve < 0):
-                truth = believed(int(jobs.matrix[Column.NUMBER, row]))
-                curve[row] = self._curve_of(truth, jobs.matrix[Column.DONE, row], gpu_types)
+            for row in rows:
+                jobs.curve[row] = -1.0
+        for row in rows:
+            if jobs.curve[row] < 0.0:
+                truth = believed(int(jobs.number[row]))
+                jobs.curve[row] = float(self._curve_of(truth, float(jobs.done[row]), gpu_types))
         return self._table
 
     def _outgrown(self, gpu_types: int, most: int, jobs: int) -> bool:
@@ -79,10 +78,53 @@ class RateCurves:
         return curve
 
 
-@compiled
-def any_without(matrix: FloatColumn, jobs: int) -> bool:
-    """Whether one of the first ``jobs`` jobs has no curve yet."""
-    without = False
-    for row in range(jobs):
-        without = without or matrix[_CURVE, row] < 0.0
-    return without
+class ThroughputTables:
+    """The rates that kernels work with (`volvelle.core.state.State.rates`), a table for each model."""
+
+    def __init__(self) -> None:
+        self._models: list[Table | PerType] = []
+        self._place: dict[bytes, int] = {}
+
+    def of(self, truth: Truth) -> int:
+        """Where the table of a job is; -1 where only Python knows how fast it is.
+
+        Only GPUs and their type count in a table: it is of a job with one batch size that is as fast on several
+        nodes as on one, wherever its neighbours are.
+        """
+        throughput = truth.throughput
+        if not _alike_everywhere(truth) or not _tabular(throughput):
+            return -1
+        assert isinstance(throughput, (Table, PerType))
+        key = msgspec.msgpack.encode(throughput)
+        if key not in self._place:
+            self._place[key] = len(self._models)
+            self._models.append(throughput)
+        return self._place[key]
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def rates(self, gpu_types: tuple[str, ...], most: int) -> RateTable:
+        """Units per second, (tables, GPU types, up to ``most`` GPUs)."""
+        rates = np.zeros((len(self._models), len(gpu_types), most + 1))
+        for table, model in enumerate(self._models):
+            for t, gpu_type in enumerate(gpu_types):
+                rates[table, t, 1:] = [model.rate(n, gpu_type) for n in range(1, most + 1)]
+        return rates
+
+
+def unit_rate(truth: Truth) -> float:
+    """The rate per GPU of a job that scales linearly wherever it runs; NaN for others."""
+    throughput = truth.throughput
+    return throughput.per_gpu if type(throughput) is Linear and _alike_everywhere(truth) else math.nan
+
+
+def _alike_everywhere(truth: Truth) -> bool:
+    return not (truth.regimes or truth.spread_slowdown or truth.beside or truth.sensitivity)
+
+
+def _tabular(throughput: Any) -> bool:
+    """Whether rates are linear between whole numbers of GPUs, and nothing but these and their type counts."""
+    if isinstance(throughput, PerType):
+        return all(isinstance(model, (Linear, Table)) for model in throughput.types.values())
+    return isinstance(throughput, Table)

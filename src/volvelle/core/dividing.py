@@ -1,83 +1,68 @@
 """Who has which CPUs and memory, where a policy divides them (`volvelle.core.policy.Policy.divides`)."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volvelle.core.columns import Column
-from volvelle.core.decision import IntArray
-from volvelle.core.demand import Amounts
-from volvelle.core.parts import KnownJob
-from volvelle.core.policy import Policy
-from volvelle.core.state import JobColumns, Resources
+from volvelle.core.resources import Resources
+from volvelle.core.state import CHANGED
 from volvelle.core.stock import Standing
+from volvelle.core.view import IntColumn, rows_by_submission
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
 
 
-class Division(NamedTuple):
-    """What the jobs have from now on, per GPU: all of them, and the rows of those that are to be told."""
+def divide(scheduler: "Scheduler") -> list[int]:
+    """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows that are to be told.
 
-    amounts: dict[int, Amounts]
-    told: IntArray
-
-
-def divide(
-    policy: Policy,
-    jobs: JobColumns,
-    resources: Resources,
-    known: dict[int, KnownJob],
-    before: dict[int, Amounts],
-    restarted: IntArray,
-    order: IntArray | None,
-) -> Division | None:
-    """Let ``policy`` divide CPUs and memory among the jobs that have GPUs; None where there are none.
-
-    ``before``: what jobs had per GPU; those in ``restarted`` (numbers) are told in any case. ``order``: the
-    rows in the order in which they are served, by submission where it is None.
+    Those are jobs that have other amounts than before, and all whose GPUs this decision changes.
     """
+    s, resources = scheduler.state, scheduler.resources
+    jobs = s.jobs
     stock = resources.stock if resources.named else resources.stock_by_type()
-    rows = _served(jobs, order)
-    if stock is None or resources.stock is None or not len(rows):
-        return None
-    numbers = jobs.matrix[Column.NUMBER, rows].astype(np.int64)
-    standing = _on_nodes(rows, numbers, resources) if resources.named else _by_type(rows, jobs)
-    found = policy.divide([known[number] for number in numbers.tolist()], standing, stock)
+    served = rows_by_submission(s) if scheduler.served is None else scheduler.served
+    rows = [int(row) for row in served if jobs.held[row] > 0.0]
+    if stock is None or resources.stock is None or not rows:
+        return []
+    numbers = [int(jobs.number[row]) for row in rows]
+    standing = _on_nodes(numbers, resources) if resources.named else _by_type(scheduler, rows)
+    policy = scheduler.composition.policy
+    found = policy.divide([scheduler.known[number] for number in numbers], standing, stock)
     if resources.named:
-        held = resources.owner >= 0
-        at = _positions(numbers, resources.owner[held])
-        resources.given[:, held] = found[:, at]
-    amounts = dict(zip(numbers.tolist(), map(tuple, found.T.tolist()), strict=True))
-    again = set(restarted.tolist())
-    told = [number in again or before.get(number) != amounts[number] for number in numbers.tolist()]
-    return Division(amounts, rows[np.array(told, dtype=np.bool_)])
+        owner = resources.owner
+        held = owner >= 0
+        resources.given[:, held] = found[:, _positions(np.array(numbers), owner[held])]
+    changed = {int(s.changed[i]) for i in range(s.count[CHANGED])}
+    told = []
+    for row, (cpus, memory) in zip(rows, found.T.tolist(), strict=True):
+        if row in changed or (jobs.cpus[row], jobs.memory[row]) != (cpus, memory):
+            told.append(row)
+        jobs.cpus[row], jobs.memory[row] = cpus, memory
+    return told
 
 
-def _served(jobs: JobColumns, order: IntArray | None) -> IntArray:
-    """The rows of the jobs that have GPUs, in the order in which they are served."""
-    if order is None:
-        order = np.argsort(jobs.matrix[Column.NUMBER, : jobs.count])
-    served: IntArray = order[jobs.matrix[Column.HELD, order] > 0]
-    return served
-
-
-def _by_type(rows: IntArray, jobs: JobColumns) -> Standing:
+def _by_type(scheduler: "Scheduler", rows: list[int]) -> Standing:
+    jobs = scheduler.state.jobs
     return Standing(
         np.arange(len(rows) + 1),
-        jobs.matrix[Column.TYPE, rows].astype(np.int64),
-        jobs.matrix[Column.HELD, rows],
+        np.array([int(jobs.type[row]) for row in rows], dtype=np.int64),
+        np.array([float(jobs.held[row]) for row in rows]),
     )
 
 
-def _on_nodes(rows: IntArray, numbers: IntArray, resources: Resources) -> Standing:
-    slots = np.flatnonzero(resources.owner >= 0)
+def _on_nodes(numbers: list[int], resources: Resources) -> Standing:
+    owner = resources.owner
+    slots = np.flatnonzero(owner >= 0)
     nodes = len(resources.nodes)
-    where = _positions(numbers, resources.owner[slots]) * nodes + resources.slot_node[slots]
+    where = _positions(np.array(numbers), owner[slots]) * nodes + resources.slot_node[slots]
     places, gpus = np.unique(where, return_counts=True)
-    first = np.searchsorted(places // nodes, np.arange(len(rows) + 1))
+    first = np.searchsorted(places // nodes, np.arange(len(numbers) + 1))
     return Standing(first, places % nodes, gpus.astype(np.float64))
 
 
-def _positions(numbers: IntArray, wanted: IntArray) -> IntArray:
+def _positions(numbers: IntColumn, wanted: IntColumn) -> IntColumn:
     """Where in ``numbers`` each of ``wanted`` stands."""
     by_number = np.argsort(numbers)
-    positions: IntArray = by_number[np.searchsorted(numbers, wanted, sorter=by_number)]
+    positions: IntColumn = by_number[np.searchsorted(numbers, wanted, sorter=by_number)]
     return positions

@@ -1,6 +1,6 @@
 """Whether a job could ever run here, and on which GPU types."""
 
-from volvelle.core.state import Resources
+from volvelle.core.resources import Resources
 from volvelle.model.cluster import Pool
 from volvelle.model.job import JobSpec, Truth
 

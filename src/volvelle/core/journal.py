@@ -14,6 +14,7 @@ import msgspec
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Decision, decode_array, encode_array
 from volvelle.core.events import Event
+from volvelle.core.log import Batch, Submission
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
@@ -61,20 +62,22 @@ class Journal:
         if file is not None:
             file.write(self._encoder.encode(header) + b"\n")
 
-    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
-        """Append one moment."""
-        entry = Entry(time, events, decision)
+    def take(self, batch: Batch, submission: Submission) -> None:
+        """Append the moments of a batch."""
+        entries = [Entry(*moment) for moment in batch.moments(submission)]
         if self._file is None:
-            self.entries.append(entry)
+            self.entries += entries
         else:
-            self._file.write(self._encoder.encode(entry) + b"\n")
+            self._write(entries)
+
+    def _write(self, entries: Iterable[Entry]) -> None:
+        assert self._file is not None
+        self._file.write(b"".join(self._encoder.encode(entry) + b"\n" for entry in entries))
 
     def write(self, path: Path) -> None:
         """Write a journal kept in memory."""
         with path.open("wb") as file:
-            written = Journal(self.header, file)
-            for entry in self.entries:
-                written.record(entry.time, entry.events, entry.decision)
+            Journal(self.header, file)._write(self.entries)
 
 
 def read_journal(path: Path) -> tuple[Header, Iterator[Entry]]:

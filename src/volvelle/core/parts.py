@@ -1,5 +1,6 @@
 """The other parts of a composition: admission, placement, estimator, termination."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from volvelle.core.demand import Amounts
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.registry import Part, Registry
-from volvelle.core.state import IntColumn, Resources
+from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
 
 
@@ -52,6 +53,15 @@ class Placement(Part):
     claims: ClassVar[bool] = False
     """Whether it goes by CPUs and memory, and `claim`s them until the policy has divided them."""
 
+    @property
+    def kernel(self) -> Callable[..., bool] | None:
+        """`choose` as a kernel that decides by free GPUs alone; None where there is more to it.
+
+        It is called with the free GPUs of each node, how many are wanted, and zeros, to which it writes how
+        many it takes of each node; it says whether it found a place.
+        """
+        return None
+
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """GPUs to take on each node for a gang of ``gpus``, or None to let it wait.
 
@@ -85,6 +95,8 @@ class Estimator(Part):
     """What we believe about a job. ``needs_truth``: it must be told (simulated worlds only)."""
 
     needs_truth: ClassVar[bool] = False
+    believes_truth: ClassVar[bool] = False
+    """Whether what it believes of a job at its submission is the truth."""
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The belief about ``job`` at its submission; ``seed`` is the run's."""

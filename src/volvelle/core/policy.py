@@ -14,54 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.events import TrainingReported
-from volvelle.core.kernels import (
-    TARGET,
-    TARGET_REASON,
-    TARGET_TYPE,
-    fill,
-    serve_all,
-    settle_ties,
-    sort_again,
-)
-from volvelle.core.keys import Key
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.orders import Key, goes_by_each_job
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
 from volvelle.core.space import Space
-from volvelle.core.state import FloatColumn, IntColumn, JobView, Resources
 from volvelle.core.stock import Standing, Stock
+from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.validation import Seconds
 
 Period = Annotated[Seconds, Field(gt=0)]
-
-
-class View(NamedTuple):
-    """What a policy sees: the jobs in the system and what there is to give, at ``now``.
-
-    ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
-    believed rates by (curve, GPU type, GPUs), for whole GPUs on one node with CPUs and memory enough;
-    ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
-    of a job that shares the GPUs it requests with another (0 where that is not known).
-    ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to be read, not changed).
-    """
-
-    now: float
-    jobs: JobView
-    gpu_types: tuple[str, ...]
-    capacity: FloatColumn
-    quota: FloatColumn
-    rates: Callable[[], NDArray[np.float64]]
-    spec: Callable[[int], JobSpec]
-    resources: Resources
-    beside: Callable[[int, int], list[float]]
-
-    @property
-    def gpus(self) -> float:
-        """GPUs of all types, free or held."""
-        return float(sum(self.capacity.tolist()))
 
 
 class Allocation(NamedTuple):
@@ -82,30 +48,15 @@ class Allocation(NamedTuple):
     nodes: NDArray[np.int64] | None = None
 
 
-class QueuedShares(NamedTuple):
-    """Shares of queues by size, as compiled loops divide them (`volvelle.policies.pcs.shares.divide`).
+class Kernel(NamedTuple):
+    """A policy's whole decision as a kernel, where GPUs are of one type and there are no pools.
 
-    ``thresholds``: the largest sizes of all queues but the last, GPU-seconds. ``floor`` and ``delta``: the
-    efficiency up to which a job gets GPUs first, and the step by which that is lowered, 0 for to the end.
+    It writes ``target`` and ``target_type`` of each job: called with the jobs, their rows by submission and how
+    many, now, GPU types, pools, the table of rates and ``parameters`` (`volvelle.core.machine`).
     """
 
-    thresholds: FloatColumn
-    weights: FloatColumn
-    floor: float
-    delta: float
-
-
-class ContestedShares(NamedTuple):
-    """Shares by the time left and by contest (`volvelle.policies.afs.share_by_length`).
-
-    ``later``: of jobs with equally much left the later submission goes first.
-    """
-
-    later: bool
-
-
-Shares = QueuedShares | ContestedShares
-"""Whole decisions, as compiled loops know them."""
+    allocate: Callable[..., None]
+    parameters: FloatColumn
 
 
 class Policy(Part):
@@ -144,8 +95,9 @@ class Policy(Part):
         """GPUs for every job in ``view``."""
         raise NotImplementedError
 
-    def compiled_shares(self) -> Shares | None:
-        """Its whole decision as compiled loops know it; None where they do not."""
+    @property
+    def kernel(self) -> Kernel | None:
+        """The same as a kernel, by which compiled runs decide; None where there is none."""
         return None
 
     def next_wake(self, view: View) -> float | None:
@@ -186,6 +138,8 @@ class OrderPolicy(Policy):
     """A policy that is an order: subclasses give `key`, smallest first, ties by submission."""
 
     kind: ClassVar[str] = "order"
+    keys_fall: ClassVar[bool] = False
+    """Whether keys of jobs that run never rise, so that jobs that come first need not be looked at again."""
 
     preemptive: bool = Field(True, description="take GPUs from jobs later in the order")
     strict: bool = Field(False, description="stop at the first job that does not fit")
@@ -200,57 +154,37 @@ class OrderPolicy(Policy):
         """One number for each job; the smallest is served first."""
         raise NotImplementedError
 
-    def compiled_key(self) -> Key | None:
-        """The same key as compiled loops know it; None where they do not."""
-        return None
+    @property
+    def order_key(self) -> Key:
+        """`key` as a function of jobs and now; it may name parameters that are numbers."""
+        return self.key
 
     def allocate(self, view: View) -> Allocation:
         """Serve the jobs in order of `key`."""
-        if enough := all_served(view, elastic=self.elastic):
-            return enough
-        order = rank(np.asarray(self.key(view.jobs, view.now), dtype=np.float64), view.jobs)
+        keys = np.asarray(self.key(view.jobs, view.now), dtype=np.float64)
         return fill_in_order(
             view,
-            order,
+            rank(keys),
             preemptive=self.preemptive,
             strict=self.strict,
             elastic=self.elastic,
         )
 
 
-def compiled_key(policy: Policy) -> Key | None:
-    """The key of a policy that is nothing but an order by it; None for every other policy."""
+def kept_order(policy: Policy) -> Key | None:
+    """The key of a policy that is nothing but an order by each job alone, which can be kept; else None."""
     kind = type(policy)
-    if not isinstance(policy, OrderPolicy) or kind.allocate is not OrderPolicy.allocate:
+    same = ("allocate", "next_wake", "learn", "hear", "divide")
+    if not isinstance(policy, OrderPolicy) or policy.columns or policy.__private_attributes__:
         return None
-    if kind.learn is not Policy.learn or kind.next_wake is not Policy.next_wake or policy.columns:
+    if any(getattr(kind, name) is not getattr(OrderPolicy, name) for name in same):
         return None
-    if _definer(kind, "key") is not _definer(kind, "compiled_key"):
-        return None  # a subclass with a key of its own
-    return policy.compiled_key()
+    return policy.order_key if goes_by_each_job(policy.order_key) else None
 
 
-def compiled_shares(policy: Policy) -> Shares | None:
-    """The shares of a policy that is nothing but these; None for every other policy."""
-    kind = type(policy)
-    own = {_definer(kind, name) for name in ("allocate", "next_wake", "compiled_shares")}
-    if len(own - {Policy}) > 1 or kind.learn is not Policy.learn:
-        return None  # a subclass with a decision of its own
-    return policy.compiled_shares()
-
-
-def _definer(kind: type, name: str) -> type:
-    """The class from which ``kind`` has a method."""
-    return next(base for base in kind.__mro__ if name in base.__dict__)
-
-
-def rank(keys: NDArray[np.float64], jobs: JobView) -> IntColumn:
-    """Rows by ascending key, ties by submission."""
-    order, sorted_ = sort_again(jobs.columns.order_hint, keys, jobs.matrix)
-    if not sorted_:
-        order = np.argsort(keys)
-        settle_ties(order, keys, jobs.matrix)
-    jobs.columns.order_hint = order
+def rank(keys: NDArray[np.float64]) -> IntColumn:
+    """Places in a view by ascending key, ties by submission."""
+    order: IntColumn = np.argsort(keys, kind="stable")
     return order
 
 
@@ -259,14 +193,13 @@ def all_served(view: View, *, elastic: bool) -> Allocation | None:
 
     Then no order matters. None where there is not, or where types or pools need a closer look.
     """
+    jobs = view.jobs
     if len(view.capacity) > 1 or len(view.quota):
         return None
-    matrix, jobs = view.jobs.matrix, len(view.jobs)
-    most = matrix[Column.MOST if elastic else Column.GPUS]
-    given = serve_all(matrix, jobs, most, view.capacity[0])
-    if given.shape[1] < jobs:
+    most = jobs.max_gpus if elastic else jobs.gpus
+    if most.sum() > view.capacity[0] or jobs.column("pinned").any():
         return None
-    return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON])
+    return Allocation(most, np.zeros(len(jobs)), np.zeros(len(jobs)))
 
 
 def fill_in_order(
@@ -274,7 +207,7 @@ def fill_in_order(
 ) -> Allocation:
     """The allocation of serving jobs in ``order``, each with all it can use or nothing."""
     matrix = view.jobs.matrix
-    least, most = (Column.LEAST, Column.MOST) if elastic else (Column.GPUS, Column.GPUS)
+    least, most = (LEAST, MOST) if elastic else (GPUS, GPUS)
     given = fill(
         matrix, order, matrix[least], matrix[most], view.capacity, view.quota, preemptive, strict
     )
@@ -306,6 +239,7 @@ def order(
             "optimises": optimises,
             "time_varying": time_varying,
             "key": method,
+            "order_key": property(lambda self: key),
             "__annotations__": {
                 "name": ClassVar[str],
                 "source": ClassVar[str],

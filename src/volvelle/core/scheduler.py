@@ -2,323 +2,461 @@
 
 A cycle (`Scheduler.handle`) reads top to bottom::
 
-    events ─▶ fold into state ─▶ admit ─▶ due? ─▶ allocate (policy) ─▶ place ─▶ commit ─▶ decision
+    events ─▶ handlers ─▶ admit ─▶ due? ─▶ decide (policy) ─▶ place ─▶ commit ─▶ decision
+
+The handlers (`volvelle.core.handlers`) let the state follow what happened. The rest is the forward loop
+(`volvelle.core.forward.advance`), which asks for an answer (`volvelle.core.answers`) where a part is written in
+Python. A simulated world runs the same loop over the same state, with a clock.
 """
 
-import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
 import numpy as np
 
-from volvelle.core.columns import Column, Reason
-from volvelle.core.decision import NO_INTS, Decision, IntArray, Rejection, Sharing
-from volvelle.core.dividing import divide
-from volvelle.core.events import (
-    Event,
-    JobCancelled,
-    JobSubmitted,
+from volvelle.core.answers import ANSWERS
+from volvelle.core.beliefs import rates, rates_beside
+from volvelle.core.composition import Composition
+from volvelle.core.curves import RateCurves, ThroughputTables
+from volvelle.core.decision import Decision, IntArray
+from volvelle.core.eligibility import Eligibility
+from volvelle.core.events import Event, JobSubmitted
+from volvelle.core.forward.advance import advance, begin_moment, room, wake_at
+from volvelle.core.forward.jobs import order_anew
+from volvelle.core.forward.log import log_event
+from volvelle.core.entry import HeldJob
+from volvelle.core.handlers import fold, follow
+from volvelle.core.log import Batch, Notes, drained
+from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys
+from volvelle.core.parts import Estimator, KnownJob
+from volvelle.core.policy import Policy, kept_order
+from volvelle.core.resources import Resources
+from volvelle.core.state import (
+    ADMISSION,
+    AHEAD,
+    ASKED,
+    COUNTED,
+    EVERY_MOMENT,
+    INFINITY,
+    JOBS,
+    KERNEL,
+    LIMIT,
+    LOG_FULL,
+    LOGGED_DECISIONS,
+    LOGGED_EVENTS,
+    LOGGED_MOMENTS,
+    LOGGED_SLOTS,
+    NOW,
+    OBJECT,
+    ORDER,
+    PHASE,
+    ROWS_FULL,
+    VERSION,
+    Rules,
+    State,
 )
-from volvelle.core.folding import Folding
-from volvelle.core.kernels import (
-    TARGET,
-    TARGET_TYPE,
-    apply,
-    fill,
-    note_reasons,
-    unit_rates,
-)
-from volvelle.core.parts import Verdict
-from volvelle.core.placing import Changes, Placer
-from volvelle.core.policy import Allocation, View, rank
-from volvelle.core.standing import Neighbour
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import JobView, View, rows_by_submission
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec
+from volvelle.model.overheads import Overheads
+
+if TYPE_CHECKING:
+    from volvelle.core.machine import Machine
 
 
-class Scheduler(Folding):
-    """The cycle: fold, admit, ask the policy, place, commit."""
+class Scheduler:
+    """Events in, decisions out.
+
+    cluster: what there is to give. overheads: what starts and stops are believed to cost. seed: of every random
+    choice. All times are seconds on the world's clock.
+
+    state, rules: of the forward loop. queue: submissions that wait to be admitted (`volvelle.core.entry`). held: jobs that their users
+    hold, from the system or from the queue, by number. known: what is known of the jobs in the system.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        composition: Composition,
+        *,
+        overheads: Overheads | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.cluster = cluster
+        self.composition = composition.fork()
+        self.overheads = overheads or Overheads()
+        self.seed = seed
+        self.state = State(self.composition.policy.columns)
+        self.resources = Resources(
+            cluster, self.state, named=composition.placement.names_gpus
+        )
+        self.state.pools.grow(len(cluster.pools))
+        self.pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
+        for index, pool in enumerate(cluster.pools):
+            self.state.pools.quota[index] = float(pool.quota)
+        self.known = KnownJobs(self.state)
+        self.queue: deque[JobSubmitted] = deque()
+        self.coming: Callable[[int], JobSubmitted] | None = None
+        """In a world that knows what comes: the submissions in the table of arrivals."""
+        self.prepared = False
+        """Whether that table says what is believed of them."""
+        self.foretold: dict[int, str] = {}
+        """Why some of them will be turned away, by number."""
+        self.served: list[int] | None = None
+        """Rows in the order in which the last allocation served them; None: by submission."""
+        self.nodes_wanted: dict[int, IntArray] = {}
+        """GPUs on each node by row, where the last allocation said so."""
+        self.held: dict[int, HeldJob | JobSubmitted] = {}
+        self.notes = Notes(self.foretold)
+        self.curves = RateCurves()
+        self.tables = ThroughputTables()
+        self.eligibility = self.judge_nodes()
+        self.rules = Rules()
+        self._machine: Machine | None = None
+        self.count_capacity()
+        self.apply_rules(pauses=EVERY_MOMENT)
 
     # ------------------------------------------------------------------ the cycle
 
     def handle(self, now: float, events: Sequence[Event]) -> Decision:
         """Take all that happened at ``now`` and answer what changes."""
-        self._take_in(now, events)
-        decision = self._decide() if self._due() else self._unchanged()
-        return self._with_stops(decision) if self._stopped_by_hand else decision
+        self._begin(now)
+        for event in events:
+            fold(self, event)
+        self.make_room()
+        self.state.count[PHASE] = ADMISSION
+        self._run()
+        return self._decided()
 
     def follow(self, now: float, events: Sequence[Event], decision: Decision) -> None:
         """Let ``decision`` be what was decided then, by another policy or another version of this one.
 
         The policy is not asked and so remembers nothing of it; it is asked at the next `handle`.
         """
-        self._take_in(now, events)
-        gone = {rejection.number for rejection in decision.rejected}
-        gone |= {conclusion.number for conclusion in decision.concluded}
-        for number in sorted(gone):
-            self._fold(JobCancelled(now, number))
-        numbers = decision.job.tolist()
-        for event in [event for event in self._door if event.number in numbers]:
-            self._door.remove(event)
-            self._add(event)
-        followed = [i for i, number in enumerate(numbers) if number in self.jobs.row_of]
-        rows = np.array([self.jobs.row_of[numbers[i]] for i in followed], dtype=np.int64)
-        for i, other in enumerate(decision.partner.tolist()):
-            self._pair(numbers[i], other)
-        slots = None
-        if self.composition.placement.names_gpus:
-            slots = [decision.slots_of(i) for i in followed]
-            for i in followed:
-                self._release(numbers[i])
-            for i, taken in zip(followed, slots, strict=True):
-                self.resources.take(taken, numbers[i])
-        types = decision.gpu_type[followed].astype(np.float64)
-        self._commit(Changes(rows, decision.gpus[followed], types, slots))
-        self.jobs.matrix[Column.ATTEMPT, rows] = decision.attempt[followed]
-        self._dirty = True
-
-    def _take_in(self, now: float, events: Sequence[Event]) -> None:
-        """Let the state follow what happened, and admit who may enter."""
-        self.now = now
-        self._rejected = []
-        self._concluded = []
-        self._stopped_by_hand = []
+        self._begin(now)
         for event in events:
-            self._fold(event)
-        if self._door:
-            self._admit()
+            fold(self, event)
+        self.make_room()
+        follow(self, decision)
+        self._run()
+        self._decided()
 
-    def _decide(self) -> Decision:
-        """Ask the policy, place, commit."""
-        self._dirty = False
-        view = self.view()
-        allocation = self.composition.policy.allocate(view)
-        changes = self._changes(view, allocation)
-        self._named_wake = self.composition.policy.next_wake(view)
-        decision = self._commit(changes)
-        if self.composition.policy.divides:
-            return self._divide(decision, allocation.order)
-        return decision
+    def _begin(self, now: float) -> None:
+        self.state.count[PHASE] = AHEAD
+        self.make_room()
+        begin_moment(self.state, now)
 
-    # ------------------------------------------------------------------ coming and going
+    def _run(self) -> None:
+        """Let the forward loop go on to the end of the moment."""
+        while (why := self.advance(INFINITY, 1 << 62)) in ANSWERS:
+            ANSWERS[why](self)
 
-    def _admit(self) -> None:
-        capacity = sum(self._capacity.tolist())
-        while self._door:
-            event = self._door[0]
-            verdict = self.composition.admission.judge(event.spec, self._demand, capacity)
-            if verdict is Verdict.WAIT:
-                return
-            self._door.popleft()
-            if verdict is Verdict.REJECT:
-                name = self.composition.admission.name
-                self._rejected.append(Rejection(event.number, f"turned away by admission {name}"))
+    def _decided(self) -> Decision:
+        """What was decided at this moment."""
+        *_, moment = self.drain().moments(lambda time, number: self._unseen(number))
+        return moment.decision
+
+    @staticmethod
+    def _unseen(number: int) -> JobSubmitted:
+        raise AssertionError(f"job {number} was submitted to a world, not to `Scheduler.handle`")
+
+    def make_room(self) -> None:
+        """Room for all that may happen at one moment."""
+        while (full := room(self.state, self.rules, -INFINITY)) != AHEAD:
+            self.grow(full)
+
+    # ------------------------------------------------------------------ the forward loop
+
+    def advance(self, until: float, moments: int) -> int:
+        """The forward loop, up to its next question; it makes room for itself."""
+        while True:
+            if not self.state.compiled:
+                why = advance(self.state, self.rules, until, moments)
             else:
-                self._add(event)
+                if self._machine is None:
+                    from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
 
-    def _add(self, event: JobSubmitted) -> None:
-        newcomer = self.newcomer(event)
-        if isinstance(newcomer, str):
-            self._rejected.append(Rejection(event.number, newcomer))
-            return
-        values, known = newcomer
-        self.jobs.add(event.number, values)
-        self.known[event.number] = known
-        self._demand += event.spec.gpus
-        self._checkpoints |= self.overheads.checkpoint_seconds(event.spec) > 0.0
-        self._dirty = True
+                    self._machine = Machine(self.state)
+                why = self._machine.advance(self.rules, until, moments)
+            if why != ROWS_FULL:
+                return why
+            self.grow(why)
 
-    # ------------------------------------------------------------------ deciding
+    def grow(self, full: int) -> None:
+        """Make room where something is full."""
+        if full == LOG_FULL:
+            self.state.grow_log()
+        else:
+            self.state.grow_rows()
+        self.renew()
 
-    def _due(self) -> bool:
-        """Whether the policy is to be asked now."""
-        policy = self.composition.policy
-        named = self._named_wake is not None and self.now >= self._named_wake
-        if policy.round is None:
-            return self._dirty or named
-        if self.now != _boundary_from(self.now, policy.round):
-            return False
-        return self._dirty or named or (policy.time_varying and self._contended())
+    def renew(self) -> None:
+        """An array of the state was replaced: machine code is to see the new one."""
+        self._machine = None
 
-    def _contended(self) -> bool:
-        """Whether some job runs and some has less than it can use: else time alone changes nothing."""
-        held = self.jobs.matrix[Column.HELD, : self.jobs.count]
-        most = self.jobs.matrix[Column.MOST, : self.jobs.count]
-        return bool(held.any() and (held < most).any())
+    def compile(self) -> None:
+        """Let machine code run the forward loop from now on."""
+        self.state = self.state.over_arrays()
+        self.resources = self.resources.fork(self.state)
+        self.known = self.known.of(self.state)
+        self.apply_rules()
+
+    def note(self, event: Event) -> None:
+        """Log an event that Python brings to the forward loop."""
+        s = self.state
+        if s.count[LOGGED_EVENTS] + 8 > len(s.events):
+            self.grow(LOG_FULL)
+        log_event(s, self.rules, OBJECT, len(self.notes.objects), 0.0, 0.0)
+        self.notes.objects.append(event)
+
+    def drain(self) -> Batch:
+        """What is in the log; it is empty afterwards."""
+        notes, self.notes = self.notes, Notes(self.foretold)
+        return drained(self.state, notes)
+
+    def apply_rules(self, **changed: Any) -> None:
+        """Let the forward loop know of parts that are new, and of these ``changed`` rules."""
+        before, s = self.rules, self.state
+        policy, placement = self.composition.policy, self.composition.placement
+        self.rules = before._replace(
+            **{
+                **_rules_of_policy(policy, self._kernels(policy)),
+                "places": COUNTED
+                if not placement.names_gpus
+                else ASKED
+                if placement.kernel is None
+                else KERNEL,
+                "keeps_place": placement.shrinks_in_place,
+                "admits": self.composition.admission.limit(0.0) is None or not self.prepared,
+                "learns": self.learns,
+                "divides": policy.divides,
+                **changed,
+            }
+        )
+        if placement.kernel is not None:
+            s.place = placement.kernel
+        self.renew()
+        ordered = ("decides", "elastic")
+        if any(getattr(before, name) != getattr(self.rules, name) for name in ordered) or (
+            self.rules.decides == ORDER
+        ):
+            order_anew(s, self.rules, self.now)
+
+    def _kernels(self, policy: Policy) -> int:
+        """Who decides; the state knows their kernels afterwards."""
+        s = self.state
+        if (key := kept_order(policy)) is not None:
+            if not s.compiled:
+                s.key = interpreted_keys(key)
+                return ORDER
+            if (keys := _compiled(key)) is not None:
+                s.key = keys
+                return ORDER
+        kernel = policy.kernel
+        if s.compiled and kernel is not None and len(s.types) == 1 and not len(s.pools):
+            s.allocate, s.parameters = kernel.allocate, kernel.parameters
+            return KERNEL
+        return ASKED
+
+    @property
+    def learns(self) -> bool:
+        """Whether some part is to be told how long jobs that ended ran."""
+        estimator, policy = type(self.composition.estimator), type(self.composition.policy)
+        return estimator.learn is not Estimator.learn or policy.learn is not Policy.learn
+
+    # ------------------------------------------------------------------ looking at it
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run's start."""
+        return float(self.state.clock[NOW])
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.state.clock[NOW] = now
+
+    def view(self, rows: Any = None) -> View:
+        """What a policy sees now."""
+        jobs = JobView(self.state, self.now, rows)
+        return View(
+            self.now,
+            jobs,
+            self.resources.types,
+            np.array(self.state.types.capacity, dtype=np.float64),
+            np.array(self.state.pools.quota, dtype=np.float64),
+            lambda: rates(self, jobs),
+            self.spec,
+            self.resources,
+            lambda number, other: rates_beside(self, number, other),
+        )
+
+    def spec(self, number: int) -> JobSpec:
+        """What the user of a job in the system declared."""
+        return self.known[number].spec
+
+    def row_of(self, number: int) -> int | None:
+        """The row of a job, None where it is not in the system."""
+        return self.known.rows.get(number)
+
+    def slots_of(self, row: int) -> list[int]:
+        """The GPUs that the job in ``row`` holds by name, ascending."""
+        slots, slot = [], int(self.state.jobs.slot[row])
+        while slot >= 0:
+            slots.append(slot)
+            slot = int(self.state.slots.next[slot])
+        return slots
+
+    def obstacle(self, spec: JobSpec) -> str:
+        """Why a job could not run here even on an empty cluster; nothing if it could."""
+        return self.eligibility.obstacle(spec)
 
     def wake_at(self) -> float | None:
         """When to be woken though nothing happens; None for never."""
-        policy = self.composition.policy
-        if policy.round is not None:
-            if self._dirty or (policy.time_varying and self._contended()):
-                return next_multiple(self.now, policy.round)
-            if self._named_wake is not None:
-                return _boundary_from(self._named_wake, policy.round)
-            return None
-        return self._named_wake
+        time = wake_at(self.state, self.rules)
+        return None if time == INFINITY else time
 
-    def _changes(self, view: View, allocation: Allocation) -> Changes:
-        """What differs between what jobs hold and what they are to hold, with GPUs chosen."""
-        if allocation.gpu_type is None:
-            allocation = self._choose_types(view, allocation)
-        gpus, types, reasons = allocation.gpus, allocation.gpu_type, allocation.reason
-        partner = allocation.partner
-        assert types is not None
-        if reasons is None:
-            reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
-        rows, total = note_reasons(self.jobs.matrix, gpus, types, reasons)
-        if total > view.gpus + 1e-6:
-            raise RuntimeError(
-                f"policy {self.composition.policy.name!r} gave {total:g} of {view.gpus:g} GPUs"
-            )
-        if partner is not None or self.sharing:
-            rows = self._note_partners(rows, gpus, partner)
-        if not self.composition.placement.names_gpus:
-            return Changes(rows, gpus[rows], types[rows], None)
-        placer = Placer(
-            self.jobs,
+    def fork(self) -> Self:
+        """One in the same state that can run ahead; its parent never notices."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.composition = self.composition.fork()
+        copy.state = self.state.copy()
+        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
+            copy.state.count[counter] = 0
+        copy.resources = self.resources.fork(copy.state)
+        copy.known = self.known.of(copy.state)
+        copy.queue, copy.held = self.queue.copy(), self.held.copy()
+        copy.notes = Notes(copy.foretold)
+        copy.curves = self.curves.fork()
+        copy._machine = None
+        return copy
+
+    # ------------------------------------------------------------------ nodes
+
+    def judge_nodes(self) -> Eligibility:
+        """Which jobs could run on the nodes there are."""
+        return Eligibility(
             self.resources,
-            self.composition.placement,
-            self.slots,
-            self.known,
-            divides=self.composition.policy.divides,
-        )
-        if allocation.nodes is not None:
-            rows = placer.with_moves(rows, allocation.nodes)
-        return placer.place(rows, allocation, types)
-
-    def _note_partners(
-        self, rows: IntArray, gpus: FloatColumn, partner: FloatColumn | None
-    ) -> IntArray:
-        """Keep who shares GPUs with whom; also rows whose GPUs stay and whose neighbour changes."""
-        if partner is None:
-            partner = np.full(len(gpus), -1.0)
-        numbers = self.jobs.matrix[Column.NUMBER, : self.jobs.count].astype(np.int64).tolist()
-        changed = set(rows.tolist())
-        for row, (number, other) in enumerate(zip(numbers, partner.tolist(), strict=True)):
-            before = self.sharing.get(number)
-            if other != (-1 if before is None else before.number) and gpus[row] > 0:
-                changed.add(row)
-            self._pair(number, int(other))
-        return np.array(sorted(changed), dtype=np.int64)
-
-    def _pair(self, number: int, other: int) -> None:
-        """Note that a job shares its GPUs with ``other``, -1 for nobody."""
-        if other >= 0:
-            self.sharing[number] = Neighbour(other, self.known[other].spec.name)
-        else:
-            self.sharing.pop(number, None)
-
-    def _choose_types(self, view: View, allocation: Allocation) -> Allocation:
-        """Types for an allocation that only counts: jobs that run first, then by submission."""
-        wanted = np.asarray(allocation.gpus, dtype=np.float64)
-        order = rank(np.where(view.jobs.running, 0.0, 1.0), view.jobs)
-        given = fill(
-            self.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False
-        )
-        return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
-
-    def _commit(self, changes: Changes) -> Decision:
-        """Let the state hold the changes, and put them into words."""
-        rows, gpus, types, slots = changes
-        if not len(rows):
-            return self._unchanged()
-        if self._checkpoints:
-            self._note_stops(rows[gpus == 0.0])
-        numbers, rates, asked = unit_rates(self.jobs.matrix, rows, gpus)
-        if slots is not None:
-            self.slots.update(zip(numbers.tolist(), slots, strict=True))
-        if asked:
-            for i in np.isnan(rates).nonzero()[0].tolist():
-                known = self.known[int(numbers[i])]
-                rates[i] = self._rate(int(numbers[i]), known, rows[i], gpus[i], int(types[i]))
-        attempts = apply(self.jobs.matrix, rows, gpus, types, rates, self.now)
-        offsets = flat = NO_INTS
-        if slots is not None:
-            offsets = np.cumsum([0, *(len(taken) for taken in slots)])
-            flat = np.concatenate(slots)
-        return Decision(
-            numbers,
-            gpus,
-            types.astype(np.int64),
-            attempts,
-            offsets,
-            flat,
-            tuple(self._rejected),
-            tuple(self._concluded),
-            self.wake_at(),
-            self._partners(numbers) if self.sharing else NO_INTS,
+            self.cluster.pools,
+            whole_gpus=self.composition.placement.names_gpus,
+            elastic=self.composition.policy.resizes,
         )
 
-    def _with_stops(self, decision: Decision) -> Decision:
-        """``decision``, and before it that jobs held by their users stop."""
-        stopped, attempts = np.array(self._stopped_by_hand, dtype=np.int64).T
-        nothing = np.zeros(len(stopped), dtype=np.int64)
-        return msgspec.structs.replace(
-            decision,
-            job=np.concatenate([stopped, decision.job]),
-            gpus=np.concatenate([nothing.astype(np.float64), decision.gpus]),
-            gpu_type=np.concatenate([nothing - 1, decision.gpu_type]),
-            attempt=np.concatenate([attempts, decision.attempt]),
-            slot_offsets=np.concatenate([nothing, decision.slot_offsets])
-            if len(decision.slot_offsets)
-            else NO_INTS,
-            partner=np.concatenate([nothing - 1, decision.partner])
-            if len(decision.partner)
-            else NO_INTS,
+    def count_capacity(self) -> None:
+        """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.
+
+        Jobs with a GPU on a draining node are pinned: they stay until they end.
+        """
+        s = self.state
+        capacity = self.resources.gpus_by_type(up_only=True)
+        pinned: set[int] = set()
+        if self.resources.named:
+            up, owner = self.resources.schedulable, self.resources.owner
+            for slot in np.flatnonzero(~up[self.resources.slot_node] & (owner >= 0)).tolist():
+                capacity[self.resources.node_type[self.resources.slot_node[slot]]] += 1
+                pinned.add(int(owner[slot]))
+            for row in rows_by_submission(s):
+                s.jobs.pinned[row] = float(int(s.jobs.number[row]) in pinned)
+        for gpu_type, gpus in enumerate(capacity.tolist()):
+            s.types.capacity[gpu_type] = gpus
+        limit = self.composition.admission.limit(sum(capacity.tolist()))
+        s.clock[LIMIT] = INFINITY if limit is None else limit
+
+
+def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
+    """The rules that follow from a policy, and who decides for it."""
+    key = kept_order(policy) if decides == ORDER else None
+    order = {
+        name: bool(getattr(policy, name, default))
+        for name, default in (("preemptive", True), ("strict", False), ("elastic", True))
+    }
+    return {
+        **order,
+        "decides": decides,
+        "keys_fall": bool(getattr(policy, "keys_fall", False)),
+        "keys_move": key is not None and goes_by_time(key),
+        "time_varying": policy.time_varying,
+        "round": policy.round or 0.0,
+    }
+
+
+def _compiled(key: Key) -> Callable[..., None] | None:
+    """``key`` as a kernel; None where it is beyond Numba."""
+    from numba.core.errors import NumbaError  # noqa: PLC0415 - heavy, and not always needed
+
+    from volvelle.core.machine import address  # noqa: PLC0415 - as above
+
+    keys = compilable_keys(key)
+    try:
+        address(keys, "key")
+    except NumbaError:
+        return None
+    return keys
+
+
+class KnownJobs(Mapping[int, KnownJob]):
+    """What is known of the jobs in the system beside their columns, by number."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._jobs: dict[int, KnownJob] = {}
+        self._source: Callable[[int], KnownJob] | None = None
+        self._rows: dict[int, int] = {}
+        self._version = -1
+
+    def of(self, state: State) -> "KnownJobs":
+        """The same for a copy of the state."""
+        copy = KnownJobs(state)
+        copy._jobs, copy._source = self._jobs.copy(), self._source
+        return copy
+
+    def ask(self, source: Callable[[int], KnownJob], numbers: Container[int]) -> None:
+        """Jobs of these numbers, of which nothing is noted here, are those of ``source``."""
+        before = self._source
+        self._source = lambda number: (
+            source(number) if before is None or number in numbers else before(number)
         )
 
-    def _partners(self, numbers: IntArray) -> IntArray:
-        """With whom each job shares its GPUs, -1 for nobody."""
-        beside = (self.sharing.get(number) for number in numbers.tolist())
-        return np.array([-1 if one is None else one.number for one in beside], dtype=np.int64)
+    @property
+    def rows(self) -> Mapping[int, int]:
+        """The rows of the jobs in the system, by number."""
+        s = self._state
+        if self._version != s.count[VERSION]:
+            self._version = int(s.count[VERSION])
+            rows = rows_by_submission(s)
+            numbers = s.jobs.number
+            self._rows = {int(numbers[row]): int(row) for row in rows}
+        return self._rows
 
-    def _unchanged(self) -> Decision:
-        """The decision that all who stay keep what they hold."""
-        return Decision(
-            rejected=tuple(self._rejected),
-            concluded=tuple(self._concluded),
-            wake_at=self.wake_at(),
-        )
+    def entered(self, number: int, row: int, known: KnownJob) -> None:
+        """A job has just entered the system."""
+        self._jobs[number] = known
+        self._rows[number] = row
+        self._version += 1
 
-    def _divide(self, decision: Decision, order: IntArray | None) -> Decision:
-        """The decision with the CPUs and memory that go with its GPUs, where that changes."""
-        division = divide(
-            self.composition.policy,
-            self.jobs,
-            self.resources,
-            self.known,
-            self.amounts,
-            decision.job,
-            order,
-        )
-        if division is None:
-            return decision
-        self.amounts = division.amounts
-        if not len(division.told):
-            return decision
-        matrix, told = self.jobs.matrix, division.told
-        numbers, gpus = matrix[Column.NUMBER, told].astype(np.int64), matrix[Column.HELD, told]
-        for number, row in zip(numbers.tolist(), told.tolist(), strict=True):
-            known = self.known[number]
-            if known.believed.sensitivity is not None:
-                self._settle_work(row)
-                held, gpu_type = float(matrix[Column.HELD, row]), int(matrix[Column.TYPE, row])
-                matrix[Column.RATE, row] = self._rate(number, known, row, held, gpu_type)
-        given = np.array([self.amounts[number] for number in numbers.tolist()]).T
-        return msgspec.structs.replace(decision, sharing=Sharing(numbers, *(given * gpus)))
+    def left(self, number: int) -> None:
+        """A job has just left the system."""
+        self._jobs.pop(number, None)
+        if self._rows.pop(number, None) is not None:
+            self._version += 1
 
+    def __setitem__(self, number: int, known: KnownJob) -> None:
+        self._jobs[number] = known
 
-def _boundary_from(now: float, period: float) -> float:
-    """The first multiple of ``period`` at or after ``now``."""
-    index = math.floor(now / period)
-    while index * period < now:
-        index += 1
-    return index * period
+    def __getitem__(self, number: int) -> KnownJob:
+        known = self._jobs.get(number)
+        if known is not None:
+            return known
+        if self._source is None or number not in self.rows:
+            raise KeyError(number)
+        return self._source(number)
 
+    def __contains__(self, number: object) -> bool:
+        return number in self.rows
 
-def next_multiple(now: float, period: float) -> float:
-    """The first multiple of ``period`` after ``now``."""
-    index = math.floor(now / period)
-    while index * period <= now:
-        index += 1
-    return index * period
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return int(self._state.count[JOBS])

@@ -1,98 +1,106 @@
-"""A snapshot: how things stand, as one JSON document, from which a scheduler goes on.
+"""A snapshot: a scheduler at one moment, as one JSON document, from which it goes on.
 
 It holds what the state machine holds, except what policy and estimator remember of their own: like after a
 `Recomposed`, these begin anew. (A journal loses nothing; a snapshot is small and says only where one is.)
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from volvelle.core.columns import Column
+from volvelle.core.beliefs import table_of
 from volvelle.core.decision import decode_array, encode_array
-from volvelle.core.demand import Amounts
+from volvelle.core.entry import HeldJob, enter, queue_submission, waiting_for_admission
 from volvelle.core.events import JobSubmitted
+from volvelle.core.forward.expected import expect
+from volvelle.core.forward.gpus import free_later, hold_slot
+from volvelle.core.forward.jobs import hold, rank
+from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.journal import Header
+from volvelle.core.parts import KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.standing import Aside, Neighbour
+from volvelle.core.state import (
+    DIRTY,
+    EXPECTED,
+    KNOWN,
+    ORDER,
+    RELEASES,
+    STOPPED,
+    WAITING,
+    Jobs,
+)
 from volvelle.model.cluster import Node, NodeState
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 
-FORMAT = 1
+FORMAT = 2
+
+_KEPT = tuple(
+    name
+    for name in Jobs.float_columns[:KNOWN]
+    if not name.startswith("tru") and name not in ("table", "curve")
+)
+"""Columns that a snapshot keeps: not the truth, nor where in tables of rates a job is."""
+_EMPTY = {"true_work": math.nan, "true_unit_rate": math.nan, "true_table": -1.0, "curve": -1.0}
 
 
-class JobStanding(NamedTuple):
-    """One admitted job: what is known of it, its columns, its GPUs, how often it failed."""
+class SnapshotJob(NamedTuple):
+    """One job: what is known of it, its columns by `_KEPT` (None for NaN), its GPUs."""
 
     spec: JobSpec
     believed: Truth
     columns: tuple[float | None, ...]
-    """By `Column`, None for NaN."""
     slots: tuple[int, ...]
-    failures: int
-
-    @property
-    def values(self) -> tuple[float, ...]:
-        """The columns as they were."""
-        return tuple(math.nan if value is None else value for value in self.columns)
 
     @property
     def number(self) -> int:
         """The job's number."""
-        return int(self.values[Column.NUMBER])
+        return int(self.columns[0] or 0)
+
+    def values(self, scheduler: Scheduler) -> dict[str, float]:
+        """All its columns by name."""
+        kept = zip(_KEPT, self.columns, strict=True)
+        values = {name: math.nan if value is None else value for name, value in kept}
+        return values | _EMPTY | {"table": float(table_of(scheduler, self.believed))}
 
 
-class StopStanding(NamedTuple):
-    """A checkpoint that is being written: by whose attempt, until when, on what."""
+class Stopping(NamedTuple):
+    """A checkpoint that is being written: by whose attempt, until when."""
 
     number: int
     attempt: int
     free_at: float
-    gpus: float
-    gpu_type: int
-    slots: tuple[int, ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state at ``now``. ``held``: jobs that their users hold; ``held_at_the_door``: before admission.
+    """The state at ``now``.
 
-    sharing: with whom jobs share their GPUs. amounts: CPUs and memory per GPU, where a policy divides them.
+    held: jobs that their users hold; held_submissions: before they were admitted. queue: submissions that wait
+    to be admitted. late_slots: GPUs that come free later, and when; releases: likewise where they are only
+    counted (time, GPUs, type, number of the job that waits for them or -1).
     """
 
     header: Header
     now: float
     nodes: tuple[tuple[Node, NodeState], ...]
-    jobs: tuple[JobStanding, ...]
-    held: tuple[JobStanding, ...]
-    door: tuple[JobSubmitted, ...]
-    held_at_the_door: tuple[JobSubmitted, ...]
-    stopping: tuple[StopStanding, ...]
-    sharing: dict[int, Neighbour]
-    amounts: dict[int, Amounts]
+    jobs: tuple[SnapshotJob, ...]
+    held: tuple[SnapshotJob, ...]
+    queue: tuple[JobSubmitted, ...]
+    held_submissions: tuple[JobSubmitted, ...]
+    stopping: tuple[Stopping, ...]
+    late_slots: tuple[tuple[int, float], ...]
+    releases: tuple[tuple[float, float, float, float], ...]
     format: int = FORMAT
 
     @classmethod
     def of(cls, scheduler: Scheduler, volvelle: str) -> "Snapshot":
-        """How things stand in ``scheduler``; ``volvelle`` is the version."""
-        resources, matrix = scheduler.resources, scheduler.jobs.matrix
-        aside = sorted(scheduler.aside.items())
-        jobs = []
-        for number, known in sorted(scheduler.known.items()):
-            values = matrix[: Column.COUNT, scheduler.jobs.row_of[number]].tolist()
-            slots = scheduler.slots.get(number)
-            jobs.append(
-                JobStanding(
-                    known.spec,
-                    known.believed,
-                    _storable(values),
-                    () if slots is None else tuple(slots.tolist()),
-                    scheduler.failures[number],
-                )
-            )
+        """Where ``scheduler`` is; ``volvelle`` is the version."""
+        s, resources = scheduler.state, scheduler.resources
+        rows = sorted(scheduler.known.rows.items())
+        held = sorted(scheduler.held.items())
+        expected = range(s.count[EXPECTED])
         return cls(
             header=Header(
                 volvelle=volvelle,
@@ -102,29 +110,76 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 seed=scheduler.seed,
             ),
             now=scheduler.now,
-            nodes=tuple(zip(resources.nodes, resources.state, strict=True)),
-            jobs=tuple(jobs),
-            held=tuple(
-                JobStanding(*one.known, _storable(one.values), (), one.failures)
-                for _, one in aside
-                if isinstance(one, Aside)
-            ),
-            door=scheduler.at_the_door,
-            held_at_the_door=tuple(one for _, one in aside if isinstance(one, JobSubmitted)),
-            stopping=tuple(
-                StopStanding(
-                    *key, stop.free_at, stop.gpus, stop.gpu_type, tuple(stop.slots.tolist())
+            nodes=tuple(zip(resources.nodes, resources.node_states, strict=True)),
+            jobs=tuple(
+                SnapshotJob(
+                    *scheduler.known[number],
+                    tuple(_storable(float(getattr(s.jobs, name)[row])) for name in _KEPT),
+                    tuple(scheduler.slots_of(row)),
                 )
-                for key, stop in scheduler.stopping.items()
+                for number, row in rows
             ),
-            sharing=scheduler.sharing.copy(),
-            amounts=scheduler.amounts.copy(),
+            held=tuple(
+                SnapshotJob(*one.known, tuple(_storable(one.value(name)) for name in _KEPT), ())
+                for _, one in held
+                if isinstance(one, HeldJob)
+            ),
+            queue=tuple(waiting_for_admission(scheduler)),
+            held_submissions=tuple(one for _, one in held if isinstance(one, JobSubmitted)),
+            stopping=tuple(
+                Stopping(
+                    int(s.expected.of[i]), int(s.expected.stamp[i]), float(s.expected.at[i])
+                )
+                for i in expected
+                if s.expected.kind[i] == STOPPED
+            ),
+            late_slots=tuple(
+                (slot, float(time))
+                for slot, time in enumerate(s.slots.free_at)
+                if time > scheduler.now
+            ),
+            releases=tuple(
+                (
+                    float(s.releases.at[i]),
+                    float(s.releases.gpus[i]),
+                    float(s.releases.type[i]),
+                    float(s.releases.claim[i]),
+                )
+                for i in range(s.count[RELEASES])
+            ),
         )
 
     def scheduler(self) -> Scheduler:
-        """A scheduler that stands there."""
+        """A scheduler that is there."""
         scheduler = self.header.scheduler()
-        scheduler.take_over(self)
+        scheduler.now = self.now
+        for node, state in self.nodes:
+            scheduler.resources.change(node.name, state, node)
+        scheduler.eligibility = scheduler.judge_nodes()
+        for job in self.jobs:
+            scheduler.make_room()
+            _restore(scheduler, job)
+        for job in self.held:
+            values = job.values(scheduler)
+            columns = tuple(values[name] for name in Jobs.float_columns[:KNOWN] if name in values)
+            scheduler.held[job.number] = HeldJob(columns, KnownJob(job.spec, job.believed))
+        scheduler.held.update((event.number, event) for event in self.held_submissions)
+        for event in self.queue:
+            queue_submission(scheduler, event)
+        s = scheduler.state
+        for stop in self.stopping:
+            row = scheduler.row_of(stop.number)
+            expect(
+                s, stop.free_at, STOPPED, stop.number, row or 0, stop.attempt, math.nan
+            )
+            if row is not None:
+                s.jobs.written[row] = stop.free_at
+        for slot, time in self.late_slots:
+            s.slots.free_at[slot] = time
+        for release in self.releases:
+            free_later(s, *release)
+        scheduler.count_capacity()
+        s.count[DIRTY] = 1
         return scheduler
 
     def encode(self) -> bytes:
@@ -132,11 +187,30 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self, enc_hook=encode_array)
 
 
-def _storable(values: Sequence[float]) -> tuple[float | None, ...]:
-    """JSON has no NaN; and where a job's rates stand in a table is nobody else's business."""
-    columns = [None if math.isnan(value) else value for value in values]
-    columns[Column.CURVE] = -1.0
-    return tuple(columns)
+def _restore(scheduler: Scheduler, job: SnapshotJob) -> None:
+    """Let a job be in the system as it was."""
+    s, values = scheduler.state, job.values(scheduler)
+    held, gpu_type = values.pop("held"), values.pop("type")
+    values |= {"held": 0.0, "type": -1.0, "truly_asked": 0.0}
+    columns = [values[name] for name in Jobs.float_columns[:KNOWN]]
+    enter(scheduler, columns, KnownJob(job.spec, job.believed))
+    row = scheduler.row_of(job.number)
+    assert row is not None
+    if held > 0.0:
+        s.count[WAITING] -= 1
+        if scheduler.rules.decides == ORDER:
+            wait_no_more(s, row)
+        hold(s, row, held, gpu_type)
+        if scheduler.rules.decides == ORDER:
+            rank(s, row)
+        last = -1
+        for slot in job.slots if scheduler.resources.named else ():
+            last = hold_slot(s, row, last, slot)
+
+
+def _storable(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value
 
 
 def read_snapshot(path: Path) -> Snapshot:

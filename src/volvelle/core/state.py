@@ -1,386 +1,582 @@
-"""The scheduler's state: columns of the jobs in the system, and who holds which GPU.
+"""The state: tables of jobs, nodes, what is expected and what is logged.
 
-Policies read `JobView`: the columns as read-only arrays, with what depends on the time computed for the
-moment of the decision.
+It is the scheduler's and, in a simulated world, holds the truth beside the belief. Kernels move it on
+(`volvelle.core.forward`), interpreted over lists or compiled over NumPy arrays: lists are quicker until there
+are some thousand events, since nothing is compiled or loaded then. A fork is a copy of the tables.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
-from volvelle.core.kernels import assign_slots, free_by_node, work_left
-from volvelle.core.stock import Stock
-from volvelle.model.cluster import Cluster, Node, NodeState
+INFINITY: Final = float("inf")
 
-FloatColumn = NDArray[np.float64]
-BoolColumn = NDArray[np.bool_]
-IntColumn = NDArray[np.int64]
+Floats = Annotated[Any, float, 1]
+"""A list of floats, or a NumPy array of them."""
+Ints = Annotated[Any, int, 1]
+"""A list of whole numbers, or a NumPy array of them."""
+Matrix = Annotated[Any, float, 2]
+"""Lists of floats, or a NumPy array of two dimensions."""
+Cube = Annotated[Any, float, 3]
+"""Lists of lists of floats, or a NumPy array of three dimensions."""
 
 
-class JobColumns:
-    """The matrix of `Column` rows for the jobs in the system, growing and shrinking with them.
+class Table:
+    """Columns of numbers of one length, by name.
 
-    Behind them come ``own`` rows that belong to the policy.
+    ``floats`` and ``ints`` are all columns of a kind one after the other. Over NumPy arrays these are matrices
+    and the columns their rows; what belongs together, a job's attributes, lies together in memory. A table may
+    have more columns of floats, without a name.
     """
 
-    def __init__(self, own: int = 0) -> None:
-        self.matrix = np.zeros((Column.COUNT + own, 64))
-        self._own = own
-        self.count = 0
-        self.row_of: dict[int, int] = {}
-        self.order_hint = np.zeros(0, dtype=np.int64)
-        """Rows as they were last ranked: makes the next ranking quick, never changes its result."""
+    float_columns: ClassVar[tuple[str, ...]]
+    int_columns: ClassVar[tuple[str, ...]]
+    floats: Matrix
+    ints: Any
 
-    def fork(self) -> "JobColumns":
-        """A copy that can go its own way."""
-        copy = JobColumns(self._own)
-        copy.matrix = self.matrix.copy()
-        copy.count = self.count
-        copy.row_of = self.row_of.copy()
-        copy.order_hint = self.order_hint
-        return copy
+    def __init_subclass__(cls) -> None:
+        """Read the columns from the annotations."""
+        hints = get_type_hints(cls, include_extras=True)
+        own = [name for name in hints if name in cls.__annotations__]
+        cls.float_columns = tuple(name for name in own if hints[name] == Floats)
+        cls.int_columns = tuple(name for name in own if hints[name] == Ints)
 
-    def clear_own(self, own: int) -> None:
-        """Make room for another policy's own rows, all 0."""
-        stored = self.matrix[: Column.COUNT]
-        self.matrix = np.concatenate([stored, np.zeros((own, stored.shape[1]))])
-        self._own = own
+    def __init__(self, size: int = 0, more: int = 0) -> None:
+        self._set(
+            [[0.0] * size for _ in range(len(self.float_columns) + more)],
+            [[0] * size for _ in self.int_columns],
+        )
 
-    def add(self, number: int, values: Sequence[float] | FloatColumn) -> None:
-        """Append job ``number``; ``values`` in the order of `Column`, the policy's own are 0."""
-        row = self.count
-        if row == self.matrix.shape[1]:
-            self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)], axis=1)
-        self.matrix[: Column.COUNT, row] = values
-        self.matrix[Column.COUNT :, row] = 0.0
-        self.row_of[number] = row
-        self.count += 1
-
-    def remove(self, number: int) -> None:
-        """Take job ``number`` out; the last job moves into its row."""
-        row = self.row_of.pop(number)
-        self.count = last = self.count - 1
-        if row != last:
-            self.matrix[:, row] = self.matrix[:, last]
-            self.row_of[int(self.matrix[Column.NUMBER, row])] = row
-
-    def get(self, number: int, column: int) -> float:
-        """One value of one job."""
-        return float(self.matrix[column, self.row_of[number]])
-
-
-class JobView:
-    """The jobs in the system as a policy sees them at ``now``: read-only columns, one entry a job.
-
-    Entries are in no particular order; `number` is the order of submission. What is believed (work,
-    rates, remaining time) comes from the configured estimator.
-    """
-
-    def __init__(self, columns: JobColumns, now: float) -> None:
-        self.columns = columns
-        self._matrix = columns.matrix[:, : columns.count]
-        self._matrix.flags.writeable = False
-        self.now = now
+    def _set(self, floats: Any, ints: Any) -> None:
+        self.floats, self.ints = floats, ints
+        for place, name in enumerate(self.float_columns):
+            setattr(self, name, floats[place])
+        for place, name in enumerate(self.int_columns):
+            setattr(self, name, ints[place])
 
     def __len__(self) -> int:
-        return int(self._matrix.shape[1])
+        return len((self.floats if self.float_columns else self.ints)[0])
 
-    @property
-    def matrix(self) -> FloatColumn:
-        """All columns, with spare entries at the end: for compiled loops."""
-        return self.columns.matrix
+    def copy(self) -> Self:
+        """A table with the same numbers."""
+        other = object.__new__(type(self))
+        if isinstance(self.floats, list):
+            other._set([column[:] for column in self.floats], [column[:] for column in self.ints])
+        else:
+            other._set(self.floats.copy(order="F"), self.ints.copy(order="F"))
+        return other
 
-    @property
-    def own(self) -> FloatColumn:
-        """The policy's own columns (`Policy.columns` of them), for it to write; 0 for a new job."""
-        return self.columns.matrix[Column.COUNT :, : len(self)]
+    def over_arrays(self) -> Self:
+        """The same over NumPy arrays."""
+        other = object.__new__(type(self))
+        floats, ints = (len(self.floats), len(self)), (len(self.ints), len(self))
+        other._set(
+            np.asfortranarray(np.array(self.floats, dtype=np.float64).reshape(floats)),
+            np.asfortranarray(np.array(self.ints, dtype=np.int64).reshape(ints)),
+        )
+        return other
 
-    @property
-    def curve(self) -> IntColumn:
-        """Where in `View.rates` each job's rates are; only to be read after asking for these."""
-        return self.column(Column.CURVE).astype(np.int64)
+    def set_more(self, more: int) -> None:
+        """Have ``more`` columns of floats without a name, all 0."""
+        named, size = len(self.float_columns), len(self)
+        if isinstance(self.floats, list):
+            self.floats[named:] = [[0.0] * size for _ in range(more)]
+        else:
+            floats = np.zeros((named + more, size), order="F")
+            floats[:named] = self.floats[:named]
+            self._set(floats, self.ints)
 
-    def column(self, which: int) -> FloatColumn:
-        """A stored column as it is."""
-        view: FloatColumn = self._matrix[which]
-        return view
-
-    @property
-    def number(self) -> FloatColumn:
-        """The order of submission: 0 for the first job of the run."""
-        return self.column(Column.NUMBER)
-
-    @property
-    def submit_time(self) -> FloatColumn:
-        """Seconds."""
-        return self.column(Column.SUBMIT)
-
-    @property
-    def gpus(self) -> FloatColumn:
-        """GPUs requested: the gang, or for an elastic job the number it would like."""
-        return self.column(Column.GPUS)
-
-    @property
-    def min_gpus(self) -> FloatColumn:
-        """The fewest GPUs each job runs on."""
-        return self.column(Column.LEAST)
-
-    @property
-    def max_gpus(self) -> FloatColumn:
-        """The most GPUs each job can use."""
-        return self.column(Column.MOST)
-
-    @property
-    def held(self) -> FloatColumn:
-        """GPUs held now."""
-        return self.column(Column.HELD)
-
-    @property
-    def weight(self) -> FloatColumn:
-        """The share a job's user declared for it; 1 unless said otherwise."""
-        return self.column(Column.WEIGHT)
-
-    @property
-    def pool(self) -> IntColumn:
-        """Index of the job's pool, -1 without one."""
-        return self.column(Column.POOL).astype(np.int64)
-
-    @property
-    def first_start(self) -> FloatColumn:
-        """When it first held a GPU, seconds; NaN before that."""
-        return self.column(Column.FIRST_START)
-
-    @property
-    def preemptions(self) -> FloatColumn:
-        """How often the scheduler took its GPUs away."""
-        return self.column(Column.PREEMPTIONS)
-
-    @property
-    def running(self) -> BoolColumn:
-        """Which jobs hold GPUs."""
-        return self.held > 0
-
-    @property
-    def attained_seconds(self) -> FloatColumn:
-        """Seconds with GPUs held so far."""
-        m = self._matrix
-        held_for = np.where(self.running, np.maximum(self.now - m[Column.STARTED], 0.0), 0.0)
-        held_for += m[Column.ATTAINED]
-        return held_for
-
-    @property
-    def attained_gpu_seconds(self) -> FloatColumn:
-        """GPU-seconds held so far: the service Tiresias counts (NSDI'19)."""
-        m = self._matrix
-        service: FloatColumn = np.maximum(self.now - m[Column.STARTED], 0.0)
-        service *= m[Column.HELD]
-        service += m[Column.ATTAINED_GPU]
-        return service
-
-    @property
-    def work_done(self) -> FloatColumn:
-        """Units of work believed done."""
-        m = self._matrix
-        done: FloatColumn = np.maximum(self.now - m[Column.PROGRESS_FROM], 0.0)
-        done *= m[Column.RATE]
-        done += m[Column.DONE]
-        return done
-
-    @property
-    def remaining_work(self) -> FloatColumn:
-        """Units of work believed left, never negative."""
-        return work_left(self.columns.matrix, len(self), self.now)
-
-    @property
-    def remaining_seconds(self) -> FloatColumn:
-        """Seconds believed left on the GPUs the job requests (its most, where it is elastic)."""
-        seconds: FloatColumn = self.remaining_work / self._matrix[Column.FULL_RATE]
-        return seconds
-
-    @property
-    def seconds_to_end(self) -> FloatColumn:
-        """Seconds until the job is believed to end: on what it holds, or else on what it requests.
-
-        What a start or restore still costs is counted.
-        """
-        m = self._matrix
-        restoring = np.maximum(m[Column.PROGRESS_FROM] - self.now, 0.0)
-        gap = np.where(self.running, restoring, m[Column.START_GAP])
-        rate = np.where(self.running, m[Column.RATE], m[Column.REQUEST_RATE])
-        seconds: FloatColumn = gap + self.remaining_work / rate
-        return seconds
-
-    @property
-    def total_seconds(self) -> FloatColumn:
-        """Seconds the whole job is believed to take on the GPUs it requests, uninterrupted."""
-        m = self._matrix
-        seconds: FloatColumn = m[Column.TOTAL] * m[Column.SCALE] / m[Column.FULL_RATE]
-        return seconds
+    def grow(self, size: int) -> None:
+        """Let columns have ``size`` entries; new ones are 0."""
+        more = size - len(self)
+        if isinstance(self.floats, list):
+            for column in self.floats:
+                column.extend([0.0] * more)
+            for column in self.ints:
+                column.extend([0] * more)
+        else:
+            self._set(_longer(self.floats, more), _longer(self.ints, more))
 
 
-class Resources:
-    """Nodes and their GPUs. GPUs have cluster-wide numbers (slots), node after node.
+class Jobs(Table):
+    """A column for each attribute of a job; a job keeps its row while it is in the system.
 
-    ``owner[slot]`` is the number of the job that holds it, -1 if free. ``named`` is False under a
-    placement that only counts: every slot is left free, `free` is unused and the scheduler counts GPUs
-    by type.
+    Times are seconds since the run's start. Whole numbers and flags are floats where policies read them.
     """
 
-    def __init__(self, cluster: Cluster, *, named: bool = True) -> None:
-        self.named = named
-        self.types: tuple[str, ...] = cluster.gpu_types
-        self.names: list[str] = []
-        self.index: dict[str, int] = {}
-        self.nodes: list[Node] = []
-        self.state: list[NodeState] = []
-        self.node_type = np.zeros(0, dtype=np.int64)
-        self.schedulable = np.zeros(0, dtype=np.bool_)
-        self.free = np.zeros(0, dtype=np.int64)
-        self.first_slot = np.zeros(1, dtype=np.int64)
-        self.slot_node = np.zeros(0, dtype=np.int64)
-        self.owner = np.zeros(0, dtype=np.int64)
-        joining = first_changes_to_up(cluster)
-        for node in cluster.nodes:
-            self._append(node, NodeState.DOWN if node.name in joining else NodeState.UP)
-        self.stock: Stock | None = None
-        """CPUs and memory by node; None where no node says what it has."""
-        self.given = np.zeros((2, 0))
-        """CPUs and memory that go with each GPU, as a policy divided them; kept where there is a stock."""
-        self._count_stock()
-
-    def _append(self, node: Node, state: NodeState) -> None:
-        if node.gpu_type not in self.types:
-            self.types = (*self.types, node.gpu_type)
-        self.index[node.name] = len(self.names)
-        self.names.append(node.name)
-        self.nodes.append(node)
-        self.state.append(state)
-        self.node_type = np.append(self.node_type, self.types.index(node.gpu_type))
-        self.schedulable = np.append(self.schedulable, state is NodeState.UP)
-        self.free = np.append(self.free, node.gpus)
-        self.first_slot = np.append(self.first_slot, self.first_slot[-1] + node.gpus)
-        self.slot_node = np.append(
-            self.slot_node, np.full(node.gpus, len(self.names) - 1, dtype=np.int64)
-        )
-        self.owner = np.append(self.owner, np.full(node.gpus, -1, dtype=np.int64))
-
-    def fork(self) -> "Resources":
-        """A copy that can go its own way; nodes themselves are frozen and shared."""
-        copy = object.__new__(Resources)
-        for name, value in self.__dict__.items():
-            copied = value.copy() if isinstance(value, (np.ndarray, list, dict)) else value
-            copy.__dict__[name] = copied
-        return copy
-
-    def change(self, name: str, state: NodeState, node: Node | None) -> None:
-        """Node ``name`` is in ``state`` now; ``node`` describes it where it is new."""
-        if name not in self.index:
-            if node is None:
-                raise ValueError(f"node {name!r} is not known and not described")
-            self._append(node, state)
-            self._count_stock()
-            return
-        at = self.index[name]
-        self.state[at] = state
-        self.schedulable[at] = state is NodeState.UP
-
-    def _count_stock(self) -> None:
-        if any(node.cpus or node.memory_gb for node in self.nodes):
-            self.stock = Stock.of(self.nodes, np.arange(len(self.nodes)))
-            new = np.zeros((2, len(self.owner) - self.given.shape[1]))
-            self.given = np.concatenate([self.given, new], axis=1)
-
-    def stock_by_type(self) -> Stock:
-        """CPUs and memory of all nodes of each GPU type together: for GPUs that are only counted."""
-        return Stock.of(self.nodes, self.node_type)
-
-    def share_of(self, slots: IntColumn, gpu_type: int) -> tuple[float, float]:
-        """The CPUs and memory that go with each GPU of a job in proportion to its GPUs.
-
-        They stand on ``slots``, or somewhere among those of ``gpu_type`` where they are only counted.
-        Infinite where nobody says what there is.
-        """
-        if self.stock is None:
-            return np.inf, np.inf
-        if len(slots):
-            return self.stock.share_at(self.nodes_of(slots))
-        return self.stock_by_type().share_at(np.array([gpu_type]))
-
-    def best_amounts(self, gpu_type: int, gpus: float, divided: bool) -> tuple[float, float]:
-        """The CPUs and memory per GPU of a job on the richest node of a type.
-
-        In proportion to its ``gpus``, or where they are ``divided`` all that the node has.
-        """
-        if self.stock is None:
-            return np.inf, np.inf
-        stock = self.stock.at(np.flatnonzero(self.node_type == gpu_type))
-        on_one = np.minimum(stock.gpus, gpus) if divided else stock.gpus
-        cpus, memory = (stock.capacity[:, on_one > 0] / on_one[on_one > 0]).max(axis=1).tolist()
-        return cpus, memory
-
-    def least_amounts(self, gpu_type: int) -> tuple[float, float]:
-        """The CPUs and memory that go with a GPU on the poorest node of a type."""
-        if self.stock is None:
-            return np.inf, np.inf
-        return self.stock.share_at(
-            np.flatnonzero((self.node_type == gpu_type) & (self.stock.gpus > 0))
-        )
-
-    def spare(self) -> FloatColumn:
-        """CPUs and memory that nobody holds, (2, nodes); needs `stock`."""
-        assert self.stock is not None
-        held = self.owner >= 0
-        nodes = self.slot_node[held]
-        taken = [np.bincount(nodes, given[held], len(self.nodes)) for given in self.given]
-        return self.stock.capacity - np.stack(taken)
-
-    def take(self, slots: IntColumn, number: int) -> None:
-        """Job ``number`` holds ``slots`` now."""
-        assign_slots(self.owner, self.free, self.slot_node, slots, number)
-
-    def release(self, slots: IntColumn) -> None:
-        """Nobody holds ``slots`` any more."""
-        assign_slots(self.owner, self.free, self.slot_node, slots, -1)
-
-    def free_for(self, gpu_type: int) -> IntColumn:
-        """What each node can give to a job that wants GPUs of a type; 0 where it takes no jobs."""
-        return free_by_node(self.free, self.schedulable, self.node_type, gpu_type)
-
-    def free_slots(self, node: int) -> IntColumn:
-        """The free slots of a node, ascending."""
-        first, last = self.first_slot[node : node + 2]
-        slots: IntColumn = first + (self.owner[first:last] == -1).nonzero()[0]
-        return slots
-
-    def nodes_of(self, slots: IntColumn) -> IntColumn:
-        """The nodes that ``slots`` lie on, each once, ascending."""
-        if len(slots) == 1:
-            return self.slot_node[slots]
-        return np.unique(self.slot_node[slots])
-
-    def spread_factor(self, slowdown: float, gpus: int, nodes: int) -> float:
-        """The share of its rate left to a job on more ``nodes`` than ``gpus`` GPUs need."""
-        if slowdown == 0.0:
-            return 1.0
-        fewest = max(-(-gpus // max(node.gpus for node in self.nodes)), 1)
-        return 1.0 / (1.0 + slowdown * max(nodes - fewest, 0))
-
-    def gpus_by_type(self, *, up_only: bool) -> FloatColumn:
-        """GPUs of each type: of the nodes that take jobs, or of every node known."""
-        counts = np.diff(self.first_slot).astype(np.float64)
-        if up_only:
-            counts = counts * self.schedulable
-        totals: FloatColumn = np.bincount(
-            self.node_type, weights=counts, minlength=len(self.types)
-        ).astype(np.float64)
-        return totals
+    # What a job comes with.
+    number: Floats  # order of submission
+    submit: Floats
+    gpus: Floats  # the gang requested
+    least: Floats  # fewest GPUs it runs on
+    most: Floats  # most GPUs it can use
+    types: Floats  # bit t is set where GPU type t will do
+    pool: Floats  # index into the cluster's pools, -1 without
+    weight: Floats
+    preemptible: Floats
+    total: Floats  # units of work believed in all
+    scale: Floats  # the estimator's factor on what remains
+    full_rate: Floats  # units per second believed on the most GPUs, as a mean of what is to come
+    request_rate: Floats  # the same on the GPUs it requests
+    unit_rate: Floats  # believed rate per GPU of a job that scales linearly wherever it runs, else NaN
+    table: Floats  # index into `State.rates`, -1: only Python knows how fast it is, unless it is linear
+    curve: Floats  # index into `volvelle.core.view.View.rates`, -1 until a policy asks
+    start_gap: Floats  # seconds its next start costs
+    restore: Floats  # seconds a resume costs
+    resize: Floats  # seconds a resize costs
+    checkpoint: Floats  # seconds a stop costs
+    # The truth about it, in a simulated world.
+    true_work: Floats  # units in all
+    true_unit_rate: Floats  # as unit_rate
+    true_table: Floats  # as table
+    truly_asked: Floats  # 1 where only Python knows what happens to it next and how fast it is
+    # What it holds and has done, as the scheduler knows it.
+    held: Floats  # GPUs held now
+    type: Floats  # GPU type held, -1 none
+    pinned: Floats  # 1 where it stays where it is: on a draining node
+    first_start: Floats  # NaN before it
+    started: Floats  # when it got the GPUs it holds; of a job without any, since when it waits
+    progress_from: Floats  # when work at ``rate`` began or begins (after a restore)
+    attained: Floats  # seconds with GPUs, up to ``started``
+    attained_gpu: Floats  # GPU-seconds, up to ``started``
+    done: Floats  # units of work believed done, up to ``progress_from``
+    rate: Floats  # units per second believed, with the GPUs it holds
+    attempt: Floats  # starts so far
+    preemptions: Floats
+    failures: Floats
+    reason: Floats  # why it waits: a Reason, as the policy or the placement said
+    partner: Floats  # number of the job with which it shares its GPUs, -1 none
+    cpus: Floats  # per GPU, where the policy divides them; NaN elsewhere
+    memory: Floats  # GB per GPU, likewise
+    # What the last decision made of it.
+    key: Floats  # what it is served by; of a running job a bound on it
+    target: Floats  # GPUs it is to hold
+    target_type: Floats
+    # The truth, as it goes on.
+    true_done: Floats  # units done at ``since``
+    since: Floats  # when progress at ``true_rate`` began or begins
+    true_rate: Floats
+    written: Floats  # when the checkpoint of its last stop is written
+    saved: Floats  # units safe in the last checkpoint
+    saved_at: Floats  # when that was written (or the run began)
+    cadence_from: Floats  # from when the checkpoints of its own accord are counted
+    token: Floats  # outdates what is expected of earlier rates
+    # Links to other jobs and to GPUs, -1 for none.
+    child: Ints  # first child in the heap of the jobs that wait
+    next: Ints  # next sibling in it
+    previous: Ints  # previous sibling, or parent
+    kind: Ints  # its class: jobs that need the same
+    older: Ints  # the job submitted before it
+    younger: Ints  # and after it
+    slot: Ints  # the first GPU it holds, where GPUs have names
+    old_slots: Ints  # where the GPUs stand that it gives up in this decision
 
 
-def first_changes_to_up(cluster: Cluster) -> set[str]:
-    """Names of nodes that are not there at first: their first change is to come up."""
-    first: dict[str, NodeState] = {}
-    for change in cluster.changes:
-        first.setdefault(change.node, change.state)
-    return {name for name, state in first.items() if state is NodeState.UP}
+ARRIVAL: Final = Jobs.float_columns.index("held")
+"""Columns that a job comes with."""
+KNOWN: Final = Jobs.float_columns.index("key")
+"""Columns that belong to the scheduler: what a snapshot keeps."""
+COLUMNS: Final = len(Jobs.float_columns)
+"""Columns before those that a policy keeps of its own."""
+
+
+class Classes(Table):
+    """Jobs that need the same, and ``first``, the row of the first of them that waits."""
+
+    least: Floats
+    most: Floats
+    types: Floats
+    pool: Floats
+    first: Ints
+
+
+class Expected(Table):
+    """A heap of what comes: when, what, of which job. ``stamp``: its token, or the attempt of a checkpoint.
+
+    value: of a checkpoint the units of work in it, NaN where Python knows.
+    """
+
+    at: Floats
+    kind: Floats
+    of: Floats
+    row: Floats
+    stamp: Floats
+    value: Floats
+
+
+MILESTONE, STOPPED, REPORT, TUNING = range(4)
+"""Kinds of what is expected: a job ends, or something that Python knows happens to it; its checkpoint is
+written; it tells its loss; it looks for a better batch size."""
+
+
+class Releases(Table):
+    """GPUs that come free later, where they are only counted. claim: number of the job that waits, -1 none."""
+
+    at: Floats
+    gpus: Floats
+    type: Floats
+    claim: Floats
+
+
+class Types(Table):
+    """GPUs by type: that take jobs, that jobs hold, and that are left during a decision."""
+
+    capacity: Floats
+    used: Floats
+    free: Floats
+
+
+class Pools(Table):
+    """GPUs by pool: that it may hold, that its jobs hold, and that are left during a decision."""
+
+    quota: Floats
+    taken: Floats
+    left: Floats
+
+
+class Nodes(Table):
+    """Nodes: free GPUs, their type, whether it takes jobs (0 or 1), the first of its slots.
+
+    usable, picked: GPUs that the placement of a job may and does take.
+    """
+
+    free: Ints
+    type: Ints
+    up: Ints
+    slot: Ints
+    usable: Ints
+    picked: Ints
+
+
+class Slots(Table):
+    """GPUs by name: number of the job that holds it (-1: nobody), its node, the next of the same job.
+
+    free_at: when it is free in fact. old: slots given up in a decision.
+    """
+
+    free_at: Floats
+    owner: Ints
+    node: Ints
+    next: Ints
+    old: Ints
+
+
+class EventLog(Table):
+    """What happened: of which job, in which attempt; what ``value`` is depends on the kind."""
+
+    kind: Floats
+    number: Floats
+    attempt: Floats
+    value: Floats
+
+
+(
+    FINISHED,
+    CHECKPOINTED,  # value: units of work that are safe
+    BEGAN,  # value: when it gets the GPUs it was given
+    SUBMITTED,
+    WOKEN,
+    REJECTED,  # by the decision of that moment, as is
+    CONCLUDED,
+    OBJECT,  # an event that Python brought; number: its place in the list of these
+) = range(8)
+"""Kinds of what happened."""
+
+
+class DecisionLog(Table):
+    """From when on a job holds so many GPUs of a type. starts: so far. slots_end: of its GPUs' names."""
+
+    job: Floats
+    gpus: Floats
+    type: Floats
+    starts: Floats
+    partner: Floats
+    slots_end: Floats
+
+
+class MomentLog(Table):
+    """Moments, where their events and decisions end, and when the scheduler asked to be woken then."""
+
+    time: Floats
+    events_end: Floats
+    decisions_end: Floats
+    wake: Floats
+
+
+(
+    PHASE,
+    JOBS,  # in the system
+    RUNNING,
+    WAITING,
+    ELASTIC,  # that may hold fewer or more GPUs than they do
+    SHORT,  # that hold less than they can use
+    RANKED,  # running jobs in order of their keys
+    SPARE,  # unused rows
+    CLASSES,
+    OLDEST,
+    YOUNGEST,
+    VERSION,  # grows whenever a job comes or goes
+    EXPECTED,  # entries of what is expected
+    RELEASES,
+    DIRTY,  # 1 where something happened that the policy was not asked about
+    COME,  # arrivals that were submitted
+    QUEUED,  # the first of them that is not admitted yet
+    CHANGED,  # rows that the decision changes
+    UNRATED,  # of them rows whose rate Python has to say
+    SUBJECT,  # the row that Python is asked about
+    SUBJECT_KIND,
+    EVENTS,
+    EVENTS_BEFORE,  # this moment
+    MOMENTS,
+    MARK,  # where in the log the events end that led to the decision
+    IDLE_WAKES,  # wake-ups in a row to no effect
+    TRACKED,  # jobs waited for that are not through, -1: all are waited for
+    TRACKED_FIRST,
+    TRACKED_LAST,
+    NEWCOMERS,  # submitted at this moment
+    WOKE,  # 1 where this moment is a wake-up
+    ENDLESS,  # 1 where nodes fail at random
+    AWAY,  # nodes that take no jobs
+    NODES_NAMED,  # 1 where the policy has chosen nodes itself
+    LOGGED_EVENTS,
+    LOGGED_DECISIONS,
+    LOGGED_SLOTS,
+    LOGGED_MOMENTS,
+    COUNTERS,
+) = range(39)
+"""Entries of `State.count`."""
+
+(
+    NOW,
+    WAKE,  # when the scheduler asked to be woken
+    NAMED_WAKE,  # when the policy named a time at which it is to be asked
+    NODE_AT,  # when a node changes next
+    DIRECT_AT,  # when whoever steers the scheduler is asked next
+    DEMAND,  # GPUs that admitted jobs request
+    LIMIT,  # the most that they may
+    DECIDED,  # when was last decided
+    SUBJECT_NUMBER,  # the job that Python is asked about
+    SUBJECT_STAMP,  # and its attempt, of a checkpoint
+    CLOCKS,
+) = range(11)
+"""Entries of `State.clock`: times and sums."""
+
+(
+    AHEAD,
+    NEWS,
+    NODES,
+    ARRIVALS,
+    DIRECTION,
+    ADMISSION,
+    DECISION,
+    PLACING,
+    COMMIT,
+    RATES,
+    DIVISION,
+    CLOSING,
+) = range(12)
+"""Phases of a moment."""
+
+(
+    THROUGH,  # nothing is left that could happen
+    UNTIL,  # the next moment is later than asked for
+    PAUSED,  # as many moments as asked for
+    ROWS_FULL,
+    LOG_FULL,
+    ASK_NEWS,  # what happens to the job in SUBJECT
+    ASK_NODES,
+    ASK_DIRECTOR,
+    ASK_ADMISSION,
+    ASK_POLICY,
+    ASK_PLACEMENT,
+    ASK_RATES,
+    ASK_DIVISION,
+) = range(13)
+"""Why `volvelle.core.forward.advance` returns."""
+
+ENTERS, OBSTACLE, NO_PROGRESS, WITHDRAWN = range(4)
+"""What becomes of an arrival: it enters, cannot run here, is believed to make no progress, was taken back."""
+
+ORDER, KERNEL, ASKED, COUNTED = range(4)
+"""Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places, GPUs are counted."""
+
+NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
+"""After which moments `volvelle.core.forward.advance` pauses."""
+
+
+class Reason(IntEnum):
+    """Why a job waits: the dominant cause at the last decision."""
+
+    NONE = 0
+    GPUS = 1  # not enough free GPUs it could use
+    ORDER = 2  # enough GPUs, but a job before it in a strict order waits
+    QUOTA = 3  # its pool's quota is in use
+    PLACEMENT = 4  # GPUs are free, but not where the placement wants them
+    POLICY = 5  # the policy gave it nothing
+    ROUND = 6  # the policy was not asked since it came: it is at the next round
+
+
+class Rules(NamedTuple):
+    """What does not change while time passes, as kernels want it.
+
+    decides: ORDER, KERNEL or ASKED. keys_fall: keys of running jobs never rise. keys_move: those of waiting
+    ones do not stand still. round: seconds, 0 where decisions follow events. places: COUNTED, KERNEL or ASKED.
+    keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python judges who may enter. learns:
+    Python is told of ends. divides: Python divides CPUs and memory after each decision. simulated: jobs end by
+    themselves. tick: ends are noticed at multiples of it, 0 for at once. logs: events and decisions are kept.
+    pauses: when to return.
+    """
+
+    decides: int = ORDER
+    preemptive: bool = True
+    strict: bool = False
+    elastic: bool = True
+    keys_fall: bool = False
+    keys_move: bool = False
+    time_varying: bool = False
+    round: float = 0.0
+    places: int = COUNTED
+    keeps_place: bool = True
+    admits: bool = False
+    learns: bool = False
+    divides: bool = False
+    simulated: bool = False
+    tick: float = 0.0
+    logs: bool = True
+    pauses: int = NEVER
+
+
+class State:
+    """The tables, and lists of rows.
+
+    count, clock: single numbers. spare: unused rows. ranked: rows of running jobs by what bounds their keys,
+    which is in ``bound``. keys: of whom they were just worked out. changed, unrated, order: rows. arrivals: jobs that come, [column][place]; verdict:
+    what becomes of them. rates: units per second, [curve][GPU type][GPUs]. parameters: of the kernel that
+    decides. events, decisions, moments, slots_log: the log.
+
+    key, allocate, place: the policy's and the placement's kernels.
+    """
+
+    jobs: Jobs
+    classes: Classes
+    expected: Expected
+    releases: Releases
+    types: Types
+    pools: Pools
+    nodes: Nodes
+    slots: Slots
+    events: EventLog
+    decisions: DecisionLog
+    moments: MomentLog
+    count: Ints
+    clock: Floats
+    spare: Ints
+    ranked: Ints
+    bound: Floats
+    keys: Floats
+    changed: Ints
+    unrated: Ints
+    order: Ints
+    slots_log: Ints
+    arrivals: Matrix
+    verdict: Ints
+    rates: Cube
+    parameters: Floats
+    key: Callable[..., Any]
+    allocate: Callable[..., Any]
+    place: Callable[..., Any]
+
+    def __init__(self, own: int = 0) -> None:
+        """Nobody is there and nothing; ``own``: columns of jobs that belong to the policy."""
+        rows = 64
+        self.compiled = False
+        self.jobs = Jobs(rows, own)
+        self.classes = Classes(16)
+        self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
+        self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
+        self.events, self.decisions, self.moments = EventLog(512), DecisionLog(512), MomentLog(512)
+        self.count, self.clock = [0] * COUNTERS, [0.0] * CLOCKS
+        self.spare = list(range(rows - 1, -1, -1))
+        for name in ("ranked", "changed", "unrated", "order"):
+            setattr(self, name, [0] * rows)
+        self.bound, self.keys, self.slots_log = [0.0] * rows, [0.0], [0] * 512
+        self.arrivals, self.verdict = [[] for _ in range(ARRIVAL)], []
+        self.rates, self.parameters = [], []
+        self.count[SPARE] = rows
+        self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT):
+            self.clock[clock] = INFINITY
+        self.clock[DECIDED] = -INFINITY
+
+    def copy(self) -> "State":
+        """One in the same state that goes its own way; what comes and rates are shared, they do not change."""
+        other = object.__new__(State)
+        other.__dict__.update(self.__dict__)
+        for name in TABLES:
+            setattr(other, name, getattr(self, name).copy())
+        for name in _OWN_ARRAYS:
+            value = getattr(self, name)
+            setattr(other, name, value[:] if isinstance(value, list) else value.copy())
+        return other
+
+    def over_arrays(self) -> "State":
+        """A copy over NumPy arrays, for machine code."""
+        if self.compiled:
+            return self.copy()
+        other = object.__new__(State)
+        other.__dict__.update(self.__dict__)
+        other.compiled = True
+        for name in TABLES:
+            setattr(other, name, getattr(self, name).over_arrays())
+        for name, (_, kind, dimensions) in ARRAYS.items():
+            value = getattr(self, name)
+            if not isinstance(value, np.ndarray):
+                value = np.array(value, dtype=np.float64 if kind is float else np.int64)
+                value = value.reshape(value.shape + (0,) * (dimensions - value.ndim))
+            setattr(other, name, np.asarray(value, order="F" if dimensions == 2 else "C"))
+        return other
+
+    def grow_rows(self) -> None:
+        """Room for twice as many jobs, classes and entries of what is expected."""
+        rows = len(self.order)
+        self.jobs.grow(2 * rows)
+        for table in (self.classes, self.expected, self.releases):
+            table.grow(2 * len(table))
+        for name in ("spare", "ranked", "bound", "changed", "unrated", "order"):
+            setattr(self, name, _longer(getattr(self, name), rows))
+        spare = self.count[SPARE]
+        for i in range(spare - 1, -1, -1):
+            self.spare[i + rows] = self.spare[i]
+        for i in range(rows):
+            self.spare[i] = 2 * rows - 1 - i
+        self.count[SPARE] = spare + rows
+
+    def grow_log(self) -> None:
+        """Room for twice as much of what happens."""
+        for table in (self.events, self.decisions, self.moments):
+            table.grow(2 * len(table))
+        self.slots_log = _longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
+
+
+_HINTS: Final = get_type_hints(State, include_extras=True)
+TABLES: Final[dict[str, type[Table]]] = {
+    name: kind for name, kind in _HINTS.items() if isinstance(kind, type) and issubclass(kind, Table)
+}
+"""The tables of a state, by name."""
+ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
+    name: (kind, *kind.__metadata__) for name, kind in _HINTS.items() if hasattr(kind, "__metadata__")
+}
+"""Its other arrays, by name: their annotation, of floats or whole numbers, and how many dimensions they have."""
+_OWN_ARRAYS = [
+    name for name in ARRAYS if name not in ("arrivals", "verdict", "rates", "parameters")
+]
+
+
+def _longer(array: Any, more: int) -> Any:
+    """The same with ``more`` zeros behind, in its last dimension."""
+    if isinstance(array, list):
+        return array + [type(array[0])(0)] * more
+    room = np.zeros((*array.shape[:-1], more), dtype=array.dtype)
+    return np.asarray(np.concatenate([array, room], axis=-1), order="F")

@@ -26,7 +26,7 @@ from collections import deque
 
 import numpy as np
 
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.model.units import ROUNDING_SECONDS
 
 

@@ -31,7 +31,7 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import Period
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.estimate.basic import PositiveSeconds, lasting
 from volvelle.model.job import JobSpec
 

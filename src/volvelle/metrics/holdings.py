@@ -1,14 +1,15 @@
 """A log of who holds what from when on, and what it adds up to.
 
-While a run goes on a decision costs the log a few copies of arrays; it is sorted once, at the end.
+While a run goes on a batch costs the log a few copies of arrays; it is sorted once, at the end.
 """
 
-from array import array
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from volvelle.core.decision import Decision
+from volvelle.core.log import Batch
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Segments
 
 _NOBODY = -1
@@ -29,64 +30,56 @@ class HoldingLog:
     """Who holds how many GPUs from when on, in the order in which it happened."""
 
     def __init__(self) -> None:
-        self._job = array("q")
-        self._time = array("d")
-        self._gpus = array("d")
-        self._attempt = array("q")  # _NOBODY where an event took the GPUs, not a decision
-        self._slots = array("q")
-        self._slot_count = array("q")
-        self._late: list[tuple[int, float]] = []  # row, real start
-        self._held_until: list[tuple[int, int, float]] = []  # job, attempt, real end
-
-    def add(self, time: float, decision: Decision) -> None:
-        """A decision: its rows as they are."""
-        count = len(decision.job)
-        self._job.frombytes(decision.job.tobytes())
-        self._time.extend([time] * count)
-        self._gpus.frombytes(decision.gpus.tobytes())
-        self._attempt.frombytes(decision.attempt.tobytes())
-        self._slots.frombytes(decision.slots.tobytes())
-        if len(decision.slot_offsets):
-            self._slot_count.frombytes(np.diff(decision.slot_offsets).tobytes())
-        else:
-            self._slot_count.extend([0] * count)
+        self._job: list[IntColumn] = []
+        self._time: list[FloatColumn] = []
+        self._gpus: list[FloatColumn] = []
+        self._attempt: list[IntColumn] = []  # _NOBODY where an event took the GPUs, not a decision
+        self._slots: list[IntColumn] = []
+        self._slot_count: list[IntColumn] = []
+        self._rows = 0
+        self._moment: IntColumn = np.zeros(0, dtype=np.int64)
+        """Of each row of the last batch."""
+        self._late: list[tuple[IntColumn, FloatColumn]] = []  # rows, real starts
+        self._stopped: list[tuple[IntColumn, IntColumn, FloatColumn]] = []  # job, attempt, real end
 
     def extend(
-        self, job: IntColumn, time: FloatColumn, gpus: FloatColumn, attempt: IntColumn
+        self, batch: Batch, moment: IntColumn, closed: IntColumn, closed_at: FloatColumn
     ) -> None:
-        """Rows of GPUs that are only counted; attempt -1 where the job ended by itself."""
-        self._job.frombytes(job.tobytes())
-        self._time.frombytes(time.tobytes())
-        self._gpus.frombytes(gpus.tobytes())
-        self._attempt.frombytes(attempt.tobytes())
-        self._slot_count.extend([0] * len(job))
+        """Add the decisions of a batch, and jobs that were ``closed`` by themselves at a moment before these."""
+        decided_in = np.repeat(np.arange(len(batch.time)), np.diff(batch.decisions_end, prepend=0))
+        order = np.argsort(np.concatenate([2 * moment, 2 * decided_in + 1]), kind="stable")
+        count = len(closed)
+        ends = np.zeros(count, dtype=np.int64)
+        self._job.append(np.concatenate([closed, batch.job])[order])
+        self._time.append(np.concatenate([closed_at, batch.decision_time])[order])
+        self._gpus.append(np.concatenate([np.zeros(count), batch.gpus])[order])
+        self._attempt.append(np.concatenate([np.full(count, _NOBODY), batch.starts])[order])
+        slot_count = np.diff(batch.slots_end, prepend=0)
+        self._slot_count.append(np.concatenate([ends, slot_count])[order])
+        self._slots.append(batch.slots)
+        self._moment = np.concatenate([moment, decided_in])[order]
+        self._rows += len(order)
 
-    def close(self, job: int, time: float) -> None:
-        """The job holds nothing any more, by itself."""
-        self._job.append(job)
-        self._time.append(time)
-        self._gpus.append(0.0)
-        self._attempt.append(_NOBODY)
-        self._slot_count.append(0)
+    def started_late(self, jobs: IntColumn, moment: IntColumn, starts: FloatColumn) -> None:
+        """GPUs given to ``jobs`` in the batch just added, before ``moment``, come free only at ``starts``."""
+        given = self._job[-1]
+        rows = len(given)
+        by_job = np.argsort(given, kind="stable")
+        before = np.searchsorted(self._moment, moment)
+        place = np.searchsorted(given[by_job] * (rows + 1) + by_job, jobs * (rows + 1) + before)
+        self._late.append((self._rows - rows + by_job[place - 1], starts))
 
-    def started_late(self, job: int, time: float) -> None:
-        """The GPUs given to ``job`` last come free only at ``time``."""
-        row = len(self._job) - 1
-        while self._job[row] != job:
-            row -= 1
-        self._late.append((row, time))
-
-    def held_until(self, job: int, attempt: int, time: float) -> None:
-        """The GPUs of a stopped attempt were held until now."""
-        self._held_until.append((job, attempt, time))
+    def held_until(self, jobs: IntColumn, attempts: IntColumn, times: FloatColumn) -> None:
+        """The GPUs of stopped attempts were held until then."""
+        self._stopped.append((jobs, attempts, times))
 
     def history(self, jobs: int, now: float) -> History:
         """All segments and counts; what is still held is held until ``now``."""
-        job, gpus = np.array(self._job, dtype=np.int64), np.array(self._gpus)
-        attempt, start = np.array(self._attempt, dtype=np.int64), np.array(self._time)
+        job, gpus = _joined(self._job, np.int64), _joined(self._gpus, np.float64)
+        attempt, start = _joined(self._attempt, np.int64), _joined(self._time, np.float64)
         changed = start.copy()
-        for row, time in self._late:
-            start[row] = time
+        for rows, starts in self._late:
+            start[rows] = starts
         by_job = np.argsort(job, kind="stable")
         end = np.full(len(job), now)
         followed = by_job[:-1][job[by_job[1:]] == job[by_job[:-1]]]
@@ -94,10 +87,11 @@ class HoldingLog:
         end[followed] = changed[following]
         # A start that was waited for and then withdrawn held nothing.
         holding = by_job[(gpus[by_job] > 0) & (end[by_job] >= start[by_job])]
-        key = job[holding] * (attempt.max(initial=0) + 1) + attempt[holding]
-        for number, which, time in self._held_until:
-            wanted = number * (attempt.max(initial=0) + 1) + which
-            end[holding[np.searchsorted(key, wanted, side="right") - 1]] = time
+        base = int(attempt.max(initial=0)) + 1
+        key = job[holding] * base + attempt[holding]
+        for numbers, attempts, times in self._stopped:
+            wanted = numbers * base + attempts
+            end[holding[np.searchsorted(key, wanted, side="right") - 1]] = times
         first_start = np.full(jobs, np.inf)
         np.minimum.at(first_start, job[holding], start[holding])
         last_attempt = np.zeros(jobs, dtype=np.int64)
@@ -105,8 +99,9 @@ class HoldingLog:
         running = np.zeros(jobs, dtype=np.bool_)
         running[job[by_job]] = gpus[by_job] > 0  # the last row of each job stands
         stopped = job[(gpus == 0) & (attempt != _NOBODY)]
+        segments = self._segments(holding[np.argsort(start[holding], kind="stable")], start, end)
         return History(
-            self._segments(holding[np.argsort(start[holding], kind="stable")], start, end),
+            segments,
             np.where(np.isinf(first_start), np.nan, first_start),
             np.bincount(stopped, minlength=jobs).astype(np.int64),
             np.maximum(last_attempt - 1, 0),
@@ -115,15 +110,19 @@ class HoldingLog:
 
     def _segments(self, rows: IntColumn, start: FloatColumn, end: FloatColumn) -> Segments:
         """The segments that begin with ``rows``, in this order."""
-        counts = np.array(self._slot_count, dtype=np.int64)
+        counts = _joined(self._slot_count, np.int64)
         offsets = np.concatenate([[0], np.cumsum(counts[rows])]).astype(np.int64)
         moved = (np.cumsum(counts) - counts)[rows] - offsets[:-1]
         places = np.repeat(moved, counts[rows]) + np.arange(offsets[-1])
         return Segments(
-            np.array(self._job, dtype=np.int64)[rows],
+            _joined(self._job, np.int64)[rows],
             start[rows],
             end[rows],
-            np.array(self._gpus)[rows],
+            _joined(self._gpus, np.float64)[rows],
             offsets,
-            np.array(self._slots, dtype=np.int64)[places],
+            _joined(self._slots, np.int64)[places],
         )
+
+
+def _joined(parts: list[NDArray[Any]], kind: type) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype=kind), *parts])

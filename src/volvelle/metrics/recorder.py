@@ -1,33 +1,32 @@
 """Folds a run's events and decisions into `Outcomes`, while it runs or from its journal."""
 
-from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
-from volvelle.core.decision import Decision
 from volvelle.core.events import (
-    BatchSizeChanged,
-    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
-    JobHeld,
-    JobReleased,
-    JobStarted,
     JobStopped,
     JobSubmitted,
-    LossReported,
     NodeChanged,
-    ProgressReported,
     Recomposed,
-    TrainingReported,
-    WakeUp,
 )
 from volvelle.core.journal import Entry, Header
-from volvelle.core.state import first_changes_to_up
+from volvelle.core.log import Batch, Moment, Submission, batch_of
+from volvelle.core.resources import first_changes_to_up
+from volvelle.core.state import (
+    BEGAN,
+    CHECKPOINTED,
+    CONCLUDED,
+    FINISHED,
+    OBJECT,
+    REJECTED,
+    SUBMITTED,
+)
 from volvelle.metrics.holdings import HoldingLog
 from volvelle.metrics.outcomes import (
     BoolColumn,
@@ -43,117 +42,92 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.workload.workload import Workload
 
 _NAN = float("nan")
+_FAILED, _CANCELLED = 100, 101
+"""Kinds of events that only Python has, beside those of the log."""
+_LEFT = (FINISHED, REJECTED, CONCLUDED, _CANCELLED)
+_ENTRIES = 4096
 
 
 class Recorder:
     """Watches a run. Jobs are expected to be numbered in order of submission, from 0.
 
-    While the run goes on it only keeps a log of who holds what from when on (`HoldingLog`); segments and
-    counts are made of it at the end, all at once.
+    While the run goes on it keeps who came, who left and who holds what from when on; segments and counts are
+    made of it at the end, all at once.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._specs: list[JobSpec] = []
         self._log = HoldingLog()
-        self._finish: dict[int, float] = {}
-        self._lost: defaultdict[int, float] = defaultdict(float)
-        self._ended: dict[int, JobStatus] = {}
+        self._kinds: list[IntColumn] = []
+        self._numbers: list[IntColumn] = []
+        self._times: list[FloatColumn] = []
+        self._lost: dict[int, float] = {}
         self._reasons: dict[int, str] = {}
-        # PCS' contention: active jobs summed over events, up to each job's arrival and departure.
-        self._active = 0
-        self._events = 0
-        self._active_sum = 0
-        self._arrival: list[tuple[int, int]] = []
-        self._contention: dict[int, float] = {}
         self._node_gpus = {node.name: node.gpus for node in cluster.nodes}
         self._up = set(self._node_gpus) - first_changes_to_up(cluster)
-        self._capacity_times = array("d", [0.0])
-        self._capacity = array("d", [float(sum(self._node_gpus[name] for name in self._up))])
+        self._capacity = [(0.0, float(sum(self._node_gpus[name] for name in self._up)))]
         self._choices: list[Choice] = []
         self._now = 0.0
 
-    def record(self, time: float, events: Iterable[Event], decision: Decision) -> None:
-        """Take note of one moment."""
-        self._now = time
-        for event in events:
-            _NOTES[type(event)](self, event)
-        for rejection in decision.rejected:
-            number = rejection.number
-            ran = number in self._lost
-            self._leave(number, time, JobStatus.FAILED if ran else JobStatus.REJECTED)
-            self._reasons[number] = rejection.reason
-        for conclusion in decision.concluded:
-            self._finish[conclusion.number] = time
-            self._leave(conclusion.number, time, JobStatus.FINISHED)
-            self._reasons[conclusion.number] = conclusion.reason
-        if len(decision.job):
-            self._log.add(time, decision)
+    def take(self, batch: Batch, submission: Submission) -> None:
+        """A stretch of moments."""
+        if not len(batch.time):
+            return
+        self._now = float(batch.time[-1])
+        kind, number = self._plain(batch)
+        time = batch.event_time
+        rows = (kind == SUBMITTED).nonzero()[0]
+        told = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
+        self._specs += [submission(each, which).spec for each, which in told]
+        moment = np.repeat(np.arange(len(batch.time)), np.diff(batch.events_end, prepend=0))
+        decided = (kind == REJECTED) | (kind == CONCLUDED)
+        if decided.any():  # decisions follow events
+            order = np.argsort(2 * moment + decided, kind="stable")
+            kind, number, time = kind[order], number[order], time[order]
+            moment, value, attempt = moment[order], batch.value[order], batch.attempt[order]
+            left = number[np.isin(kind, (REJECTED, CONCLUDED))].tolist()
+            self._reasons.update((each, batch.notes.reason(each)) for each in left)
+        else:
+            value, attempt = batch.value, batch.attempt
+        turns = np.isin(kind, (SUBMITTED, *_LEFT))
+        self._kinds.append(kind[turns])
+        self._numbers.append(number[turns])
+        self._times.append(time[turns])
+        closes = np.isin(kind, (*_LEFT, _FAILED))
+        self._log.extend(batch, moment[closes], number[closes], time[closes])
+        late = (kind == BEGAN).nonzero()[0]
+        if len(late):
+            self._log.started_late(number[late], moment[late], value[late])
+        stops = (kind == CHECKPOINTED).nonzero()[0]
+        self._log.held_until(number[stops], attempt[stops], time[stops])
 
-    def holdings(
-        self, job: IntColumn, time: FloatColumn, gpus: FloatColumn, attempt: IntColumn
-    ) -> None:
-        """Take over a stretch of the log of who holds what, as `HoldingLog.extend` says."""
-        self._log.extend(job, time, gpus, attempt)
-
-    def ends(
-        self,
-        now: float,
-        specs: Sequence[JobSpec],
-        finish: FloatColumn,
-        contention: FloatColumn,
-        rejected: Mapping[int, str],
-    ) -> None:
-        """Take over what became of all jobs by ``now``; NaN where a job is not through."""
-        self._now = now
-        self._specs.extend(specs)
-        self._reasons.update(rejected)
-        self._ended.update(dict.fromkeys(rejected, JobStatus.REJECTED))
-        finished = np.flatnonzero(~np.isnan(finish))
-        self._finish.update(zip(finished.tolist(), finish[finished].tolist(), strict=True))
-        self._ended.update(dict.fromkeys(finished.tolist(), JobStatus.FINISHED))
-        through = np.flatnonzero(~np.isnan(contention))
-        self._contention.update(zip(through.tolist(), contention[through].tolist(), strict=True))
-
-    def _submitted(self, event: JobSubmitted) -> None:
-        self._specs.append(event.spec)
-        # As in PCS' simulator, the job's own arrival counts twice.
-        self._arrival.append((self._events - 1, self._active_sum - self._active - 1))
-        self._count(+1)
-
-    def _finished(self, event: JobFinished) -> None:
-        self._finish[event.number] = event.time
-        self._leave(event.number, event.time, JobStatus.FINISHED)
-
-    def _failed(self, event: JobFailed) -> None:
-        self._log.close(event.number, event.time)
-        self._lost[event.number] += event.lost_gpu_seconds
-
-    def _stopped(self, event: JobStopped) -> None:
-        self._log.held_until(event.number, event.attempt, event.time)
-
-    def _started(self, event: JobStarted) -> None:
-        self._log.started_late(event.number, event.start)
-
-    def _cancelled(self, event: JobCancelled) -> None:
-        self._leave(event.number, event.time, JobStatus.CANCELLED)
-
-    def _recomposed(self, event: Recomposed) -> None:
-        self._choices.append(Choice(event.time, event.policy, event.admission))
-
-    def _other(self, event: Event) -> None:
-        """Wake-ups, batch sizes, reports and holds leave no trace of their own in the outcomes."""
-
-    def _count(self, change: int) -> None:
-        self._active += change
-        self._events += 1
-        self._active_sum += self._active
-
-    def _leave(self, number: int, time: float, status: JobStatus) -> None:
-        self._log.close(number, time)
-        self._ended[number] = status
-        events, active = self._arrival[number]
-        self._contention[number] = (self._active_sum - active) / (self._events - events)
-        self._count(-1)
+    def _plain(self, batch: Batch) -> tuple[IntColumn, IntColumn]:
+        """Kinds and job numbers of events, also of those that Python brought."""
+        kind, number = batch.kind, batch.number
+        places = (kind == OBJECT).nonzero()[0]
+        if not len(places):
+            return kind, number
+        kind, number = kind.copy(), number.copy()
+        for place in places.tolist():
+            event = batch.notes.objects[number[place]]
+            if isinstance(event, NodeChanged):
+                self._node_changed(event)
+            elif isinstance(event, Recomposed):
+                self._choices.append(Choice(event.time, event.policy, event.admission))
+            elif isinstance(event, (JobFinished, JobCancelled, JobFailed, JobStopped)):
+                number[place] = event.number
+                kind[place] = {
+                    JobFinished: FINISHED,
+                    JobCancelled: _CANCELLED,
+                    JobFailed: _FAILED,
+                    JobStopped: CHECKPOINTED,
+                }[type(event)]
+                if isinstance(event, JobFailed):
+                    lost = self._lost.get(event.number, 0.0)
+                    self._lost[event.number] = lost + event.lost_gpu_seconds
+                elif isinstance(event, JobStopped):
+                    batch.attempt[place] = event.attempt
+        return kind, number
 
     def _node_changed(self, event: NodeChanged) -> None:
         if event.node is not None:
@@ -162,8 +136,12 @@ class Recorder:
             self._up.discard(event.name)
         else:
             self._up.add(event.name)
-        self._capacity_times.append(event.time)
-        self._capacity.append(float(sum(self._node_gpus[name] for name in self._up)))
+        gpus = float(sum(self._node_gpus[name] for name in self._up))
+        self._capacity.append((event.time, gpus))
+
+    def end(self, time: float) -> None:
+        """Nothing more happens up to ``time``."""
+        self._now = time
 
     def outcomes(
         self,
@@ -181,9 +159,21 @@ class Recorder:
         history = self._log.history(jobs, self._now)
         segments = history.segments
         held = segments.end - segments.start
+        kind, number, time = (
+            np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+            for parts in (self._kinds, self._numbers, self._times)
+        )
+        kind, number = kind.astype(np.int64), number.astype(np.int64)
         status = np.where(history.running, JobStatus.RUNNING.value, JobStatus.WAITING.value)
         status = status.astype(f"<U{max(len(value) for value in JobStatus)}")
-        status[list(self._ended)] = [value.value for value in self._ended.values()]
+        finish = np.full(jobs, _NAN)
+        for which, told in _STATUS.items():
+            status[number[kind == which]] = told.value
+        over = np.isin(kind, (FINISHED, CONCLUDED))
+        finish[number[over]] = time[over]
+        rejected = number[kind == REJECTED].tolist()
+        status[[each for each in rejected if each in self._lost]] = JobStatus.FAILED.value
+        capacity = np.array(self._capacity)
         return Outcomes(
             specs=self._specs,
             submit_time=np.array([spec.submit_time for spec in self._specs]),
@@ -192,69 +182,80 @@ class Recorder:
             if exclusive_seconds is None
             else np.asarray(exclusive_seconds, dtype=np.float64)[:jobs],
             first_start=history.first_start,
-            finish=_column(self._finish, jobs, _NAN),
+            finish=finish,
             gpu_seconds=_summed(segments.job, held * segments.gpus, jobs),
             run_seconds=_summed(segments.job, held, jobs),
             preemptions=history.preemptions,
             restarts=history.restarts,
-            lost_gpu_seconds=_column(self._lost, jobs, 0.0),
-            contention=_column(self._contention, jobs, _NAN),
+            lost_gpu_seconds=_column(self._lost, jobs),
+            contention=_contention(kind, number, jobs),
             tracked=np.ones(jobs, dtype=np.bool_) if tracked is None else tracked[:jobs],
             status=status,
-            reason=[self._reasons.get(number, "") for number in range(jobs)],
+            reason=[self._reasons.get(each, "") for each in range(jobs)],
             segments=segments,
-            capacity=Steps(np.array(self._capacity_times), np.array(self._capacity)),
+            capacity=Steps(capacity[:, 0].copy(), capacity[:, 1].copy()),
             end_time=self._now,
             choices=tuple(self._choices),
             single_gpu_seconds=None if single_gpu_seconds is None else single_gpu_seconds[:jobs],
         )
 
 
-def _column(values: Mapping[int, float], jobs: int, default: float) -> FloatColumn:
-    """``values`` by job number as a column, ``default`` where there is none."""
-    column: FloatColumn = np.full(jobs, default)
-    column[np.fromiter(values.keys(), dtype=np.int64, count=len(values))] = np.fromiter(
-        values.values(), dtype=np.float64, count=len(values)
-    )
+_STATUS = {
+    FINISHED: JobStatus.FINISHED,
+    CONCLUDED: JobStatus.FINISHED,
+    _CANCELLED: JobStatus.CANCELLED,
+    REJECTED: JobStatus.REJECTED,
+}
+
+
+def _contention(kind: IntColumn, number: IntColumn, jobs: int) -> FloatColumn:
+    """PCS' contention: active jobs summed over events from each job's arrival to its departure, over these.
+
+    As in PCS' simulator, the job's own arrival counts twice. NaN for jobs that are still there.
+    """
+    comes = kind == SUBMITTED
+    active = np.cumsum(np.where(comes, 1, -1))
+    before = np.concatenate([[0], np.cumsum(active)])
+    arrival, departure = np.full(jobs, -1), np.full(jobs, -1)
+    arrival[number[comes]] = comes.nonzero()[0]
+    departure[number[~comes]] = (~comes).nonzero()[0]
+    contention = np.full(jobs, _NAN)
+    left = departure >= 0
+    came, went = arrival[left], departure[left]
+    summed = before[went] - before[came] + np.concatenate([[0], active])[came] + 1
+    contention[left] = summed / (went - came + 1)
+    return contention
+
+
+def _column(values: Mapping[int, float], jobs: int) -> FloatColumn:
+    """``values`` by job number as a column, 0 where there is none."""
+    column: FloatColumn = np.zeros(jobs)
+    column[list(values.keys())] = list(values.values())
     return column
 
 
 def _summed(job: IntColumn, values: FloatColumn, jobs: int) -> FloatColumn:
-    return np.bincount(job, weights=values, minlength=jobs).astype(np.float64)
+    summed: NDArray[np.float64] = np.bincount(job, weights=values, minlength=jobs)
+    return summed.astype(np.float64)
+
+
+def recorded(recorder: Recorder, entries: Iterable[Entry]) -> Iterable[JobSubmitted]:
+    """Let ``recorder`` take all ``entries``; yields the submissions among them."""
+    stretch = iter(entries)
+    while some := list(islice(stretch, _ENTRIES)):
+        recorder.take(*batch_of(Moment(one.time, one.events, one.decision) for one in some))
+        for entry in some:
+            yield from (event for event in entry.events if isinstance(event, JobSubmitted))
 
 
 def outcomes_of(header: Header, entries: Iterable[Entry]) -> Outcomes:
     """The outcomes of a journal. What jobs take alone is known where the truth was disclosed."""
     recorder = Recorder(header.cluster)
-    submitted: list[Job] = []
-    for entry in entries:
-        recorder.record(entry.time, entry.events, entry.decision)
-        submitted.extend(
-            Job(event.spec, event.truth or _UNKNOWN)
-            for event in entry.events
-            if isinstance(event, JobSubmitted)
-        )
+    submitted = [
+        Job(event.spec, event.truth or _UNKNOWN) for event in recorded(recorder, entries)
+    ]
     jobs = Workload(submitted)
     return recorder.outcomes(jobs.durations, single_gpu_seconds=jobs.single_gpu_seconds)
 
 
 _UNKNOWN = Truth(work=_NAN)
-
-
-_NOTES: dict[type, Callable[[Recorder, Any], None]] = {
-    JobSubmitted: Recorder._submitted,
-    JobStarted: Recorder._started,
-    JobFinished: Recorder._finished,
-    JobStopped: Recorder._stopped,
-    JobFailed: Recorder._failed,
-    JobCancelled: Recorder._cancelled,
-    JobHeld: Recorder._other,
-    JobReleased: Recorder._other,
-    ProgressReported: Recorder._other,
-    BatchSizeChanged: Recorder._other,
-    TrainingReported: Recorder._other,
-    LossReported: Recorder._other,
-    NodeChanged: Recorder._node_changed,
-    Recomposed: Recorder._recomposed,
-    WakeUp: Recorder._other,
-}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.parts import placements
-from volvelle.core.state import FloatColumn, IntColumn, Resources
+from volvelle.core.resources import FloatColumn, IntColumn, Resources
 from volvelle.placement.basic import Consolidated
 
 

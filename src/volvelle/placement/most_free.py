@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from volvelle.core.parts import Placement, placements, take_in_turn
-from volvelle.core.state import IntColumn, Resources
+from volvelle.core.resources import IntColumn, Resources
 
 
 @placements.register

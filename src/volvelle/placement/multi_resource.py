@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.demand import Amounts, Wants, wants_of
 from volvelle.core.parts import KnownJob, Placement, placements
-from volvelle.core.state import IntColumn, Resources
+from volvelle.core.resources import IntColumn, Resources
 from volvelle.core.stock import FITS, FloatColumn, Stock
 from volvelle.placement.basic import consolidate
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from volvelle.core.parts import KnownJob, placements
-from volvelle.core.state import Resources
+from volvelle.core.resources import Resources
 from volvelle.placement.selective import Selective
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from volvelle.core.parts import Placement, placements
-from volvelle.core.state import IntColumn, Resources
+from volvelle.core.resources import IntColumn, Resources
 from volvelle.placement.basic import consolidate
 
 

@@ -26,36 +26,29 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import CURVE, LEAST, NUMBER, POOL
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import (
+from volvelle.core.fill import (
     TARGET,
     TARGET_REASON,
     TARGET_TYPE,
     fill,
-    settle_ties,
-    sort_again,
     work_left,
 )
 from volvelle.core.policy import (
     Allocation,
-    ContestedShares,
     Policy,
     View,
     all_served,
     policies,
 )
-from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.validation import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_CURVE = Column.CURVE
-_POOL = Column.POOL
-_NUMBER = Column.NUMBER
-_LEAST = Column.LEAST
 
 _SLACK = 1e-9
 """The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
@@ -78,10 +71,6 @@ class AfsL(Policy):
         "earlier", description="which submission goes first where equally much is left"
     )
 
-    def compiled_shares(self) -> ContestedShares:
-        """All there is to it."""
-        return ContestedShares(self.ties == "later")
-
     def allocate(self, view: View) -> Allocation:
         """The shortest first where there are too many; else growth, GPU by GPU."""
         if enough := all_served(view, elastic=True):
@@ -94,10 +83,8 @@ class AfsL(Policy):
             view.now,
             view.capacity,
             view.quota,
-            jobs.columns.order_hint,
             self.ties == "later",
         )
-        jobs.columns.order_hint = order
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
 
@@ -168,31 +155,25 @@ def share_by_length(
     now: float,
     capacity: Floats,
     quota: Floats,
-    hint: Ints,
     later: bool,
 ) -> tuple[Floats, Ints]:
     """All of AFS-L's decision: the shortest have their least, then growth within each GPU type.
 
-    ``hint``: rows as they were last ordered. ``later``: of two with equally much left the later
-    submission goes first. Returns (3, jobs) as `volvelle.core.kernels.fill` does, and the order.
+    Jobs are in order of submission. ``later``: of two with equally much left the later goes first. Returns (3, jobs) as `volvelle.core.kernels.fill` does, and the order.
     """
     work = work_left(matrix, jobs, now)
     seconds = seconds_on_least(matrix, table, work)
     if later:
-        order = np.argsort(-matrix[_NUMBER, :jobs])
-        order = order[np.argsort(seconds[order], kind="mergesort")]
+        order = jobs - 1 - np.argsort(seconds[::-1], kind="mergesort")
     else:
-        order, sorted_ = sort_again(hint, seconds, matrix)
-        if not sorted_:
-            order = np.argsort(seconds)
-            settle_ties(order, seconds, matrix)
-    least = matrix[_LEAST]
+        order = np.argsort(seconds, kind="mergesort")
+    least = matrix[LEAST]
     given = fill(matrix, order, least, least, capacity, quota, True, False)
     free, left = capacity.copy(), quota.copy()
     for row in range(jobs):
         if given[TARGET, row] > 0.0:
             free[int(given[TARGET_TYPE, row])] -= given[TARGET, row]
-            pool = int(matrix[_POOL, row])
+            pool = int(matrix[POOL, row])
             if pool >= 0:
                 left[pool] -= given[TARGET, row]
     for gpu_type in range(len(capacity)):
@@ -222,7 +203,7 @@ def grow_by_contest(
     Candidates meet by submission, each the winner so far. Returns what is left of ``free``.
     """
     jobs = len(rows)
-    rows = rows[np.argsort(matrix[_NUMBER][rows])]
+    rows = rows[np.argsort(matrix[NUMBER][rows])]
     seconds = np.empty(jobs)  # left with the GPUs it has now
     gain = np.empty(jobs)  # the factor by which one GPU more shortens them
     open_ = np.zeros(jobs, np.bool_)
@@ -230,7 +211,7 @@ def grow_by_contest(
         row = rows[i]
         open_[i] = may_grow(matrix, row, gpus, left)
         seconds[i], gain[i] = _with_one_more(
-            table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row]
+            table, int(matrix[CURVE, row]), gpu_type, gpus[row], work[row]
         )
     winners = np.full(jobs + 1, -1, np.int64)  # winners[i]: of the first i candidates
     start = 0
@@ -243,13 +224,13 @@ def grow_by_contest(
         best = winners[jobs]
         if best < 0:
             break
-        row, pool = rows[best], int(matrix[_POOL, rows[best]])
+        row, pool = rows[best], int(matrix[POOL, rows[best]])
         gpus[row] += 1.0
         free -= 1.0
         start = best  # whoever met before the winner fares as before
         open_[best] = may_grow(matrix, row, gpus, left)
         seconds[best], gain[best] = _with_one_more(
-            table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row]
+            table, int(matrix[CURVE, row]), gpu_type, gpus[row], work[row]
         )
         if pool >= 0:
             left[pool] -= 1.0

@@ -7,20 +7,14 @@ which equals are served.
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import HELD, LEAST, MOST, SCALE, SUBMIT, TOTAL
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import work_left
+from volvelle.core.fill import work_left
 from volvelle.policies.growth import seconds_on_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SUBMIT = Column.SUBMIT
-_LEAST = Column.LEAST
-_MOST = Column.MOST
-_HELD = Column.HELD
-_TOTAL = Column.TOTAL
-_SCALE = Column.SCALE
 
 EVENTS, ACTIVE_SUM, ACTIVE, ASKED, JOB_SECONDS, COUNTED = 0, 1, 2, 3, 4, 5
 """Own columns: events seen, jobs in the system summed over them; after the last event: jobs, time
@@ -84,7 +78,7 @@ def count_seconds(own: Floats, matrix: Floats, now: float) -> None:
         if own[EVENTS, row] > 0.0:
             own[JOB_SECONDS, row] += own[ACTIVE, row] * (now - own[COUNTED, row])
         else:
-            own[JOB_SECONDS, row] = jobs * (now - matrix[_SUBMIT, row])
+            own[JOB_SECONDS, row] = jobs * (now - matrix[SUBMIT, row])
         own[COUNTED, row] = now
 
 
@@ -94,7 +88,7 @@ def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floa
     jobs = own.shape[1]
     mean = np.empty(jobs)
     for row in range(jobs):
-        stay = now - matrix[_SUBMIT, row]
+        stay = now - matrix[SUBMIT, row]
         if not over_time:
             mean[row] = own[ACTIVE_SUM, row] / own[EVENTS, row]
         else:
@@ -114,12 +108,12 @@ def rho_terms(
     jobs = len(mean)
     terms = np.empty((3, jobs))
     left = seconds_on_least(matrix, table, work_left(matrix, jobs, now))
-    whole = seconds_on_least(matrix, table, matrix[_TOTAL, :jobs] * matrix[_SCALE, :jobs])
+    whole = seconds_on_least(matrix, table, matrix[TOTAL, :jobs] * matrix[SCALE, :jobs])
     for row in range(jobs):
-        share = min(gpus / mean[row], matrix[_MOST, row])
-        fair = matrix[_LEAST, row] * whole[row] / share
-        terms[0, row] = now - matrix[_SUBMIT, row]
-        terms[1, row] = matrix[_LEAST, row] * left[row]
+        share = min(gpus / mean[row], matrix[MOST, row])
+        fair = matrix[LEAST, row] * whole[row] / share
+        terms[0, row] = now - matrix[SUBMIT, row]
+        terms[1, row] = matrix[LEAST, row] * left[row]
         terms[2, row] = fair
         if not 0.0 < fair < np.inf:
             terms[0, row], terms[1, row], terms[2, row] = 0.0, 0.0, 1.0
@@ -131,7 +125,7 @@ def by_rho(matrix: Floats, turn: Ints, terms: Floats, gpus: float) -> Ints:
     """Rows by falling rho, each on all it can use of ``gpus``; equals by ``turn``."""
     rho = np.empty(len(turn))
     for i in range(len(turn)):
-        rho[i] = -_rho(terms, turn[i], max(min(gpus, matrix[_MOST, turn[i]]), _SLACK))
+        rho[i] = -_rho(terms, turn[i], max(min(gpus, matrix[MOST, turn[i]]), _SLACK))
     return _settled(turn, rho, np.argsort(rho, kind="mergesort"))
 
 
@@ -146,10 +140,10 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
     order = by_rho(matrix, turn, terms, free)
     widest = 0.0
     for row in turn:
-        widest = max(widest, matrix[_MOST, row])
+        widest = max(widest, matrix[MOST, row])
     served = 0
     while served < jobs and free >= widest:
-        free -= matrix[_MOST, order[served]]
+        free -= matrix[MOST, order[served]]
         served += 1
     place = np.empty(jobs, np.int64)
     for i in range(jobs):
@@ -158,9 +152,9 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
         best, worst = -1, -np.inf
         for i in range(served, jobs):
             row = order[i]
-            if matrix[_LEAST, row] > free:
+            if matrix[LEAST, row] > free:
                 continue
-            rho = _rho(terms, row, min(free, matrix[_MOST, row]))
+            rho = _rho(terms, row, min(free, matrix[MOST, row]))
             slack = _SLACK * abs(worst)
             earlier = best < 0 or place[row] < place[order[best]]
             if best < 0 or rho > worst + slack or (earlier and rho >= worst - slack):
@@ -172,7 +166,7 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
             order[i] = order[i - 1]
         order[served] = row
         served += 1
-        free -= min(free, matrix[_MOST, row])
+        free -= min(free, matrix[MOST, row])
     return order
 
 
@@ -207,8 +201,8 @@ def least_share_first(
     held = np.empty(len(turn))
     share = np.empty(len(turn))
     for i in range(len(turn)):
-        held[i] = matrix[_HELD, turn[i]]
-        share[i] = service[turn[i]] / (now - matrix[_SUBMIT, turn[i]] + lease)
+        held[i] = matrix[HELD, turn[i]]
+        share[i] = service[turn[i]] / (now - matrix[SUBMIT, turn[i]] + lease)
     by_held = np.argsort(held, kind="mergesort")
     turn, share = turn[by_held], share[by_held]
     return _settled(turn, share, np.argsort(share, kind="mergesort"))
@@ -217,10 +211,10 @@ def least_share_first(
 @compiled
 def most_in_lease(matrix: Floats, alone: Floats, lease: float) -> Floats:
     """The GPUs each job has work for during a whole lease; ``alone`` is GPU-seconds left."""
-    most = matrix[_MOST, : len(alone)].copy()
+    most = matrix[MOST, : len(alone)].copy()
     for row in range(len(alone)):
         enough = np.ceil(alone[row] / lease - _SLACK)
-        most[row] = min(most[row], max(enough, matrix[_LEAST, row]))
+        most[row] = min(most[row], max(enough, matrix[LEAST, row]))
     return most
 
 
@@ -236,8 +230,8 @@ def share_out(
     """
     gpus = np.zeros(matrix.shape[1])
     for row in rows:
-        if matrix[_LEAST, row] <= free:
-            gpus[row] = min(matrix[_LEAST, row], most[row])
+        if matrix[LEAST, row] <= free:
+            gpus[row] = min(matrix[LEAST, row], most[row])
             free -= gpus[row]
     while free >= 1.0:
         best, highest = -1, 1.0
@@ -293,7 +287,7 @@ def after_payments(
                 share *= _value(terms, row, gpus[row], linear)
                 share /= _value(terms, row, without[row], linear)
         kept[mine] = np.floor(min(share, 1.0) * gpus[mine] + _SLACK)
-        if kept[mine] < matrix[_LEAST, mine]:
+        if kept[mine] < matrix[LEAST, mine]:
             kept[mine] = 0.0
     return kept
 
@@ -303,7 +297,7 @@ def hand_out_in_order(matrix: Floats, rows: Ints, most: Floats, gpus: Floats, fr
     """Raise ``gpus`` of ``rows`` in their order to all each can use; returns what is left of ``free``."""
     for row in rows:
         step = 0.0
-        if gpus[row] > 0.0 or matrix[_LEAST, row] <= free:
+        if gpus[row] > 0.0 or matrix[LEAST, row] <= free:
             step = min(most[row] - gpus[row], free)
             if step < most[row] - gpus[row]:
                 step = np.floor(step)
@@ -330,17 +324,17 @@ def hand_out_by_share(
     while free > 0.0:
         best, least, fewest = -1, np.inf, np.inf
         for row in rows:
-            step = 1.0 if gpus[row] > 0.0 else matrix[_LEAST, row]
+            step = 1.0 if gpus[row] > 0.0 else matrix[LEAST, row]
             if step > free or gpus[row] + step > most[row]:
                 continue
-            share = (service[row] + gpus[row] * lease) / (now - matrix[_SUBMIT, row] + lease)
-            held = matrix[_HELD, row] + gpus[row]
+            share = (service[row] + gpus[row] * lease) / (now - matrix[SUBMIT, row] + lease)
+            held = matrix[HELD, row] + gpus[row]
             slack = _SLACK * abs(least) if best >= 0 else 0.0
             if best < 0 or share < least - slack or (share <= least + slack and held < fewest):
                 best, least, fewest = row, share, held
         if best < 0:
             break
-        step = 1.0 if gpus[best] > 0.0 else matrix[_LEAST, best]
+        step = 1.0 if gpus[best] > 0.0 else matrix[LEAST, best]
         gpus[best] += step
         free -= step
     return free

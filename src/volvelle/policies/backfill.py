@@ -13,19 +13,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core.columns import GPUS, HELD, POOL, TYPE, TYPES
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation, Policy, View, policies
+from volvelle.core.state import Reason
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_GPUS = Column.GPUS
-_TYPES = Column.TYPES
-_POOL = Column.POOL
-_HELD = Column.HELD
-_TYPE = Column.TYPE
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
 _QUOTA = int(Reason.QUOTA)
@@ -73,24 +69,24 @@ def backfill(
     free = capacity.copy()
     left = quota.copy()
     for row in range(jobs):
-        held = matrix[_HELD, row]
+        held = matrix[HELD, row]
         if held > 0.0:
-            gpu_type = int(matrix[_TYPE, row])
+            gpu_type = int(matrix[TYPE, row])
             result[0, row] = held
             result[1, row] = gpu_type
             free[gpu_type] -= held
-            if matrix[_POOL, row] >= 0:
-                left[int(matrix[_POOL, row])] -= held
+            if matrix[POOL, row] >= 0:
+                left[int(matrix[POOL, row])] -= held
     reserved, shadow, extra = -1, np.inf, 0.0
     for row in order:
         if result[0, row] > 0.0:
             continue
-        need = matrix[_GPUS, row]
-        pool = int(matrix[_POOL, row])
+        need = matrix[GPUS, row]
+        pool = int(matrix[POOL, row])
         if pool >= 0 and need > left[pool]:
             result[2, row] = _QUOTA
             continue
-        wished = int(matrix[_TYPES, row])
+        wished = int(matrix[TYPES, row])
         chosen = -1
         for gpu_type in range(len(free)):
             if not (wished >> gpu_type) & 1 or free[gpu_type] < need:

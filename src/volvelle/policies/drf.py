@@ -20,24 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core.columns import HELD, LEAST, MOST, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES, WEIGHT
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation, Policy, View, policies, rank
+from volvelle.core.state import Reason
 from volvelle.model.cluster import NodeState
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_LEAST = Column.LEAST
-_MOST = Column.MOST
-_TYPES = Column.TYPES
-_POOL = Column.POOL
-_WEIGHT = Column.WEIGHT
-_PREEMPTIBLE = Column.PREEMPTIBLE
-_HELD = Column.HELD
-_TYPE = Column.TYPE
-_PINNED = Column.PINNED
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
 _POLICY = int(Reason.POLICY)
@@ -70,13 +62,13 @@ class Drf(Policy):
             self._meet(view, int(row))
         up = [
             node
-            for node, state in zip(view.resources.nodes, view.resources.state, strict=True)
+            for node, state in zip(view.resources.nodes, view.resources.node_states, strict=True)
             if state is NodeState.UP
         ]
         cpus = sum(node.cpus for node in up) or np.inf
         memory = sum(node.memory_gb for node in up) or np.inf
         _, user = np.unique(jobs.own[_USER], return_inverse=True)
-        order = rank(np.where(jobs.running, 0.0, 1.0), jobs)
+        order = rank(np.where(jobs.running, 0.0, 1.0))
         given = fill_by_dominant_share(
             jobs.matrix,
             order,
@@ -126,12 +118,12 @@ def fill_by_dominant_share(
     used = np.zeros((len(totals), users))
     weight = np.full(users, _FEATHER)
     for row in range(jobs):
-        weight[user[row]] = max(weight[user[row]], matrix[_WEIGHT, row])
-        stays = matrix[_PINNED, row] == 1.0 or matrix[_PREEMPTIBLE, row] == 0.0
-        if matrix[_HELD, row] > 0.0 and stays:
-            gpu_type = int(matrix[_TYPE, row])
+        weight[user[row]] = max(weight[user[row]], matrix[WEIGHT, row])
+        stays = matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0
+        if matrix[HELD, row] > 0.0 and stays:
+            gpu_type = int(matrix[TYPE, row])
             _give(
-                matrix, result, used, free, left, per_gpu, user, row, gpu_type, matrix[_HELD, row]
+                matrix, result, used, free, left, per_gpu, user, row, gpu_type, matrix[HELD, row]
             )
     active = np.ones(users, np.bool_)
     while free.sum() > 0.0:
@@ -145,10 +137,10 @@ def fill_by_dominant_share(
             break
         starts, grows = -1, -1
         for row in order:
-            if user[row] != poorest or matrix[_PINNED, row] == 1.0:
+            if user[row] != poorest or matrix[PINNED, row] == 1.0:
                 continue
-            step = 1.0 if result[0, row] > 0.0 else matrix[_LEAST, row]
-            if result[0, row] + step > matrix[_MOST, row]:
+            step = 1.0 if result[0, row] > 0.0 else matrix[LEAST, row]
+            if result[0, row] + step > matrix[MOST, row]:
                 continue
             if _type_for(matrix, result, used, totals, free, left, per_gpu, row, step) < 0:
                 continue
@@ -161,7 +153,7 @@ def fill_by_dominant_share(
         if chosen < 0:
             active[poorest] = False
             continue
-        step = matrix[_LEAST, chosen] if starts >= 0 else 1.0
+        step = matrix[LEAST, chosen] if starts >= 0 else 1.0
         gpu_type = _type_for(matrix, result, used, totals, free, left, per_gpu, chosen, step)
         _give(matrix, result, used, free, left, per_gpu, user, chosen, gpu_type, step)
     for row in range(jobs):
@@ -183,7 +175,7 @@ def _type_for(
     step: float,
 ) -> int:
     """The GPU type on which ``row`` can have ``step`` GPUs more, -1 (and the reason) for none."""
-    pool = int(matrix[_POOL, row])
+    pool = int(matrix[POOL, row])
     result[2, row] = 0.0 if result[0, row] > 0.0 else _QUOTA
     if pool >= 0 and left[pool] < step:
         return -1
@@ -195,11 +187,11 @@ def _type_for(
     if result[0, row] > 0.0:
         gpu_type = int(result[1, row])
         return gpu_type if free[gpu_type] >= step else -1
-    holds = int(matrix[_TYPE, row])
+    holds = int(matrix[TYPE, row])
     if holds >= 0 and free[holds] >= step:
         return holds
     for gpu_type in range(len(free)):
-        if (int(matrix[_TYPES, row]) >> gpu_type) & 1 and free[gpu_type] >= step:
+        if (int(matrix[TYPES, row]) >> gpu_type) & 1 and free[gpu_type] >= step:
             return gpu_type
     return -1
 
@@ -218,7 +210,7 @@ def _give(
     gpus: float,
 ) -> None:
     """Book ``gpus`` GPUs more for the job in ``row``."""
-    pool = int(matrix[_POOL, row])
+    pool = int(matrix[POOL, row])
     result[0, row] += gpus
     result[1, row] = gpu_type
     result[2, row] = 0.0

@@ -29,7 +29,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.policy import policies
-from volvelle.core.state import FloatColumn, IntColumn, JobView
+from volvelle.core.view import FloatColumn, IntColumn, JobView
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.policies.tiresias import Attained, Tiresias

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL, TYPE, TYPES
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, View
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,13 +22,6 @@ Ints = NDArray[np.int64]
 Grow = Callable[[IntColumn, FloatColumn, float, FloatColumn, int], object]
 """Raises GPUs in place: (rows in order, GPUs of every job, GPUs left, quotas left, GPU type)."""
 
-_MOST = Column.MOST
-_POOL = Column.POOL
-_TYPES = Column.TYPES
-_TYPE = Column.TYPE
-_LEAST = Column.LEAST
-_PINNED = Column.PINNED
-_CURVE = Column.CURVE
 
 
 def least_then_more(
@@ -40,7 +33,7 @@ def least_then_more(
     """
     jobs = view.jobs
     if least is None:
-        least = jobs.matrix[Column.LEAST]
+        least = jobs.matrix[LEAST]
     given = fill(jobs.matrix, order, least, least, view.capacity, view.quota, True, False)
     gpus, types = given[TARGET], given[TARGET_TYPE]
     left = view.quota.copy()
@@ -57,10 +50,10 @@ def least_then_more(
 @compiled
 def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
     """Whether the job in ``row`` can use one GPU more and its pool has one left."""
-    pool = int(matrix[_POOL, row])
+    pool = int(matrix[POOL, row])
     return (
-        gpus[row] + 1.0 <= matrix[_MOST, row]
-        and matrix[_PINNED, row] == 0.0
+        gpus[row] + 1.0 <= matrix[MOST, row]
+        and matrix[PINNED, row] == 0.0
         and (pool < 0 or left[pool] >= 1.0)
     )
 
@@ -82,12 +75,12 @@ def seconds_on_least(matrix: Floats, table: NDArray[np.float64], work: Floats) -
     """Seconds left to each job on the fewest GPUs it runs on, of the type it holds or would take."""
     seconds = np.empty(len(work))
     for row in range(len(work)):
-        gpu_type = int(matrix[_TYPE, row])
+        gpu_type = int(matrix[TYPE, row])
         if gpu_type < 0:
-            types = int(matrix[_TYPES, row])
+            types = int(matrix[TYPES, row])
             gpu_type = 0
             while not (types >> gpu_type) & 1:
                 gpu_type += 1
-        rate = rate_on(table, int(matrix[_CURVE, row]), gpu_type, matrix[_LEAST, row])
+        rate = rate_on(table, int(matrix[CURVE, row]), gpu_type, matrix[LEAST, row])
         seconds[row] = work[row] / rate if rate > 0.0 else np.inf
     return seconds

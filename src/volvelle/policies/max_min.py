@@ -15,18 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import MOST, POOL, WEIGHT
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import water_fill
+from volvelle.core.fill import water_fill
 from volvelle.core.policy import Allocation, Policy, View, policies, rank
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.policies.growth import least_then_more, may_grow
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_POOL = Column.POOL
-_WEIGHT = Column.WEIGHT
 
 _FEATHER = 1e-12
 """What a weight of nothing weighs."""
@@ -53,11 +51,11 @@ class MaxMin(Policy):
             if self.weighted:
                 grow_by_weight(matrix, rows, gpus, free, left)
             else:
-                water_fill(matrix, rows, gpus, matrix[Column.MOST], free, left)
+                water_fill(matrix, rows, gpus, matrix[MOST], free, left)
 
         if self.weighted:
             return least_then_more(view, np.lexsort((jobs.number, waits, -jobs.weight)), grow)
-        return least_then_more(view, rank(waits, jobs), grow)
+        return least_then_more(view, rank(waits), grow)
 
 
 @compiled
@@ -69,14 +67,14 @@ def grow_by_weight(matrix: Floats, rows: Ints, gpus: Floats, free: float, left: 
     while free >= 1.0:
         best, least_share = -1, np.inf
         for row in rows:
-            share = gpus[row] / max(matrix[_WEIGHT, row], _FEATHER)
+            share = gpus[row] / max(matrix[WEIGHT, row], _FEATHER)
             if share < least_share and may_grow(matrix, row, gpus, left):
                 best, least_share = row, share
         if best < 0:
             break
         gpus[best] += 1.0
         free -= 1.0
-        pool = int(matrix[_POOL, best])
+        pool = int(matrix[POOL, best])
         if pool >= 0:
             left[pool] -= 1.0
     return free

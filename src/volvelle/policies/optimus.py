@@ -19,18 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import CURVE, POOL
 from volvelle.core.compiled import compiled
 from volvelle.core.events import TrainingReported
 from volvelle.core.policy import Allocation, Policy, View, policies
-from volvelle.core.state import FloatColumn, IntColumn, JobView
+from volvelle.core.view import FloatColumn, IntColumn, JobView
 from volvelle.policies.growth import least_then_more, may_grow, rate_on
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_CURVE = Column.CURVE
-_POOL = Column.POOL
 
 
 @policies.register
@@ -68,10 +66,10 @@ class Optimus(Policy):
 
     def _left_as_told(self, jobs: JobView) -> FloatColumn:
         """Work left to each job by its own last word; all of it where it said none."""
-        self._told = {n: told for n, told in self._told.items() if n in jobs.columns.row_of}
+        self._told = {n: told for n, told in self._told.items() if n in jobs.row_of}
         told = np.array([self._told.get(int(number), 0.0) for number in jobs.number])
-        left: FloatColumn = jobs.column(Column.TOTAL) - told
-        return left * jobs.column(Column.SCALE)
+        left: FloatColumn = jobs.column("total") - told
+        return left * jobs.column("scale")
 
 
 @compiled
@@ -93,7 +91,7 @@ def grow_by_gain(
     gain = np.empty(jobs)
     for i in range(jobs):
         row = rows[i]
-        gain[i] = seconds_saved(table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row])
+        gain[i] = seconds_saved(table, int(matrix[CURVE, row]), gpu_type, gpus[row], work[row])
     while free >= 1.0:
         best = -1
         for i in range(jobs):
@@ -103,12 +101,12 @@ def grow_by_gain(
                 best = i
         if best < 0:
             break
-        row, pool = rows[best], int(matrix[_POOL, rows[best]])
+        row, pool = rows[best], int(matrix[POOL, rows[best]])
         gpus[row] += 1.0
         free -= 1.0
         if pool >= 0:
             left[pool] -= 1.0
-        gain[best] = seconds_saved(table, int(matrix[_CURVE, row]), gpu_type, gpus[row], work[row])
+        gain[best] = seconds_saved(table, int(matrix[CURVE, row]), gpu_type, gpus[row], work[row])
     return free
 
 

@@ -6,13 +6,15 @@ Ties go to the earlier submission. Each takes the parameters of `OrderPolicy`: `
 
 from typing import ClassVar, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from volvelle.core.keys import TIE_SECONDS, Key
+from volvelle.core.orders import Key
 from volvelle.core.policy import OrderPolicy, Period, policies
-from volvelle.core.state import JobView
+from volvelle.core.view import JobView
+
+TIE_SECONDS = 1e-6
+"""Remaining service is equal below this many seconds a GPU."""
 
 
 @policies.register
@@ -20,6 +22,7 @@ class Fifo(OrderPolicy):
     """First in, first out: nobody overtakes the job at the head of the queue."""
 
     name: ClassVar[str] = "fifo"
+    keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "predictability"
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
@@ -30,10 +33,6 @@ class Fifo(OrderPolicy):
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """Order of submission."""
         return jobs.number
-
-    def compiled_key(self) -> Key:
-        """As `key`."""
-        return Key.SUBMISSION
 
 
 @policies.register
@@ -53,6 +52,7 @@ class ShortestJob(OrderPolicy):
     """Shortest job first: by the time the whole job takes; running jobs are left alone."""
 
     name: ClassVar[str] = "sjf"
+    keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "mean JCT"
 
     preemptive: bool = Field(False, description="take GPUs from jobs later in the order")
@@ -61,16 +61,13 @@ class ShortestJob(OrderPolicy):
         """Seconds of the whole job."""
         return jobs.total_seconds
 
-    def compiled_key(self) -> Key:
-        """As `key`."""
-        return Key.TOTAL_SECONDS
-
 
 @policies.register
 class SmallestJob(OrderPolicy):
     """Fewest GPUs first."""
 
     name: ClassVar[str] = "smallest"
+    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "the Tiresias simulator's sjf"
     optimises: ClassVar[str] = "queueing delay of narrow jobs"
 
@@ -78,16 +75,13 @@ class SmallestJob(OrderPolicy):
         """GPUs requested."""
         return jobs.gpus
 
-    def compiled_key(self) -> Key:
-        """As `key`."""
-        return Key.GPUS
-
 
 @policies.register
 class ShortestRemainingTime(OrderPolicy):
     """Shortest remaining time first."""
 
     name: ClassVar[str] = "srtf"
+    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "Tiresias (NSDI'19)"
     optimises: ClassVar[str] = "mean JCT"
 
@@ -95,16 +89,13 @@ class ShortestRemainingTime(OrderPolicy):
         """Seconds left on the GPUs requested."""
         return jobs.remaining_seconds
 
-    def compiled_key(self) -> Key:
-        """As `key`."""
-        return Key.REMAINING_SECONDS
-
 
 @policies.register
 class ShortestRemainingService(OrderPolicy):
     """Shortest remaining service first: remaining time x GPUs."""
 
     name: ClassVar[str] = "srsf"
+    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "Tiresias (NSDI'19); PCS (OSDI'24) section 5.1"
     optimises: ClassVar[str] = "mean JCT"
 
@@ -114,10 +105,6 @@ class ShortestRemainingService(OrderPolicy):
         No paper says so: of the tie rules tried, this one agrees with all reference runs.
         """
         return (jobs.remaining_seconds + TIE_SECONDS) * jobs.max_gpus
-
-    def compiled_key(self) -> Key:
-        """As `key`."""
-        return Key.REMAINING_SERVICE
 
 
 @policies.register
@@ -136,11 +123,18 @@ class LeastAttainedService(OrderPolicy):
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """Service attained so far."""
-        return np.asarray(
-            jobs.attained_gpu_seconds if self.service == "gpu-seconds" else jobs.attained_seconds
-        )
+        keys: ArrayLike = self.order_key(jobs, now)
+        return keys
 
-    def compiled_key(self) -> Key:
-        """As `key`."""
-        by_gpus = self.service == "gpu-seconds"
-        return Key.ATTAINED_SERVICE if by_gpus else Key.ATTAINED_SECONDS
+    @property
+    def order_key(self) -> Key:
+        """As the parameter ``service`` says."""
+        return _by_gpu_seconds if self.service == "gpu-seconds" else _by_seconds
+
+
+def _by_gpu_seconds(jobs: JobView, now: float) -> ArrayLike:
+    return jobs.attained_gpu_seconds
+
+
+def _by_seconds(jobs: JobView, now: float) -> ArrayLike:
+    return jobs.attained_seconds

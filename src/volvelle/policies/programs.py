@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.problems import Problem
 
 _NOTHING = 1e-12

@@ -23,22 +23,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core.columns import GPUS, HELD, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation, View
-from volvelle.core.state import FloatColumn, IntColumn, JobView
+from volvelle.core.state import Reason
+from volvelle.core.view import FloatColumn, IntColumn, JobView
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_GPUS = Column.GPUS
-_TYPES = Column.TYPES
-_TYPE = Column.TYPE
-_POOL = Column.POOL
-_HELD = Column.HELD
-_PREEMPTIBLE = Column.PREEMPTIBLE
-_PINNED = Column.PINNED
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
 
@@ -218,26 +212,26 @@ def serve_in_turn(
     free = capacity.copy()
     left = quota.copy()
     for row in range(jobs):
-        held = matrix[_HELD, row]
-        if held > 0.0 and (matrix[_PINNED, row] == 1.0 or matrix[_PREEMPTIBLE, row] == 0.0):
-            gpu_type = int(matrix[_TYPE, row])
+        held = matrix[HELD, row]
+        if held > 0.0 and (matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0):
+            gpu_type = int(matrix[TYPE, row])
             result[0, row] = held
             result[1, row] = gpu_type
             free[gpu_type] -= held
-            if matrix[_POOL, row] >= 0:
-                left[int(matrix[_POOL, row])] -= held
+            if matrix[POOL, row] >= 0:
+                left[int(matrix[POOL, row])] -= held
     for i in range(len(rows)):
         row, other, gpu_type = rows[i], beside[i], types[i]
-        need, pool = matrix[_GPUS, row], int(matrix[_POOL, row])
+        need, pool = matrix[GPUS, row], int(matrix[POOL, row])
         if result[0, row] > 0.0 or need > free[gpu_type]:
             continue
-        if not (int(matrix[_TYPES, row]) >> gpu_type) & 1:
+        if not (int(matrix[TYPES, row]) >> gpu_type) & 1:
             continue
         each, other_pool = need, -1
         if other >= 0:
             if result[0, other] > 0.0:
                 continue
-            each, other_pool = need / 2.0, int(matrix[_POOL, other])
+            each, other_pool = need / 2.0, int(matrix[POOL, other])
             if other_pool >= 0 and each * (2.0 if other_pool == pool else 1.0) > left[other_pool]:
                 continue
         if pool >= 0 and each > left[pool]:
@@ -256,7 +250,7 @@ def serve_in_turn(
                 left[other_pool] -= each
     for row in range(jobs):
         if result[0, row] == 0.0:
-            pool = int(matrix[_POOL, row])
-            short = pool >= 0 and matrix[_GPUS, row] > left[pool]
+            pool = int(matrix[POOL, row])
+            short = pool >= 0 and matrix[GPUS, row] > left[pool]
             result[2, row] = _QUOTA if short else _GPUS_SHORT
     return result

@@ -46,10 +46,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Policy, View, fill_in_order, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.job import Job
 from volvelle.model.validation import Seconds
 from volvelle.policies.auction import (

@@ -36,7 +36,6 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import Column
 from volvelle.core.policy import (
     Allocation,
     OrderPolicy,
@@ -46,7 +45,7 @@ from volvelle.core.policy import (
     policies,
 )
 from volvelle.core.space import Dimension, Space
-from volvelle.core.state import BoolColumn, FloatColumn, IntColumn, JobView
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView
 from volvelle.model.job import Job
 from volvelle.model.units import parse_duration
 
@@ -185,7 +184,7 @@ class Tiresias(OrderPolicy):
         start = jobs.first_start.copy()
         kept: dict[int, Promotion] = {}
         for number, then in self._promoted.items():
-            row = jobs.columns.row_of.get(number)
+            row = jobs.row_of.get(number)
             if row is None:
                 continue
             seconds[row] -= then.seconds
@@ -235,7 +234,7 @@ class Tiresias(OrderPolicy):
         start = jobs.first_start if self.forgive else attained.start
         first_in = np.where(np.isnan(start), np.inf, start)
         stopped = queue < 0
-        first_in[stopped] = jobs.column(Column.STARTED)[stopped]
+        first_in[stopped] = jobs.column("started")[stopped]
         return queue, (first_in, *self.merit(jobs, attained, queue))
 
     def _entries(self, jobs: JobView, attained: Attained, queue: IntColumn) -> FloatColumn:
@@ -275,7 +274,7 @@ class Tiresias(OrderPolicy):
         if self.forgive:
             stopped = jobs.running & (gpus == 0)
             runs = self._present_run(jobs)[stopped].tolist()
-            here = jobs.columns.row_of
+            here = jobs.row_of
             self._last_run = {n: run for n, run in self._last_run.items() if n in here}
             self._last_run.update(zip(_whole(jobs.number[stopped]), runs, strict=True))
             fallen = np.flatnonzero(queue > 0)
@@ -330,19 +329,19 @@ class Tiresias(OrderPolicy):
             for row in np.flatnonzero(~jobs.running):
                 last = self._last_run.get(int(jobs.number[row]))
                 if last is not None:
-                    moments[row] = jobs.column(Column.STARTED)[row] + self.promote * last
+                    moments[row] = jobs.column("started")[row] + self.promote * last
         return moments
 
     def _present_run(self, jobs: JobView) -> FloatColumn:
         """Seconds of the present run of those that run."""
-        run: FloatColumn = np.where(jobs.running, jobs.now - jobs.column(Column.STARTED), 0.0)
+        run: FloatColumn = np.where(jobs.running, jobs.now - jobs.column("started"), 0.0)
         return run
 
     def _stand_in_line(
         self, jobs: JobView, attained: Attained
     ) -> tuple[IntColumn, tuple[FloatColumn, ...]]:
         """Newcomers, then those that move by order of submission, go to the end of their queues."""
-        row_of = jobs.columns.row_of
+        row_of = jobs.row_of
         line = {number: queue for number, queue in self._queues.items() if number in row_of}
         numbers = sorted(row_of)
         line.update((number, 0) for number in numbers if number not in line)

@@ -7,22 +7,38 @@ parent never notices.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
 
 import msgspec
 import numpy as np
-from pydantic import PrivateAttr
 
-from volvelle.core.columns import Column
-from volvelle.core.decision import NO_INTS, Decision
-from volvelle.core.events import Event, JobCancelled, JobFinished, JobSubmitted
-from volvelle.core.parts import Belief, Estimator, KnownJob
+from volvelle.core.entry import waiting_for_admission
+from volvelle.core.events import JobCancelled, JobFinished
+from volvelle.core.log import Batch, Submission
+from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import FloatColumn
+from volvelle.core.state import (
+    COME,
+    CONCLUDED,
+    EXPECTED,
+    FINISHED,
+    INFINITY,
+    MILESTONE,
+    OBJECT,
+    QUEUED,
+    STOPPED,
+    WAKE,
+    Expected,
+    Jobs,
+)
+from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.simulate.world import World
+from volvelle.simulate.coming import Coming
+from volvelle.simulate.world import Recording, Watcher, World
 
-_DUST = 1e-12  # units of work
+_EPSILON = 1e-12  # units of work
+
+COMPILED_FROM = 2500
+"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +54,29 @@ class Forecast:
     upcoming: dict[int, float] = field(default_factory=dict)
 
 
-class _Watch:
+class _Times:
+    """Takes note of first starts and finishes."""
+
     def __init__(self) -> None:
         self.start: dict[int, float] = {}
         self.upcoming: dict[int, float] = {}
         self.finish: dict[int, float] = {}
 
-    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
-        for event in events:
-            if isinstance(event, JobFinished):
-                self.finish[event.number] = event.time
-        for conclusion in decision.concluded:
-            self.finish[conclusion.number] = time
-        for number, gpus in zip(decision.job.tolist(), decision.gpus.tolist(), strict=True):
-            if gpus > 0:
-                self.start.setdefault(number, time)
-                self.upcoming.setdefault(number, time)
+    def take(self, batch: Batch, submission: Submission) -> None:
+        """A stretch of moments."""
+        over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED)
+        numbers, times = batch.number[over].tolist(), batch.event_time[over].tolist()
+        self.finish.update(zip(numbers, times, strict=True))
+        if (batch.kind == OBJECT).any():
+            for event in batch.notes.objects:
+                if isinstance(event, JobFinished):
+                    self.finish[event.number] = event.time
+        given = batch.gpus > 0.0
+        started, first = np.unique(batch.job[given], return_index=True)
+        at = batch.decision_time[given][first].tolist()
+        for number, time in zip(started.tolist(), at, strict=True):
+            self.start.setdefault(number, time)
+            self.upcoming.setdefault(number, time)
 
 
 @dataclass(frozen=True)
@@ -78,22 +101,18 @@ def forecast(
     job with which the play-out may end.
     """
     ahead = scheduler.fork()
-    ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
-    watch = _Watch()
-    tracked = None if until_finish_of is None else [until_finish_of]
-    world = World(ahead, (), [watch], tracked=tracked)
-    place_believed(ahead, world, future)
-    first, held = ahead.jobs.matrix[Column.FIRST_START], ahead.jobs.matrix[Column.HELD]
-    for number, row in ahead.jobs.row_of.items():
-        if not np.isnan(start := float(first[row])):
-            watch.start[number] = start
-            if held[row] > 0.0:
-                watch.upcoming[number] = start
-    if future is not None:
-        world.expect(_newcomers(ahead, future), future.first)
-    world.resume(ahead.wake_at())
-    world.run()
-    return Forecast(watch.start, watch.finish, watch.upcoming)
+    times = _Times()
+    jobs = JobView(ahead.state, ahead.now)
+    numbers = jobs.number.astype(np.int64).tolist()
+    rows = zip(numbers, jobs.first_start.tolist(), jobs.held.tolist(), strict=True)
+    for number, start, held in rows:
+        if start == start:  # noqa: PLR0124 - not NaN
+            times.start[number] = start
+            if held > 0.0:
+                times.upcoming[number] = start
+    tracked = None if until_finish_of is None else (until_finish_of, until_finish_of)
+    believed_world(ahead, [times], tracked=tracked, future=future).run()
+    return Forecast(times.start, times.finish, times.upcoming)
 
 
 def withdrawn(scheduler: Scheduler, numbers: Iterable[int]) -> Scheduler:
@@ -103,108 +122,140 @@ def withdrawn(scheduler: Scheduler, numbers: Iterable[int]) -> Scheduler:
     return ahead
 
 
-class _Recalled(Estimator):
-    """Believes of newcomers what was believed of the jobs they are drawn from; else as another does."""
-
-    name: ClassVar[str] = "recalled"
-
-    _other: Estimator = PrivateAttr()
-    _first: int = PrivateAttr()
-    _believed: Sequence[Truth] = PrivateAttr()
-
-    @classmethod
-    def of(cls, other: Estimator, first: int, believed: Sequence[Truth]) -> Self:
-        made = cls()
-        made._other, made._first, made._believed = other, first, believed
-        return made
-
-    @property
-    def loss_every(self) -> float | None:
-        return self._other.loss_every
-
-    def believe(self, job: JobSubmitted, seed: int) -> Belief:
-        if job.number < self._first:
-            return self._other.believe(job, seed)
-        return Belief(self._believed[job.number - self._first])
-
-    def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
-        return self._other.observe(spec, work_done, loss)
-
-    def learn(self, spec: JobSpec, run_seconds: float) -> None:
-        self._other.learn(spec, run_seconds)
+def believed_world(
+    ahead: Scheduler,
+    watchers: Sequence[Watcher | Recording],
+    *,
+    tracked: tuple[int, int] | None = None,
+    future: Future | None = None,
+) -> World:
+    """A world in which what ``ahead`` believes is true from now on; in ``future`` only ``ahead`` believes it."""
+    ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
+    running = _believe(ahead, future)
+    coming = _coming(ahead, future)
+    s = ahead.state
+    compiled = s.compiled or s.count[COME] + len(JobView(s, ahead.now)) >= COMPILED_FROM
+    world = World(ahead, coming, watchers, tracked=tracked, compiled=compiled)
+    world.running = running
+    s = ahead.state
+    s.clock[WAKE] = INFINITY if (wake := ahead.wake_at()) is None else wake
+    for number in running:
+        row = ahead.row_of(number)
+        if row is not None and s.jobs.held[row] > 0.0:
+            world.go_on(row)
+    return world
 
 
-def _newcomers(ahead: Scheduler, future: Future) -> list[Job]:
-    """The jobs that come in ``future``; ``ahead`` is to believe of them what it says."""
-    believed = [_as_believed(belief.truth, belief.scale, 0.0) for _, belief in future.coming]
-    parts = ahead.composition
-    recalled = _Recalled.of(parts.estimator, future.first, believed)
-    ahead.composition = parts._replace(estimator=recalled)
-    truths = _erring(believed, [0.0] * len(believed), future)
-    specs = [spec for spec, _ in future.coming]
-    return [Job(spec, truth) for spec, truth in zip(specs, truths, strict=True)]
-
-
-def place_believed(ahead: Scheduler, world: World, future: Future | None = None) -> None:
-    """Put the jobs of ``ahead`` into ``world``, as far as they are believed to be.
-
-    What is believed is true from now on, for ``ahead`` too; in ``future`` only ``ahead`` believes it.
-    """
-    matrix, row_of = ahead.jobs.matrix, ahead.jobs.row_of
-    numbers = sorted(ahead.known)
-    reached = [_reached(matrix[:, row_of[number]], ahead.now) for number in numbers]
-    for number, work in zip(numbers, reached, strict=True):
-        known, row = ahead.known[number], row_of[number]
-        believed = _as_believed(known.believed, float(matrix[Column.SCALE, row]), work)
-        ahead.known[number] = KnownJob(known.spec, believed)
-        matrix[Column.TOTAL, row], matrix[Column.SCALE, row] = believed.work, 1.0
-    truths = [ahead.known[number].believed for number in numbers]
+def _coming(ahead: Scheduler, future: Future | None) -> Coming:
+    """Jobs in the admission queue, and those that come in ``future``."""
+    s, queue = ahead.state, waiting_for_admission(ahead)
+    told = [ahead.composition.estimator.believe(event, ahead.seed) for event in queue]
+    specs, numbers = [event.spec for event in queue], [event.number for event in queue]
+    ahead.queue.clear()
+    s.count[QUEUED], s.count[COME] = 0, len(queue)
     if future is not None:
-        truths = _erring(truths, reached, future)
-    for number, truth in zip(numbers, truths, strict=True):
-        row = row_of[number]
-        world.place_running(
-            number,
-            Job(ahead.known[number].spec, truth),
-            done=float(matrix[Column.DONE, row]),
-            gpus=float(matrix[Column.HELD, row]),
-            gpu_type=int(matrix[Column.TYPE, row]),
-            slots=ahead.slots.get(number, NO_INTS),
-            attempt=int(matrix[Column.ATTEMPT, row]),
-            since=float(matrix[Column.PROGRESS_FROM, row]),
-            beside=ahead.beside(number),
-            amounts=ahead.amounts.get(number),
-        )
-    for event in ahead.at_the_door:
-        belief = ahead.composition.estimator.believe(event, ahead.seed)
-        world.place_waiting(
-            event.number, Job(event.spec, _as_believed(belief.truth, belief.scale, 0.0))
-        )
-    for (number, attempt), stop in ahead.stopping.items():
-        world.place_stopping(
-            number,
-            attempt,
-            free_at=max(stop.free_at, ahead.now),
-            gpus=stop.gpus,
-            gpu_type=stop.gpu_type,
-            slots=stop.slots,
-        )
-    if ahead.stopping:
-        late = [n for n, row in row_of.items() if matrix[Column.STARTED, row] > ahead.now]
-        for number in sorted(late, key=lambda n: (matrix[Column.STARTED, row_of[n]], n)):
-            world.claim(number, ahead.now)
+        specs += [spec for spec, _ in future.coming]
+        told += [belief for _, belief in future.coming]
+        numbers += range(future.first, future.first + len(future.coming))
+    believed = [_as_believed(belief.truth, belief.scale, 0.0) for belief in told]
+    truths = _erring(believed, [0.0] * len(believed), future)
+    jobs = [Job(spec, truth) for spec, truth in zip(specs, truths, strict=True)]
+    return Coming(ahead, jobs, numbers, [Belief(truth) for truth in believed])
 
 
-def _reached(job: FloatColumn, now: float) -> float:
-    """Units of work that a job has done; ``job`` is its columns."""
-    progress = max(now - float(job[Column.PROGRESS_FROM]), 0.0)
-    return float(job[Column.DONE]) + progress * float(job[Column.RATE])
+def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
+    """Let what is believed of the jobs in the system be true; those that only Python knows, as they are then."""
+    s, jobs = ahead.state, JobView(ahead.state, ahead.now)
+    done, rate, since = jobs.column("done"), jobs.column("rate"), jobs.column("progress_from")
+    reached = done + np.maximum(ahead.now - since, 0.0) * rate
+    total, scale = jobs.column("total"), jobs.column("scale")
+    as_told = (scale == 1.0) & (total >= reached)
+    work = np.where(as_told, total, reached + scale * np.maximum(total - reached, 0.0))
+    true_work = work
+    if future is not None:
+        ratios = future.ratios(reached / np.maximum(np.maximum(work, reached), _EPSILON))
+        true_work = np.maximum(work * ratios, reached)
+    unit, table = jobs.column("unit_rate"), jobs.column("table")
+    asked = np.isnan(unit) & (table < 0.0)
+    for name, values in {
+        "total": work,
+        "scale": np.ones(len(jobs)),
+        "true_work": true_work,
+        "true_unit_rate": unit,
+        "true_table": table,
+        "truly_asked": asked.astype(np.float64),
+        "true_done": done,
+        "saved": done,
+        "since": since,
+        "true_rate": rate,
+        "saved_at": since,
+        "cadence_from": since,
+    }.items():
+        jobs.write(name, values)
+    numbers = jobs.number.astype(np.int64)
+    _expect_ends(ahead, jobs, numbers, (rate > 0.0) & ~asked, since, (true_work - done) / np.where(rate > 0, rate, 1.0))
+    running = {}
+    for place in np.flatnonzero(asked).tolist():
+        number, known = int(numbers[place]), ahead.known[int(numbers[place])]
+        believed = msgspec.structs.replace(known.believed, failures=(), work=float(work[place]))
+        ahead.known[number] = KnownJob(known.spec, believed)
+        truth = msgspec.structs.replace(believed, work=float(true_work[place]))
+        running[number] = Job(known.spec, truth)
+    return running
 
 
-def _erring(believed: Sequence[Truth], reached: Sequence[float], future: Future) -> list[Truth]:
+def _expect_ends(
+    ahead: Scheduler,
+    jobs: JobView,
+    numbers: FloatColumn,
+    ends: FloatColumn,
+    since: FloatColumn,
+    left: FloatColumn,
+) -> None:
+    """Expect the ``ends`` of jobs, ``left`` seconds after ``since``, and what is known of checkpoints."""
+    s = ahead.state
+    token = jobs.column("token") + 1.0
+    jobs.write("token", token)
+    rows = np.array(jobs.rows, dtype=np.float64)
+    known = s.count[EXPECTED]
+    old = np.array([column[:known] for column in s.expected.floats], dtype=np.float64)
+    old = old.reshape(len(Expected.float_columns), known)
+    old = old[:, old[Expected.float_columns.index("kind")] == STOPPED]
+    old[Expected.float_columns.index("value")] = [
+        _written(ahead, int(row), number) for row, number in zip(old[3], old[2], strict=True)
+    ]
+    count = int(ends.sum())
+    new = np.array(
+        [
+            np.maximum((since + left)[ends], ahead.now),
+            np.full(count, float(MILESTONE)),
+            numbers[ends],
+            rows[ends],
+            token[ends],
+            np.zeros(count),
+        ]
+    )
+    entries = np.concatenate([old, new], axis=1)
+    entries = entries[:, np.lexsort(entries[2::-1])]
+    while len(s.expected) < entries.shape[1] + 8:
+        s.expected.grow(2 * len(s.expected))
+    for column, values in zip(s.expected.floats, entries, strict=True):
+        column[: entries.shape[1]] = values.tolist() if isinstance(column, list) else values
+    s.count[EXPECTED] = entries.shape[1]
+
+
+def _written(ahead: Scheduler, row: int, number: float) -> float:
+    """Units of work in the checkpoint that the job with this number writes, if it is still in ``row``."""
+    jobs: Jobs = ahead.state.jobs
+    return float(jobs.done[row]) if jobs.number[row] == number else 0.0
+
+
+def _erring(believed: Sequence[Truth], reached: Sequence[float], future: Future | None) -> list[Truth]:
     """What is true of jobs in ``future``, of which this is believed, and which are so far."""
+    if future is None or not believed:
+        return list(believed)
     done = [
-        work / max(truth.work, work, _DUST) for truth, work in zip(believed, reached, strict=True)
+        work / max(truth.work, work, _EPSILON) for truth, work in zip(believed, reached, strict=True)
     ]
     ratios = future.ratios(np.array(done)).tolist()
     return [

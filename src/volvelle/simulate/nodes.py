@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from volvelle.core.events import NodeChanged
-from volvelle.core.state import first_changes_to_up
+from volvelle.core.resources import first_changes_to_up
 from volvelle.model.cluster import Cluster, FailureProcess, NodeState
 
 

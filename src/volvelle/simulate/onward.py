@@ -11,9 +11,9 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from volvelle.core.columns import Column
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.decision import NO_INTS, Conclusion, Decision, Rejection
+from volvelle.core.decision import Conclusion, Decision, Rejection
+from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import (
     Event,
     JobStarted,
@@ -23,15 +23,17 @@ from volvelle.core.events import (
     Recomposed,
     WakeUp,
 )
+from volvelle.core.log import Batch, Moment, Submission, batch_of
+from volvelle.core.orders import remaining_work
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
+from volvelle.core.state import EXPECTED, STOPPED, WAKE
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import place_believed
+from volvelle.simulate.forecast import believed_world
 from volvelle.simulate.run import Setting, Simulation
-from volvelle.simulate.world import World
 from volvelle.workload.workload import Workload
 
 
@@ -52,6 +54,9 @@ def setting_of(snapshot: Snapshot, composition: WrittenComposition) -> Setting:
     )
 
 
+Ending = TypeVar("Ending", Rejection, Conclusion)
+
+
 def onward(snapshot: Snapshot, setting: Setting) -> Simulation:
     """Let the jobs of ``snapshot`` go on under ``setting`` to their believed ends."""
     header = msgspec.structs.replace(snapshot.header, composition=setting.composition)
@@ -59,9 +64,8 @@ def onward(snapshot: Snapshot, setting: Setting) -> Simulation:
     recorder = Recorder(setting.cluster)
     watch = _Renumbered(recorder, scheduler)
     began = time.process_time()
-    world = World(scheduler, (), [watch])
-    place_believed(scheduler, world)
-    world.resume(scheduler.now)
+    world = believed_world(scheduler, [watch])
+    scheduler.state.clock[WAKE] = scheduler.now
     world.run()
     cpu_seconds = time.process_time() - began
     remaining = Workload(watch.jobs)
@@ -71,28 +75,38 @@ def onward(snapshot: Snapshot, setting: Setting) -> Simulation:
     return Simulation(outcomes, scheduler, None, cpu_seconds, world.events, world.moments)
 
 
-Ending = TypeVar("Ending", Rejection, Conclusion)
-
-
 class _Renumbered:
     """Tells ``recorder`` what happens, the jobs numbered from 0 and time counted from the snapshot."""
 
     def __init__(self, recorder: Recorder, scheduler: Scheduler) -> None:
         self._recorder = recorder
         self._start = scheduler.now
-        self._before = set(scheduler.stopping)
+        expected = scheduler.state.expected
+        places = range(scheduler.state.count[EXPECTED])
+        self._before = {
+            (expected.of[i], expected.stamp[i]) for i in places if expected.kind[i] == STOPPED
+        }
         """Attempts that had ended before, though their checkpoints were still being written."""
-        known = {event.number: event.spec for event in scheduler.at_the_door}
+        known = {event.number: event.spec for event in waiting_for_admission(scheduler)}
         known |= {number: job.spec for number, job in scheduler.known.items()}
-        self._places = {number: place for place, number in enumerate(sorted(known))}
-        self.jobs = [_remaining(scheduler, number, known[number]) for number in self._places]
-        submitted = [JobSubmitted(0.0, place, job.spec) for place, job in enumerate(self.jobs)]
-        recorder.record(0.0, submitted, self._decided(_holdings(scheduler)))
+        self._numbers = np.array(sorted(known), dtype=np.int64)
+        self.jobs = [_remaining(scheduler, n, known[n]) for n in self._numbers.tolist()]
+        submitted = tuple(JobSubmitted(0.0, place, job.spec) for place, job in enumerate(self.jobs))
+        held = self._numbered(_holdings(scheduler))
+        recorder.take(*batch_of([Moment(0.0, submitted, held)]))
 
-    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
-        """One moment of the world."""
-        told = [self._told(event) for event in events if self._concerns(event)]
-        self._recorder.record(time - self._start, told, self._decided(decision))
+    def take(self, batch: Batch, submission: Submission) -> None:
+        """A stretch of moments of the world."""
+        moments = batch.moments(submission)
+        told = (
+            Moment(
+                time - self._start,
+                tuple(self._told(event) for event in events if self._concerns(event)),
+                self._numbered(decision),
+            )
+            for time, events, decision in moments
+        )
+        self._recorder.take(*batch_of(told))
 
     def _concerns(self, event: Event) -> bool:
         return not (isinstance(event, JobStopped) and (event.number, event.attempt) in self._before)
@@ -102,47 +116,49 @@ class _Renumbered:
         if isinstance(event, JobStarted):
             changed["start"] = event.start - self._start
         if not isinstance(event, (NodeChanged, Recomposed, WakeUp)):
-            changed["number"] = self._places[event.number]
+            changed["number"] = self._place(event.number)
         return msgspec.structs.replace(event, **changed)
 
-    def _decided(self, decision: Decision) -> Decision:
-        job = [self._places[number] for number in decision.job.tolist()]
+    def _place(self, number: int) -> int:
+        return int(np.searchsorted(self._numbers, number))
+
+    def _numbered(self, decision: Decision) -> Decision:
         return msgspec.structs.replace(
             decision,
-            job=np.array(job, dtype=np.int64),
+            job=np.searchsorted(self._numbers, decision.job).astype(np.int64),
             rejected=tuple(self._anew(one) for one in decision.rejected),
             concluded=tuple(self._anew(one) for one in decision.concluded),
         )
 
     def _anew(self, one: Ending) -> Ending:
-        return msgspec.structs.replace(one, number=self._places[one.number])
+        return msgspec.structs.replace(one, number=self._place(one.number))
 
 
 def _remaining(scheduler: Scheduler, number: int, spec: JobSpec) -> Job:
     """What is left of a job, as if it were submitted only now."""
     spec = msgspec.structs.replace(spec, submit_time=0.0)
-    if number not in scheduler.known:
-        (event,) = (event for event in scheduler.at_the_door if event.number == number)
+    row = scheduler.row_of(number)
+    if row is None:
+        queue = waiting_for_admission(scheduler)
+        event = next(event for event in queue if event.number == number)
         belief = scheduler.composition.estimator.believe(event, scheduler.seed)
         return Job(
             spec, msgspec.structs.replace(belief.truth, work=belief.truth.work * belief.scale)
         )
-    view, row = scheduler.view().jobs, scheduler.jobs.row_of[number]
-    left = max(float(view.remaining_work[row]), 0.0)
+    left = remaining_work(scheduler.state.jobs, row, scheduler.now)
     return Job(spec, msgspec.structs.replace(scheduler.known[number].believed, work=left))
 
 
 def _holdings(scheduler: Scheduler) -> Decision:
     """Who holds what, as if it were decided only now."""
-    matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
-    rows = np.flatnonzero(matrix[Column.HELD] > 0)
-    numbers = matrix[Column.NUMBER, rows].astype(np.int64)
-    slots = [scheduler.slots.get(number, NO_INTS) for number in numbers.tolist()]
+    jobs = scheduler.state.jobs
+    rows = [row for _, row in sorted(scheduler.known.rows.items()) if jobs.held[row] > 0.0]
+    slots = [scheduler.slots_of(row) for row in rows]
     return Decision(
-        numbers,
-        matrix[Column.HELD, rows],
-        matrix[Column.TYPE, rows].astype(np.int64),
-        matrix[Column.ATTEMPT, rows].astype(np.int64),
+        np.array([int(jobs.number[row]) for row in rows], dtype=np.int64),
+        np.array([float(jobs.held[row]) for row in rows]),
+        np.array([int(jobs.type[row]) for row in rows], dtype=np.int64),
+        np.array([int(jobs.attempt[row]) for row in rows], dtype=np.int64),
         np.cumsum([0, *map(len, slots)]),
-        np.concatenate([NO_INTS, *slots]),
+        np.array([slot for some in slots for slot in some], dtype=np.int64),
     )

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from volvelle.core.columns import Column
-from volvelle.core.decision import Decision
-from volvelle.core.events import Event, JobFinished
+from volvelle.core.entry import waiting_for_admission
+from volvelle.core.events import JobFinished
+from volvelle.core.log import Batch, Submission
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import FINISHED, OBJECT
 from volvelle.estimate.calibration import Agreement, Calibration
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.units import ROUNDING_SECONDS
 from volvelle.simulate.forecast import Forecast, forecast, withdrawn
 from volvelle.simulate.futures import arrival_of, finishes
-from volvelle.simulate.gear import Gear, position_of
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
 
@@ -70,7 +70,6 @@ class Predictor:
         self._play_outs = play_outs
         self._rng = np.random.default_rng([seed, 0x9C5])
         self._predicted = 0
-        self._gear: Gear | None = None
         self._policy: Policy | None = None
         self._past = RecentPast()
         self._calibrations = (Calibration(0.5, tie=0.5), Calibration(0.9, slack=0.005))
@@ -85,14 +84,21 @@ class Predictor:
         """The job and quantile of statements of which it is not known yet whether they hold."""
         self._believed_seconds: dict[int, float] = {}
 
-    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
-        """Learn from the jobs that have just finished, and from those that have not by now."""
-        for event in events:
-            if isinstance(event, JobFinished) and event.number in self._raw:
-                self._learn(event.number, time)
-        while self._bounds and self._bounds[0][0] < time - ROUNDING_SECONDS:
-            bound, number, which = heappop(self._bounds)
-            self._judge(number, which, bound, math.inf)
+    def take(self, batch: Batch, submission: Submission) -> None:
+        """Learn from the jobs that finished, and from those that had not by then."""
+        numbers = np.where(batch.kind == FINISHED, batch.number, -1)
+        for place in (batch.kind == OBJECT).nonzero()[0].tolist():
+            event = batch.notes.objects[batch.number[place]]
+            numbers[place] = event.number if isinstance(event, JobFinished) else -1
+        first, numbers_list = 0, numbers.tolist()
+        for time, last in zip(batch.time.tolist(), batch.events_end.tolist(), strict=True):
+            for number in numbers_list[first:last]:
+                if number in self._raw:
+                    self._learn(number, time)
+            first = last
+            while self._bounds and self._bounds[0][0] < time - ROUNDING_SECONDS:
+                bound, number, which = heappop(self._bounds)
+                self._judge(number, which, bound, math.inf)
 
     def _learn(self, number: int, time: float) -> None:
         job = self._jobs[number]
@@ -110,22 +116,19 @@ class Predictor:
             self._calibrations[which].steer(stated, ended)
 
     def __call__(self, world: World) -> None:
-        """Predict for those who came, if the moment is settled."""
-        if not world.settled:
-            return
+        """Predict for those who came."""
         policy = world.scheduler.composition.policy
-        if self._gear is None or policy is not self._policy:  # also where it was recomposed
-            self._gear, self._policy, self._past = Gear(world.scheduler), policy, RecentPast()
+        if policy is not self._policy:  # also where it was recomposed
+            self._policy, self._past = policy, RecentPast()
         come = range(self._predicted, world.submitted)
         self._predicted = world.submitted
         for number in come:
-            self._predict(world.scheduler, number, come[number - come.start + 1 :], self._gear)
+            self._predict(world.scheduler, number, come[number - come.start + 1 :])
         if self._refresh:
-            foreseen = self._gear.forecast(world.scheduler) or forecast(world.scheduler)
-            self.refreshed.append(Refreshed(world.now, foreseen))
+            self.refreshed.append(Refreshed(world.now, forecast(world.scheduler)))
 
-    def _predict(self, scheduler: Scheduler, number: int, later: range, gear: Gear) -> None:
-        finish = predicted_finish(scheduler, number, later, gear)
+    def _predict(self, scheduler: Scheduler, number: int, later: range) -> None:
+        finish = predicted_finish(scheduler, number, later)
         if finish is None:
             return
         self._finish[number] = finish
@@ -133,16 +136,14 @@ class Predictor:
         times: FloatColumn | None = None
         foreseen: dict[int, float] = {}
         self._believed_seconds[number] = math.nan
-        if number in scheduler.known:
-            row = scheduler.jobs.row_of[number]
-            matrix = scheduler.jobs.matrix
-            self._believed_seconds[number] = float(
-                matrix[Column.TOTAL, row] * matrix[Column.SCALE, row]
-            ) / float(matrix[Column.REQUEST_RATE, row])
+        row, jobs = scheduler.row_of(number), scheduler.state.jobs
+        if row is not None:
+            work = float(jobs.total[row] * jobs.scale[row])
+            self._believed_seconds[number] = work / float(jobs.request_rate[row])
             if self._play_outs:
                 after = number + 1 + len(later)
-                times = self._play_out(scheduler, number, gear, finish - submit, after)
-                foreseen = _finishes_of_all(scheduler, later, gear)
+                times = self._play_out(scheduler, number, finish - submit, after)
+                foreseen = _finishes_of_all(scheduler, later)
         self._state(number, scheduler.now, finish, times, foreseen)
 
     def _state(
@@ -201,13 +202,12 @@ class Predictor:
         return len(holds) >= _LEAST_OPEN and sum(holds) < _SHARES[which] * len(holds)
 
     def _play_out(
-        self, scheduler: Scheduler, number: int, gear: Gear, horizon: float, next_number: int
+        self, scheduler: Scheduler, number: int, horizon: float, next_number: int
     ) -> FloatColumn | None:
         """When the job is through in futures like the recent past; None where there are none."""
-        self._past.arrived(arrival_of(scheduler, number, gear))
+        self._past.arrived(arrival_of(scheduler, number))
         return finishes(
             scheduler,
-            gear,
             self._past,
             number,
             horizon=horizon,
@@ -234,32 +234,27 @@ _LEAST_OPEN = 20
 """Statements, before it is judged by them whether they hold."""
 
 
-def _finishes_of_all(scheduler: Scheduler, without: Iterable[int], gear: Gear) -> dict[int, float]:
+def _finishes_of_all(scheduler: Scheduler, without: Iterable[int]) -> dict[int, float]:
     """When the jobs in the system will finish, ``without`` those that are to be taken for not there yet."""
     later = [number for number in without if number in scheduler.known]
     if later:
         scheduler = withdrawn(scheduler, later)
-    return (gear.forecast(scheduler) or forecast(scheduler)).finish
+    return forecast(scheduler).finish
 
 
 def predicted_finish(
-    scheduler: Scheduler, number: int, without: Iterable[int] = (), gear: Gear | None = None
+    scheduler: Scheduler, number: int, without: Iterable[int] = ()
 ) -> float | None:
     """When job ``number`` will finish if beliefs hold and nobody else arrives; None for never.
 
-    ``without``: jobs that are to be taken for not there yet. ``gear``: tried first.
+    ``without``: jobs that are to be taken for not there yet.
     """
-    waiting = {event.number for event in scheduler.at_the_door}
+    waiting = {event.number for event in waiting_for_admission(scheduler)}
     if number not in scheduler.known and number not in waiting:
         return None
     later = [other for other in without if other in scheduler.known or other in waiting]
     if later:
         scheduler = withdrawn(scheduler, later)
-    if gear is not None and not waiting:
-        at = position_of(scheduler, number)
-        if played := gear.play(scheduler, at):
-            finish = float(played.finish[at])
-            return None if math.isnan(finish) else finish
     return forecast(scheduler, until_finish_of=number).finish.get(number)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.parts import Belief
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 
 _BLOCK = 20  # arrivals drawn together

@@ -15,6 +15,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header, Journal
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
 from volvelle.metrics.outcomes import BoolColumn, Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster
@@ -22,16 +23,14 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
-from volvelle.simulate.direct import DirectRun
+from volvelle.simulate.coming import Coming
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.synthesizer import Synthesis, Synthesizer
-from volvelle.simulate.world import Watcher, World
+from volvelle.simulate.world import Recording, Watcher, World
 from volvelle.workload.workload import Workload
 
-DIRECT_FROM = 5_000
-"""Jobs from which on a direct run is worth the seconds that compiling its loop takes the first time."""
-_REPORT_EVERY = 256
-"""Moments between two reports of progress."""
+COMPILED_FROM = 10_000
+"""Jobs from which on machine code is worth what loading it takes, and now and then making it."""
 PLAY_OUTS = 20
 """Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
@@ -108,10 +107,12 @@ def simulate(
     journal: bool | Path = False,
     progress: Callable[[Progress], None] | None = None,
     workers: int = 1,
+    compiled: bool | None = None,
 ) -> Simulation:
     """Let ``workload`` happen under ``setting``.
 
-    workers: processes with which a synthesis looks ahead.
+    workers: processes with which a synthesis looks ahead. compiled: let machine code do it (None: where that
+    pays); the results are the same.
     journal: keep one in memory (True), or write it to this path while the simulation goes on.
     progress: called every few hundred moments. KeyboardInterrupt ends the simulation early with what
     is done so far. Raises `Problem` where the parts do not go together.
@@ -127,9 +128,9 @@ def simulate(
     if isinstance(journal, Path):
         with journal.open("wb") as file:
             kept = Journal(setting.header, file)
-            return _run(workload, setting, scheduler, recorder, kept, progress, workers)
+            return _run(workload, setting, scheduler, recorder, kept, progress, workers, compiled)
     kept_in_memory = Journal(setting.header) if journal else None
-    return _run(workload, setting, scheduler, recorder, kept_in_memory, progress, workers)
+    return _run(workload, setting, scheduler, recorder, kept_in_memory, progress, workers, compiled)
 
 
 def _run(
@@ -140,11 +141,14 @@ def _run(
     journal: Journal | None,
     progress: Callable[[Progress], None] | None,
     workers: int,
+    compiled: bool | None,
 ) -> Simulation:
     synthesis = setting.synthesis
     tracked = _tracked(workload, setting)
-    watchers: list[Watcher] = [recorder] if journal is None else [journal, recorder]
-    predictor = None
+    watchers: list[Watcher | Recording] = [recorder]
+    if journal is not None:
+        watchers.insert(0, journal)
+    predictor, pauses = None, NEVER
     if setting.predict or setting.refresh:
         predictor = Predictor(
             workload.jobs,
@@ -153,34 +157,22 @@ def _run(
             seed=setting.seed,
         )
         watchers.append(predictor)
-    until = float("inf") if setting.until is None else setting.until
-    waited_for = None if setting.tracked is None else np.flatnonzero(tracked).tolist()
+        pauses = EVERY_MOMENT if setting.refresh else NEWCOMERS_CAME
     interrupted = False
     began = time.process_time()
-    world: World | DirectRun | None = None
-    watched_by_nobody_else = watchers == [recorder] and synthesis is None
-    if watched_by_nobody_else and len(workload) >= DIRECT_FROM:
-        world = DirectRun.of(
-            scheduler,
-            workload.jobs,
-            recorder,
-            tick=setting.tick,
-            until=until,
-            tracked=waited_for,
-        )
-    if world is None:
-        world = World(
-            scheduler,
-            workload.jobs,
-            watchers,
-            tick=setting.tick,
-            until=until,
-            tracked=waited_for,
-            director=None if synthesis is None else Synthesizer(synthesis, workers),
-        )
+    world = World(
+        scheduler,
+        Coming(scheduler, workload.jobs),
+        watchers,
+        tick=setting.tick,
+        until=INFINITY if setting.until is None else setting.until,
+        tracked=setting.tracked,
+        director=None if synthesis is None else Synthesizer(synthesis, workers),
+        compiled=len(workload) >= COMPILED_FROM if compiled is None else compiled,
+    )
     with asked_to_stop() as stopped:
         try:
-            world.run(_EachMoment(stopped, progress, len(workload), predictor))
+            world.run(_EachPause(stopped, progress, len(workload), predictor), pauses=pauses)
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began
@@ -209,8 +201,8 @@ def _run(
     )
 
 
-class _EachMoment:
-    """Ends the run between two moments where that was asked for; predicts; reports now and then."""
+class _EachPause:
+    """Ends the run between two moments where that was asked for; predicts; reports."""
 
     def __init__(
         self,
@@ -223,15 +215,13 @@ class _EachMoment:
         self._stopped = stopped
         self._report = report
         self._jobs = jobs
-        self._next = _REPORT_EVERY
 
-    def __call__(self, world: World | DirectRun) -> None:
+    def __call__(self, world: World) -> None:
         if self._stopped():
             raise KeyboardInterrupt
-        if self._predict is not None and isinstance(world, World):
+        if self._predict is not None:
             self._predict(world)
-        if self._report is not None and world.moments >= self._next:
-            self._next = world.moments + _REPORT_EVERY
+        if self._report is not None:
             self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
 
 

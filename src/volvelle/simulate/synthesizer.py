@@ -1,10 +1,10 @@
 """The automatic scheduler synthesizer (Blox, EuroSys'24, section 5.2 and appendix A).
 
 Every ten rounds of five minutes the running scheduler is forked, every admission x policy combination is
-run ahead on the jobs in the system, those at the door too, and the best goes on::
+run ahead on the jobs in the system, those in the admission queue too, and the best goes on::
 
-    now, events ─▶ for each combination: fork ─▶ handle(events + Recomposed) ─▶ forecast ─▶ value
-                └▶ Recomposed(policy, admission) of the best, where that is not what rules already
+    now ─▶ for each combination: fork ─▶ handle(Recomposed) ─▶ forecast ─▶ value
+        └▶ Recomposed(policy, admission) of the best, where that is not what rules already
 
 The scheduler stays a pure state machine: the synthesizer stands outside, and its choice is an event like
 any other. So a journal holds the choices, its replay needs no looking ahead, and a live controller can ask
@@ -28,7 +28,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from volvelle.core.events import Event, Recomposed
+from volvelle.core.entry import waiting_for_admission
+from volvelle.core.events import Recomposed
 from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.measures import of_jobs, read_measure
 from volvelle.metrics.outcomes import FloatColumn
@@ -98,11 +99,11 @@ class Synthesizer:
         self._now_rules: int | None = None  # until the first choice nothing is known to rule
         self._last_took = 0.0
 
-    def choose(self, scheduler: Scheduler, now: float, events: Sequence[Event]) -> list[Recomposed]:
-        """What else is to happen at ``now`` beside ``events``: a switch, or nothing."""
+    def choose(self, scheduler: Scheduler, now: float) -> list[Recomposed]:
+        """What else is to happen at ``now``: a switch, or nothing."""
         choices = [Recomposed(now, *one) for one in self._combinations]
         began = time.monotonic()
-        values = self._values(_Question(scheduler, now, tuple(events), choices, self._objectives))
+        values = self._values(_Question(scheduler, now, choices, self._objectives))
         self._last_took = time.monotonic() - began
         best = self._best(values)
         if best == self._now_rules:
@@ -136,16 +137,15 @@ class _Question(NamedTuple):
 
     scheduler: Scheduler
     now: float
-    events: tuple[Event, ...]
     choices: list[Recomposed]
     objectives: list[ForeseenObjective]
 
     def answer(self, index: int) -> list[float]:
         """The objectives' values under choice ``index``."""
         ahead = self.scheduler.fork()
-        ahead.handle(self.now, [*self.events, self.choices[index]])
+        ahead.handle(self.now, [self.choices[index]])
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
-        submitted |= {event.number: event.spec.submit_time for event in ahead.at_the_door}
+        submitted |= {event.number: event.spec.submit_time for event in waiting_for_admission(ahead)}
         foreseen = forecast(ahead)
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from volvelle.core.decision import IntArray
-from volvelle.core.scheduler import next_multiple
-from volvelle.core.state import Resources
+from volvelle.core.forward.advance import boundary
+from volvelle.core.resources import Resources
 from volvelle.model.goodput import Goodput
 from volvelle.model.training import Passes, Training
 from volvelle.simulate.agent import Agent
@@ -63,7 +63,7 @@ class Trainer:
         """When the job measures and tunes next, unless an epoch ends before; infinity where never."""
         if self._settled:
             return math.inf
-        return next_multiple(since, TUNING_SECONDS)
+        return boundary(since, TUNING_SECONDS, True)
 
     def tune(self, done: float, *, epoch_over: bool) -> None:
         """Measure how it went since ``done``, and choose the batch size for what follows."""

@@ -1,37 +1,98 @@
-"""The simulated world: it knows the truth about every job and computes the next event exactly.
+"""The simulated world: it knows the truth about every job and lets time pass exactly, from event to event.
 
-Between events nothing changes (`Executions` says what goes on meanwhile); nothing ticks and nothing drifts.
+The truth stands beside the scheduler's columns (`volvelle.core.state.Jobs`), and one loop moves both on
+(`volvelle.core.forward.advance`). The world answers where a formula there does not do: what happens to jobs that
+crash, train or change their batch size, and to nodes.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+
+from volvelle.core.answers import ANSWERS, divide_cpus
+from volvelle.core.beliefs import rate_now
 from volvelle.core.decision import Decision
 from volvelle.core.events import (
+    BatchSizeChanged,
     Event,
+    JobFailed,
+    JobFinished,
+    JobStopped,
     JobSubmitted,
+    LossReported,
     NodeChanged,
-    WakeUp,
+    TrainingReported,
 )
-from volvelle.core.scheduler import Scheduler, next_multiple
-from volvelle.core.state import Resources, first_changes_to_up
-from volvelle.model.cluster import Cluster, NodeState
+from volvelle.core.forward.advance import boundary, next_moment
+from volvelle.core.forward.expected import expect
+from volvelle.core.forward.jobs import at_tick
+from volvelle.core.handlers import fold
+from volvelle.core.log import Batch
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import (
+    ASK_DIRECTOR,
+    ASK_DIVISION,
+    ASK_NEWS,
+    ASK_NODES,
+    ASK_RATES,
+    AWAY,
+    CHANGED,
+    COME,
+    DIRECT_AT,
+    ENDLESS,
+    EVENTS,
+    EVERY_MOMENT,
+    INFINITY,
+    JOBS,
+    LOG_FULL,
+    LOGGED_MOMENTS,
+    MILESTONE,
+    MOMENTS,
+    NEVER,
+    NODE_AT,
+    PAUSED,
+    QUEUED,
+    REPORT,
+    STOPPED,
+    SUBJECT,
+    SUBJECT_KIND,
+    SUBJECT_NUMBER,
+    SUBJECT_STAMP,
+    THROUGH,
+    TRACKED,
+    TRACKED_FIRST,
+    TRACKED_LAST,
+    TUNING,
+    UNRATED,
+    UNTIL,
+)
+from volvelle.core.view import rows_by_submission
+from volvelle.model.cluster import NodeState
 from volvelle.model.job import Job
-from volvelle.model.overheads import Overheads
+from volvelle.simulate.coming import Coming
 from volvelle.simulate.execution import Execution
-from volvelle.simulate.executions import Executions
 from volvelle.simulate.nodes import node_changes
+from volvelle.simulate.trainer import Trainer
 
-_PATIENCE = 1000
-"""Wake-ups to no effect, while nothing runs, after which nothing is expected of them any more."""
+_MOMENTS = 4096
+"""Moments between two looks at what else there is to do."""
 
 
 class Watcher(Protocol):
-    """Whoever wants to know each moment of a run: a journal, a recorder."""
+    """Whoever wants to know each moment of a run."""
 
     def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
         """One moment: what happened and what was decided."""
+        ...
+
+
+class Recording(Protocol):
+    """Whoever wants to know all moments of a run, many at once."""
+
+    def take(self, batch: Batch, submission: Callable[[float, int], JobSubmitted]) -> None:
+        """A stretch of moments."""
         ...
 
 
@@ -41,175 +102,380 @@ class Director(Protocol):
     every: float
     """Seconds; it is asked at multiples of this, as long as there are jobs."""
 
-    def choose(self, scheduler: Scheduler, now: float, events: Sequence[Event]) -> Sequence[Event]:
-        """What else is to happen at ``now``, beside ``events`` that ``scheduler`` has not seen yet."""
+    def choose(self, scheduler: Scheduler, now: float) -> Sequence[Event]:
+        """What else is to happen at ``now``; ``scheduler`` has not decided yet."""
         ...
 
 
-class World(Executions):
-    """A cluster on which the jobs of ``jobs`` really happen.
+class World:
+    """A cluster on which the jobs of ``coming`` really happen.
 
-    jobs: in order of submission. tick: ends of jobs are noticed at multiples of it (None: at once).
-    until: the world ends at this time. tracked: it ends when all these jobs have (None: when all have).
-    director: steers the scheduler.
+    scheduler: at the start, or anywhere in between. tick: ends of jobs are noticed at multiples of it (None:
+    at once). until: the world ends at this time. tracked: first and last number of the jobs that are waited
+    for (None: all). director: steers the scheduler. compiled: let machine code do it.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        jobs: Sequence[Job],
-        watchers: Sequence[Watcher] = (),
+        coming: Coming,
+        watchers: Sequence[Watcher | Recording] = (),
         *,
-        overheads: Overheads | None = None,
         tick: float | None = None,
-        until: float = math.inf,
-        tracked: Sequence[int] | None = None,
+        until: float = INFINITY,
+        tracked: tuple[int, int] | None = None,
         director: Director | None = None,
+        compiled: bool = False,
     ) -> None:
-        super().__init__(
-            Resources(scheduler.cluster),
-            overheads or scheduler.overheads,
-            tick=tick,
-            tracked=tracked,
-            loss_every=scheduler.composition.loss_every,
-            now=scheduler.now,
-        )
         self.scheduler = scheduler
-        self._director = director
-        self._direct_at = math.inf if director is None else director.every
-        self._jobs = jobs
+        self.coming = coming
         self._watchers = watchers
         self._until = until
-        cluster: Cluster = scheduler.cluster
-        self._disclose = scheduler.composition.estimator.needs_truth
-        self._nodes: Iterator[NodeChanged] = node_changes(cluster, scheduler.seed)
+        self._tick = tick
+        self._director = director
+        self.running: dict[int, Job] = {}
+        """Jobs that were in the system from the beginning, where only Python knows how they go on."""
+        self._executions: dict[int, Execution] = {}
+        self._last_work: dict[int, float] = {}
+        """What was done of jobs that left while they wrote a checkpoint."""
+        self._loss_every = scheduler.composition.loss_every
+        scheduler.prepared, scheduler.foretold = coming.prepared, coming.foretold
+        scheduler.notes.foretold = coming.foretold
+        scheduler.coming = coming.submission
+        if coming.prepared:
+            scheduler.known.ask(coming.known, coming)
+        s = scheduler.state
+        s.arrivals, s.verdict = coming.arrivals, coming.verdict
+        if not compiled:
+            s.arrivals, s.verdict = coming.arrivals.tolist(), coming.verdict.tolist()
+        s.count[TRACKED] = -1
+        if tracked is not None:
+            s.count[TRACKED_FIRST], s.count[TRACKED_LAST] = tracked
+            s.count[TRACKED] = tracked[1] - tracked[0] + 1
+        cluster = scheduler.cluster
+        self._nodes = node_changes(cluster, scheduler.seed)
         self._next_node = next(self._nodes, None)
-        self._away = first_changes_to_up(cluster)  # nodes that take no jobs just now
-        self._next_job, self._first = 0, 0
-        self._wake: float | None = None
-        self._idle_wakes = 0  # wake-ups in a row after which nothing changed
-        self.moments = 0
-        self.events = 0
+        while self._next_node is not None and self._next_node.time <= self.now > 0.0:
+            self._next_node = next(self._nodes, None)
+        self._count_away()
+        s.count[ENDLESS] = int(cluster.failures is not None)
+        s.clock[NODE_AT] = INFINITY if self._next_node is None else self._next_node.time
+        s.clock[DIRECT_AT] = INFINITY if director is None else director.every
+        scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
+        if compiled:
+            scheduler.compile()
+        self._answers: dict[int, Callable[[], None]] = {
+            ASK_NEWS: self._tell_news,
+            ASK_NODES: self._change_nodes,
+            ASK_DIRECTOR: self._ask_director,
+            ASK_RATES: self._say_rates,
+            ASK_DIVISION: self._share,
+        }
 
-    # ------------------------------------------------------------------ the loop
+    # ------------------------------------------------------------------ time
 
-    def run(self, on_moment: Callable[["World"], None] | None = None) -> None:
-        """Let time pass until every job is through, or nothing can happen any more."""
-        while (now := self._next_time()) < math.inf:
-            if now > self._until:
-                self._end_early()
-                return
-            self.now = now
-            events = tuple(self._events_at(now))
-            if now >= self._direct_at:
-                events = self._directed(now, events)
-            decision = self.scheduler.handle(now, events)
+    def run(
+        self,
+        on_pause: Callable[["World"], None] | None = None,
+        *,
+        pauses: int = EVERY_MOMENT,
+    ) -> None:
+        """Let time pass until every job is through, or nothing can happen any more.
+
+        on_pause: called after each moment, or as ``pauses`` says (NEVER: now and then).
+        """
+        scheduler = self.scheduler
+        if on_pause is not None:
+            scheduler.apply_rules(pauses=pauses)
+        try:
+            while (why := scheduler.advance(self._until, _MOMENTS)) not in (THROUGH, UNTIL):
+                if why == LOG_FULL:
+                    self._hand_over()
+                elif why != PAUSED:
+                    (self._answers.get(why) or (lambda: ANSWERS[why](scheduler)))()
+                elif on_pause is not None:
+                    self._hand_over()
+                    on_pause(self)
+        finally:
+            self._hand_over()
+        if why == UNTIL:
+            scheduler.now = self._until
             for watcher in self._watchers:
-                watcher.record(now, events, decision)
-            self._wake_at(now, decision)
-            self._carry_out(now, decision)
-            self.moments += 1
-            self.events += len(events)
-            woken = len(events) == 1 and type(events[0]) is WakeUp and not len(decision.job)
-            self._idle_wakes = self._idle_wakes + 1 if woken else 0
-            if on_moment is not None:
-                on_moment(self)
-            if self._through() or self._stuck():
-                return
+                if hasattr(watcher, "end"):
+                    watcher.end(self._until)
+
+    def _hand_over(self) -> None:
+        """Let the watchers know what is in the log."""
+        if not self.scheduler.state.count[LOGGED_MOMENTS]:
+            self.scheduler.grow(LOG_FULL)
+            return
+        batch = self.scheduler.drain()
+        for watcher in self._watchers:
+            if hasattr(watcher, "take"):
+                watcher.take(batch, self._submission)
+            else:
+                for time, events, decision in batch.moments(self._submission):
+                    watcher.record(time, events, decision)
+
+    def _submission(self, time: float, number: int) -> JobSubmitted:
+        return self.coming.submission(self.coming.place(number), time)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run's start."""
+        return self.scheduler.now
+
+    @property
+    def moments(self) -> int:
+        """Distinct times gone through."""
+        return int(self.scheduler.state.count[MOMENTS])
+
+    @property
+    def events(self) -> int:
+        """Events gone through."""
+        return int(self.scheduler.state.count[EVENTS])
 
     @property
     def submitted(self) -> int:
         """Jobs submitted so far."""
-        return self._next_job
+        return int(self.scheduler.state.count[COME])
+
+    @property
+    def in_system(self) -> int:
+        """Jobs submitted and not yet through."""
+        count = self.scheduler.state.count
+        return int(count[JOBS] + count[COME] - count[QUEUED])
 
     @property
     def settled(self) -> bool:
         """Whether nothing more happens at this moment."""
-        return self._next_time() > self.now
+        return next_moment(self.scheduler.state) > self.now
 
-    def expect(self, jobs: Sequence[Job], first: int) -> None:
-        """These are the jobs that are still to come; they are numbered from ``first``."""
-        self._jobs, self._first = jobs, first
+    def _happen(self, event: Event) -> None:
+        """Log an event that the forward loop does not know, and let the scheduler follow it."""
+        self.scheduler.note(event)
+        fold(self.scheduler, event)
 
-    def resume(self, wake_at: float | None) -> None:
-        """Start in the middle: the scheduler has already asked to be woken."""
-        self.now = self.scheduler.now
-        self._wake = wake_at
-        while self._next_node is not None and self._next_node.time <= self.now:
-            self._next_node = next(self._nodes, None)
+    # ------------------------------------------------------------------ what happens to jobs
 
-    def _next_time(self) -> float:
-        now = self._next_news()
-        if self._next_job < len(self._jobs):
-            now = min(now, self._jobs[self._next_job].spec.submit_time)
-        if self._wake is not None:
-            now = min(now, self._wake)
-        if self._next_node is not None and (now < math.inf or self._in_system):
-            now = min(now, self._next_node.time)
-        if now < math.inf and self._in_system:
-            now = min(now, self._direct_at)
-        return now
+    def _tell_news(self) -> None:
+        """Something happens to a job that the forward loop does not know."""
+        s, now = self.scheduler.state, self.now
+        row, kind = int(s.count[SUBJECT]), int(s.count[SUBJECT_KIND])
+        number, stamp = int(s.clock[SUBJECT_NUMBER]), int(s.clock[SUBJECT_STAMP])
+        if kind == STOPPED:
+            here = self.scheduler.row_of(number)
+            work = self._last_work.pop(number, 0.0) if here is None else self._told(here)
+            self._happen(JobStopped(now, number, stamp, work))
+        elif kind == REPORT:
+            self._report(row, number)
+        else:
+            self._happen(self._milestone(row, number, kind))
 
-    def _events_at(self, now: float) -> Iterator[Event]:
-        """All that happens at ``now``: news of jobs, node changes, submissions, the wake-up."""
-        yield from self._all_news(now)
+    def _milestone(self, row: int, number: int, kind: int) -> Event:
+        jobs, now = self.scheduler.state.jobs, self.now
+        attempt = int(jobs.attempt[row])
+        if jobs.truly_asked[row] == 0.0:
+            return JobFinished(now, number, attempt)
+        execution = self._execution(number)
+        trainer, milestone = execution.trainer, execution.milestone
+        if trainer is not None and (kind == TUNING or milestone < trainer.training.work):
+            return self._train_on(row, number, trainer, epoch_over=kind == MILESTONE)
+        if trainer is not None or milestone >= execution.job.truth.work:
+            self._executions.pop(number)
+            return JobFinished(now, number, attempt)
+        truth = execution.job.truth
+        failures = truth.failures
+        if execution.failures < len(failures) and failures[execution.failures] <= milestone:
+            execution.failures += 1
+            return self._fail(row, "the job crashed")
+        self._save_passed(row)
+        jobs.true_done[row], jobs.since[row] = milestone, now
+        regime = truth.regime_at(milestone)
+        self.go_on(row)
+        return BatchSizeChanged(now, number, regime.batch_size if regime else 0, milestone)
+
+    def _train_on(
+        self, row: int, number: int, trainer: Trainer, *, epoch_over: bool
+    ) -> TrainingReported:
+        """Let the job go on with its next epoch, or with another batch size; it tells how it is."""
+        jobs, now = self.scheduler.state.jobs, self.now
+        self._save_passed(row)
+        work = self._work_at(row)
+        trainer.tune(float(jobs.true_done[row]), epoch_over=epoch_over)
+        jobs.true_done[row] = self._execution(number).milestone if epoch_over else work
+        jobs.since[row] = float(round(now)) if trainer.training.whole_seconds else now
+        self.go_on(row)
+        attempt = int(jobs.attempt[row])
+        return TrainingReported(now, number, attempt, self._told(row), trainer.goodput)
+
+    def _report(self, row: int, number: int) -> None:
+        """The training script says of its loss; the next report follows a period later."""
+        jobs, execution = self.scheduler.state.jobs, self._execution(number)
+        self._report_after(self.now, row)
+        truth = execution.job.truth
+        work = min(self._work_at(row), truth.work)
+        self._last_work[number] = execution.told(self._work_at(row))
+        attempt = int(jobs.attempt[row])
+        self._happen(LossReported(self.now, number, attempt, work, truth.loss_at(work)))
+        if self.scheduler.row_of(number) is not None:
+            del self._last_work[number]
+
+    def _report_after(self, time: float, row: int) -> None:
+        """Expect a job's next report of its loss: at the first multiple after ``time``."""
+        assert self._loss_every is not None
+        jobs = self.scheduler.state.jobs
+        following = boundary(time, self._loss_every, True)
+        expect(
+            self.scheduler.state, following, REPORT, jobs.number[row], row, jobs.token[row], 0.0
+        )
+
+    def _fail(self, row: int, reason: str) -> JobFailed:
+        """Throw a running job back to its last checkpoint."""
+        jobs, now = self.scheduler.state.jobs, self.now
+        self._save_passed(row)
+        number, saved = int(jobs.number[row]), float(jobs.saved[row])
+        lost = max(now - float(jobs.saved_at[row]), 0.0) * float(jobs.held[row])
+        jobs.true_done[row], jobs.true_rate[row] = saved, 0.0
+        jobs.token[row] += 1.0
+        told = saved
+        if jobs.truly_asked[row] == 1.0:
+            told = self._execution(number).told(saved)
+        return JobFailed(now, number, int(jobs.attempt[row]), told, lost, reason)
+
+    def _save_passed(self, row: int) -> None:
+        """Note the last checkpoint that the job wrote of its own accord before now."""
+        jobs, now, every = self.scheduler.state.jobs, self.now, self.scheduler.overheads.checkpoint_every
+        if every is None or now <= jobs.since[row]:
+            return
+        written = math.floor((now - jobs.cadence_from[row]) / every)
+        if written > 0:
+            jobs.cadence_from[row] += written * every
+            jobs.saved_at[row] = jobs.cadence_from[row]
+            done, rate = float(jobs.true_done[row]), float(jobs.true_rate[row])
+            jobs.saved[row] = done + rate * max(float(jobs.saved_at[row] - jobs.since[row]), 0.0)
+
+    # ------------------------------------------------------------------ how fast jobs are
+
+    def _say_rates(self) -> None:
+        """Jobs start or resize that are neither linear nor a table of rates."""
+        ANSWERS[ASK_RATES](self.scheduler)
+        s = self.scheduler.state
+        for i in range(s.count[UNRATED]):
+            row = int(s.unrated[i])
+            if s.jobs.truly_asked[row] == 0.0:
+                continue
+            trainer = self._execution(int(s.jobs.number[row])).trainer
+            if trainer is not None:
+                slots = np.array(self.scheduler.slots_of(row), dtype=np.int64)
+                trainer.place(int(s.jobs.held[row]), slots, self.scheduler.resources)
+            self.go_on(row)
+
+    def _share(self) -> None:
+        """Let jobs go on with the CPUs and memory that the policy divides."""
+        scheduler, s = self.scheduler, self.scheduler.state
+        jobs = s.jobs
+        changed = {int(s.changed[i]) for i in range(s.count[CHANGED])}
+        for row in divide_cpus(scheduler):
+            number = int(jobs.number[row])
+            if jobs.truly_asked[row] == 0.0 or self._job(number).truth.sensitivity is None:
+                continue
+            if row not in changed:
+                self._save_passed(row)
+                jobs.true_done[row] = self._work_at(row)
+                jobs.since[row] = max(self.now, float(jobs.since[row]))
+            self.go_on(row)
+
+    def go_on(self, row: int) -> None:
+        """Let a job make progress from ``since`` on, and expect what happens to it next."""
+        s, jobs = self.scheduler.state, self.scheduler.state.jobs
+        number, since, done = int(jobs.number[row]), float(jobs.since[row]), float(jobs.true_done[row])
+        execution = self._execution(number)
+        trainer = execution.trainer
+        if trainer is not None:
+            rate = trainer.rate(done)
+        else:
+            rate = rate_now(self.scheduler, row, execution.job.truth, done)
+        execution.milestone = milestone = execution.next_milestone(done)
+        jobs.true_rate[row] = rate
+        jobs.token[row] += 1.0
+        token = jobs.token[row]
+        if rate > 0.0:
+            time = since + (milestone - done) / rate
+            if self._tick is not None and milestone >= execution.work:
+                time = at_tick(time, self._tick)
+            expect(s, time, MILESTONE, number, row, token, 0.0)
+            if self._loss_every is not None and execution.job.truth.loss_curve:
+                self._report_after(max(since, self.now), row)
+        if trainer is not None and (tuning := trainer.next_tuning(since)) < INFINITY:
+            expect(s, tuning, TUNING, number, row, token, 0.0)
+
+    def _execution(self, number: int) -> Execution:
+        if number not in self._executions:
+            tuned = self.scheduler.composition.policy.tunes_batch_size
+            self._executions[number] = Execution(self._job(number), tuned=tuned)
+        return self._executions[number]
+
+    def _job(self, number: int) -> Job:
+        return self.running[number] if number in self.running else self.coming.job(number)
+
+    def _work_at(self, row: int) -> float:
+        """Units of work done now."""
+        jobs = self.scheduler.state.jobs
+        worked = max(self.now - float(jobs.since[row]), 0.0)
+        return float(jobs.true_done[row]) + float(jobs.true_rate[row]) * worked
+
+    def _told(self, row: int) -> float:
+        """Work done in the unit in which it is declared and told."""
+        jobs = self.scheduler.state.jobs
+        done = float(jobs.true_done[row])
+        if jobs.truly_asked[row] == 0.0:
+            return done
+        return self._execution(int(jobs.number[row])).told(done)
+
+    # ------------------------------------------------------------------ nodes, and who steers
+
+    def _change_nodes(self) -> None:
+        """Nodes change; jobs on a node that goes down are thrown back."""
+        s, now = self.scheduler.state, self.now
         changes: list[NodeChanged] = []
         while self._next_node is not None and self._next_node.time <= now:
             changes.append(self._next_node)
             self._next_node = next(self._nodes, None)
+        s.clock[NODE_AT] = INFINITY if self._next_node is None else self._next_node.time
         for change in changes:
-            self._away.discard(change.name)
-            if change.state is not NodeState.UP:
-                self._away.add(change.name)
             if change.state is NodeState.DOWN:
-                yield from self._lose_node(now, change.name)
-        yield from changes
-        jobs = self._jobs
-        while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_time <= now:
-            number, job = self._first + self._next_job, jobs[self._next_job]
-            self._next_job += 1
-            tuned = self.scheduler.composition.policy.tunes_batch_size
-            self._in_system[number] = Execution(number, job, tuned=tuned)
-            yield JobSubmitted(now, number, job.spec, job.truth if self._disclose else None)
-        if self._wake is not None and self._wake <= now:
-            self._wake = None
-            yield WakeUp(now)
+                for event in self._lose_node(change.name):
+                    s.count[EVENTS] += 1
+                    self._happen(event)
+        for change in changes:
+            s.count[EVENTS] += 1
+            self._happen(change)
+        self._count_away()
 
-    def _directed(self, now: float, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """``events`` and what the director adds; a date that nobody was there for is passed over."""
-        assert self._director is not None
-        while self._direct_at < now:
-            self._direct_at = next_multiple(self._direct_at, self._director.every)
-        if self._direct_at > now or not self._in_system:
-            return events
-        self._direct_at = next_multiple(now, self._director.every)
-        return (*events, *self._director.choose(self.scheduler, now, events))
+    def _count_away(self) -> None:
+        states = self.scheduler.resources.node_states
+        away = sum(state is not NodeState.UP for state in states)
+        self.scheduler.state.count[AWAY] = away
 
-    def _through(self) -> bool:
-        if self._waited_for is not None and not self._waited_for:
-            return True
-        return not self._in_system and self._next_job >= len(self._jobs)
+    def _lose_node(self, name: str) -> Iterator[JobFailed]:
+        resources, jobs = self.scheduler.resources, self.scheduler.state.jobs
+        node = resources.index[name]
+        for row in [int(row) for row in rows_by_submission(self.scheduler.state)]:
+            slots = self.scheduler.slots_of(row) if jobs.held[row] > 0.0 else []
+            if any(resources.slot_node[slot] == node for slot in slots):
+                yield self._fail(row, f"node {name} went down")
 
-    def _stuck(self) -> bool:
-        """Whether nothing is still to come but what goes on for ever and changes nothing.
-
-        That is random failures of nodes, and a policy that is woken again and again to no effect.
-        """
-        patient = self._wake is None or self._idle_wakes > _PATIENCE
-        endless = self.scheduler.cluster.failures is not None
-        if not patient or self._next_job < len(self._jobs) or (self._wake is None and not endless):
-            return False
-        nodes_help = self._next_node is not None and (self._away or not endless)
-        return not nodes_help and not any(job.gpus for job in self._in_system.values())
-
-    def _end_early(self) -> None:
-        """Tell the watchers that time went on to the very end."""
-        self.now = self._until
-        for watcher in self._watchers:
-            watcher.record(self._until, (), Decision())
-
-    def _wake_at(self, now: float, decision: Decision) -> None:
-        """Take note of when the scheduler asks to be woken."""
-        if decision.wake_at is not None and decision.wake_at <= now:
-            raise RuntimeError(f"the scheduler asks at {now} to be woken at {decision.wake_at}")
-        self._wake = decision.wake_at
+    def _ask_director(self) -> None:
+        """Let whoever steers the scheduler do so; a date that nobody was there for is passed over."""
+        s, director = self.scheduler.state, self._director
+        assert director is not None
+        date = float(s.clock[DIRECT_AT])
+        while date < self.now:
+            date = boundary(date, director.every, True)
+        if date == self.now:
+            for event in director.choose(self.scheduler, self.now):
+                s.count[EVENTS] += 1
+                self._happen(event)
+            date = boundary(date, director.every, True)
+        s.clock[DIRECT_AT] = date

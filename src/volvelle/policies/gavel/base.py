@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import CURVE, NUMBER
 from volvelle.core.policy import Allocation, Period, Policy, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
@@ -191,7 +191,7 @@ def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
 def _signature(view: View) -> bytes:
     """What fractions follow from, but for the work done: the jobs, their rates, the GPUs."""
     view.rates()
-    jobs = view.jobs.matrix[[Column.NUMBER, Column.CURVE], : len(view.jobs)]
+    jobs = view.jobs.matrix[[NUMBER, CURVE], : len(view.jobs)]
     return jobs.tobytes() + view.capacity.tobytes()
 
 

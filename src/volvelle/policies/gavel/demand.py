@@ -11,9 +11,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
 from volvelle.core.policy import View
-from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.policies.programs import Program, Rows, maximise
 
 Floats = NDArray[np.float64]
@@ -137,7 +136,7 @@ def demand_of(view: View, *, aware: bool, sharing: bool) -> Demand:
     jobs = view.jobs
     gpus = jobs.gpus
     types = len(view.capacity)
-    usable = (jobs.column(Column.TYPES).astype(np.int64)[:, None] >> np.arange(types)) & 1 == 1
+    usable = (jobs.column("types").astype(np.int64)[:, None] >> np.arange(types)) & 1 == 1
     usable &= (gpus[:, None] <= view.capacity) & (view.capacity > 0)
     rates = np.where(usable, _rates_on(view, gpus), 0.0)
     if not aware:
@@ -170,7 +169,7 @@ def _pairs_of(view: View, rates: Floats) -> Pairs:
     """All pairs that may gain by sharing, by the jobs' numbers."""
     jobs = view.jobs
     numbers = jobs.number.astype(np.int64)
-    may = rates.any(axis=1) & (jobs.column(Column.PREEMPTIBLE) > 0)
+    may = rates.any(axis=1) & (jobs.column("preemptible") > 0)
     order = np.flatnonzero(may)[np.argsort(numbers[may])]
     i, j = np.triu_indices(len(order), 1)
     same = jobs.gpus[order[i]] == jobs.gpus[order[j]]

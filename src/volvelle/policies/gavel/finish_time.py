@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
 from volvelle.core.policy import View, policies
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, raise_together
 

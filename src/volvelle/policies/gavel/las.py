@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.policy import View, policies
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, maximise_sum, raise_together
 

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import COUNT
 from volvelle.core.policy import Allocation, View, policies
 from volvelle.core.space import Space
-from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -110,7 +110,7 @@ class PcsGavel(GavelProgram):
     def allocate(self, view: View) -> Allocation:
         """One round; newcomers take their queue."""
         jobs = view.jobs
-        join(jobs.matrix, len(jobs), Column.COUNT, view.rates(), self._thresholds)
+        join(jobs.matrix, len(jobs), COUNT, view.rates(), self._thresholds)
         return super().allocate(view)
 
     def fractions(self, view: View, demand: Demand) -> Floats:

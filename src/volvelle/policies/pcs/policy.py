@@ -6,25 +6,24 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core.columns import COUNT
 from volvelle.core.curves import RateTable
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import (
     Allocation,
     Policy,
-    QueuedShares,
     View,
     all_served,
     policies,
-    rank,
 )
 from volvelle.core.space import Space
-from volvelle.core.state import FloatColumn, IntColumn
+from volvelle.core.state import Reason
+from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.policies.pcs.queues import decaying, read_sizes, read_weights
-from volvelle.policies.pcs.shares import choose_types, divide_all, join
+from volvelle.policies.pcs.shares import choose_types, divide_all, join, quota_left
 from volvelle.policies.pcs.space import wfq_space
 from volvelle.policies.pcs.whole import give_whole
 
@@ -117,12 +116,6 @@ class Pcs(Policy):
         """The queues for jobs of ``size``, GPU-seconds."""
         return np.searchsorted(self._thresholds, size, side="left")
 
-    def compiled_shares(self) -> QueuedShares | None:
-        """Queues for good, GPUs divided, and decisions at every event."""
-        if self.own_queues or self.whole or self.round is not None:
-            return None
-        return QueuedShares(self._thresholds, self._weights, self.efficiency, self.delta)
-
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
         """T, W and zeta_min."""
@@ -132,12 +125,12 @@ class Pcs(Policy):
         """Shares of the queues, and GPUs of the jobs in them."""
         jobs = view.jobs
         table = view.rates()
-        join(jobs.matrix, len(jobs), Column.COUNT, table, self._thresholds)
+        join(jobs.matrix, len(jobs), COUNT, table, self._thresholds)
         if self._whole(view):
             return self._give_whole(view, table)
         if enough := all_served(view, elastic=True):
             return enough
-        rows = rank(jobs.number, jobs)
+        rows = np.arange(len(jobs))
         queue, weights, _ = self._queues(view)
         given = divide_all(
             jobs.matrix,
@@ -154,10 +147,10 @@ class Pcs(Policy):
 
     def _give_whole(self, view: View, table: RateTable) -> Allocation:
         jobs = view.jobs
-        rows = rank(jobs.number, jobs)
+        rows = np.arange(len(jobs))
         queue, weights, keys = self._queues(view)
         types = choose_types(jobs.matrix, rows, view.capacity)
-        gpus, quota = np.zeros(len(jobs)), view.quota.copy()
+        gpus, quota = np.zeros(len(jobs)), quota_left(jobs.matrix, rows, view.quota)
         self._settle(view.now)
         for gpu_type, capacity in enumerate(view.capacity.tolist()):
             mine = rows[types[rows] == gpu_type]

@@ -3,26 +3,28 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core.columns import (
+    CURVE,
+    HELD,
+    LEAST,
+    MOST,
+    PINNED,
+    POOL,
+    PREEMPTIBLE,
+    SCALE,
+    TOTAL,
+    TYPE,
+    TYPES,
+    UNIT_RATE,
+)
 from volvelle.core.compiled import compiled
-from volvelle.core.kernels import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.state import Reason
 from volvelle.policies.growth import rate_on
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_LEAST = Column.LEAST
-_MOST = Column.MOST
-_CURVE = Column.CURVE
-_POOL = Column.POOL
-_HELD = Column.HELD
-_TYPE = Column.TYPE
-_TYPES = Column.TYPES
-_PINNED = Column.PINNED
-_PREEMPTIBLE = Column.PREEMPTIBLE
-_UNIT_RATE = Column.UNIT_RATE
-_TOTAL = Column.TOTAL
-_SCALE = Column.SCALE
 _GPUS_SHORT = int(Reason.GPUS)
 
 _DUST = 1e-11
@@ -41,11 +43,11 @@ def join(
     for row in range(jobs):
         if matrix[own, row] > 0.0:
             continue
-        types, least, rate = int(matrix[_TYPES, row]), matrix[_LEAST, row], 0.0
+        types, least, rate = int(matrix[TYPES, row]), matrix[LEAST, row], 0.0
         for gpu_type in range(table.shape[1]):
             if (types >> gpu_type) & 1:
-                rate = max(rate, rate_on(table, int(matrix[_CURVE, row]), gpu_type, least))
-        work = matrix[_TOTAL, row] * matrix[_SCALE, row]
+                rate = max(rate, rate_on(table, int(matrix[CURVE, row]), gpu_type, least))
+        work = matrix[TOTAL, row] * matrix[SCALE, row]
         size = least * work / rate if rate > 0.0 else np.inf
         matrix[own, row] = 1.0 + np.searchsorted(thresholds, size)
         matrix[own + 1, row] = size
@@ -86,9 +88,9 @@ def cap(matrix: Floats, row: int, table: NDArray[np.float64], gpu_type: int, flo
 
     One less than the first number of GPUs with a lower zeta, as PCS' simulator has it.
     """
-    most, least = float(matrix[_MOST, row]), float(matrix[_LEAST, row])
-    curve = int(matrix[_CURVE, row])
-    if floor <= 0.0 or not np.isnan(matrix[_UNIT_RATE, row]) or least == most:
+    most, least = float(matrix[MOST, row]), float(matrix[LEAST, row])
+    curve = int(matrix[CURVE, row])
+    if floor <= 0.0 or not np.isnan(matrix[UNIT_RATE, row]) or least == most:
         return most
     base = max(int(np.ceil(least)), 1)
     gpus = base + 1
@@ -118,17 +120,14 @@ def divide(
 ) -> Floats:
     """Write to ``gpus`` what ``rows``, jobs of one type by submission, are to have of ``capacity``.
 
-    queue: of each row of ``matrix``. quota: GPUs left by pool, changed in place. delta: the step of
-    PCS' simulator, 0 for the paper's reading. Returns the shares of the queues.
+    queue: of each row of ``matrix``. quota: GPUs left by pool beyond what jobs keep, changed in place.
+    delta: the step of PCS' simulator, 0 for the paper's reading. Returns the shares of the queues.
     """
     demand = np.zeros(len(weights))
     for row in rows:
         gpus[row] = kept(matrix, row)
         capacity -= gpus[row]
         demand[queue[row]] += _room(matrix, row, gpus[row])
-        pool = int(matrix[_POOL, row])
-        if pool >= 0:
-            quota[pool] -= gpus[row]
     shares = fair_shares(weights, demand, capacity)
     left = shares.copy()
     if delta > 0.0:
@@ -140,7 +139,7 @@ def divide(
         _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, floor, gpus)
         _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, 0.0, gpus)
     for row in rows:  # rounding is no reason to change what a job holds
-        held = matrix[_HELD, row]
+        held = matrix[HELD, row]
         if gpus[row] != held and abs(gpus[row] - held) <= _DUST * max(held, 1.0):
             gpus[row] = held
         elif gpus[row] < _DUST:
@@ -166,7 +165,7 @@ def divide_all(
     """
     result = np.zeros((3, len(rows)))
     types = choose_types(matrix, rows, capacity)
-    left = quota.copy()
+    left = quota_left(matrix, rows, quota)
     for gpu_type in range(len(capacity)):
         mine = rows if len(capacity) == 1 else rows[types[rows] == gpu_type]
         divide(
@@ -213,10 +212,10 @@ def _share_out(
         if (only >= 0 and mine != only) or left[mine] <= _DUST:
             continue
         more = min(cap(matrix, row, table, gpu_type, floor) - gpus[row], left[mine])
-        pool = int(matrix[_POOL, row])
+        pool = int(matrix[POOL, row])
         if pool >= 0:
             more = min(more, quota[pool])
-        if more <= 0.0 or matrix[_PINNED, row] == 1.0:
+        if more <= 0.0 or matrix[PINNED, row] == 1.0:
             continue
         gpus[row] += more
         left[mine] -= more
@@ -254,17 +253,28 @@ def _share_out_in_steps(
 
 
 @compiled
+def quota_left(matrix: Floats, rows: Ints, quota: Floats) -> Floats:
+    """GPUs left by pool beyond what the jobs in ``rows`` keep."""
+    left = quota.copy()
+    for row in rows:
+        pool = int(matrix[POOL, row])
+        if pool >= 0:
+            left[pool] -= kept(matrix, row)
+    return left
+
+
+@compiled
 def kept(matrix: Floats, row: int) -> float:
     """GPUs that the job in ``row`` keeps whatever the shares: it is pinned or may not be preempted."""
-    held = float(matrix[_HELD, row])
-    if matrix[_PINNED, row] == 1.0:
+    held = float(matrix[HELD, row])
+    if matrix[PINNED, row] == 1.0:
         return held
-    return min(held, float(matrix[_LEAST, row])) if matrix[_PREEMPTIBLE, row] == 0.0 else 0.0
+    return min(held, float(matrix[LEAST, row])) if matrix[PREEMPTIBLE, row] == 0.0 else 0.0
 
 
 @compiled
 def _room(matrix: Floats, row: int, keeps: float) -> float:
-    return 0.0 if matrix[_PINNED, row] == 1.0 else max(float(matrix[_MOST, row]) - keeps, 0.0)
+    return 0.0 if matrix[PINNED, row] == 1.0 else max(float(matrix[MOST, row]) - keeps, 0.0)
 
 
 @compiled
@@ -276,19 +286,19 @@ def choose_types(matrix: Floats, rows: Ints, capacity: Floats) -> Ints:
     types = np.full(len(rows), -1, np.int64)
     demand = np.zeros(len(capacity))
     for row in rows:
-        if matrix[_TYPE, row] >= 0.0:
-            types[row] = int(matrix[_TYPE, row])
-            demand[types[row]] += matrix[_MOST, row]
+        if matrix[TYPE, row] >= 0.0:
+            types[row] = int(matrix[TYPE, row])
+            demand[types[row]] += matrix[MOST, row]
     for row in rows:
         if types[row] >= 0:
             continue
-        wished = int(matrix[_TYPES, row])
+        wished = int(matrix[TYPES, row])
         for gpu_type in range(len(capacity)):
-            if not (wished >> gpu_type) & 1 or capacity[gpu_type] < matrix[_LEAST, row]:
+            if not (wished >> gpu_type) & 1 or capacity[gpu_type] < matrix[LEAST, row]:
                 continue
             best = types[row]
             if best < 0 or demand[gpu_type] * capacity[best] < demand[best] * capacity[gpu_type]:
                 types[row] = gpu_type
         if types[row] >= 0:
-            demand[types[row]] += matrix[_MOST, row]
+            demand[types[row]] += matrix[MOST, row]
     return types

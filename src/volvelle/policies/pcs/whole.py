@@ -13,17 +13,13 @@ proportion); it is not used for any figure and not reproduced here.
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
+from volvelle.core.columns import LEAST, MOST, PINNED, POOL
 from volvelle.core.compiled import compiled
 from volvelle.policies.pcs.shares import cap, fair_shares, kept
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_LEAST = Column.LEAST
-_MOST = Column.MOST
-_POOL = Column.POOL
-_PINNED = Column.PINNED
 
 _DUST = 1e-9
 
@@ -45,8 +41,8 @@ def give_whole(
 ) -> Floats:
     """Write to ``gpus`` what ``rows``, jobs of one type by submission, are to hold.
 
-    queue: of each row of ``matrix``. owed: GPU-seconds owed to each queue. quota: GPUs left by pool,
-    changed in place. Returns the shares of the queues, GPUs.
+    queue: of each row of ``matrix``. owed: GPU-seconds owed to each queue. quota: GPUs left by pool beyond
+    what jobs keep, changed in place. Returns the shares of the queues, GPUs.
     """
     demand = np.zeros(len(weights))
     free = capacity
@@ -55,15 +51,12 @@ def give_whole(
         gpus[row] = kept(matrix, row)
         free -= gpus[row]
         held[queue[row]] += gpus[row]
-        demand[queue[row]] += gpus[row] if matrix[_PINNED, row] == 1.0 else matrix[_MOST, row]
-        pool = int(matrix[_POOL, row])
-        if pool >= 0:
-            quota[pool] -= gpus[row]
+        demand[queue[row]] += gpus[row] if matrix[PINNED, row] == 1.0 else matrix[MOST, row]
     shares = fair_shares(weights, demand, capacity)
     budget = shares + owed / turn - held
     for each in np.argsort(-owed, kind="mergesort"):
         for row in rows:
-            if queue[row] != each or matrix[_PINNED, row] == 1.0:
+            if queue[row] != each or matrix[PINNED, row] == 1.0:
                 continue
             if budget[each] <= _DUST or free < 1.0:
                 break
@@ -75,11 +68,11 @@ def give_whole(
                 break
     for each in np.argsort(-owed, kind="mergesort"):
         for row in rows:
-            if queue[row] != each or matrix[_PINNED, row] == 1.0:
+            if queue[row] != each or matrix[PINNED, row] == 1.0:
                 continue
             if free < 1.0:
                 return shares
-            free -= _give(matrix, row, matrix[_MOST, row], free, quota, gpus)
+            free -= _give(matrix, row, matrix[MOST, row], free, quota, gpus)
             if gpus[row] == 0.0:
                 break
     return shares
@@ -88,14 +81,14 @@ def give_whole(
 @compiled
 def _give(matrix: Floats, row: int, most: float, free: float, quota: Floats, gpus: Floats) -> float:
     """Raise the job towards ``most``, in whole GPUs, or to the fewest it runs on; what it was given."""
-    pool = int(matrix[_POOL, row])
+    pool = int(matrix[POOL, row])
     if pool >= 0:
         free = min(free, float(quota[pool]))
     has = float(gpus[row])
-    step = float(matrix[_LEAST, row]) if has == 0.0 else 0.0  # to its fewest, then by whole ones
+    step = float(matrix[LEAST, row]) if has == 0.0 else 0.0  # to its fewest, then by whole ones
     more = step + float(np.floor(max(min(most - has, free) - step, 0.0) + _DUST))
-    if matrix[_MOST, row] - has <= min(most - has, free):
-        more = float(matrix[_MOST, row]) - has
+    if matrix[MOST, row] - has <= min(most - has, free):
+        more = float(matrix[MOST, row]) - has
     if more <= 0.0 or more > free + _DUST:
         return 0.0
     gpus[row] += more

@@ -33,11 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import Column
 from volvelle.core.events import TrainingReported
 from volvelle.core.goodput import arrays_of, goodputs
 from volvelle.core.policy import Allocation, Period, Policy, View, policies
-from volvelle.core.state import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.goodput import Goodput
 from volvelle.model.validation import Seconds
 from volvelle.policies.pollux.search import Problem, search
@@ -93,13 +92,13 @@ class Pollux(Policy):
         self._all_run = True
         if not len(jobs):
             return Allocation(np.zeros(0), np.zeros(0))
-        here = jobs.columns.row_of
+        here = jobs.row_of
         self._told = {number: told for number, told in self._told.items() if number in here}
         self._tables = {number: table for number, table in self._tables.items() if number in here}
         most_held = jobs.own[_MOST_HELD]
         np.maximum(most_held, jobs.held, out=most_held)
         order: IntColumn = np.lexsort((jobs.number, jobs.attained_gpu_seconds))
-        fixed = (jobs.column(Column.PINNED) == 1) | (jobs.column(Column.PREEMPTIBLE) == 0)
+        fixed = (jobs.column("pinned") == 1) | (jobs.column("preemptible") == 0)
         fixed &= jobs.running
         order = order[np.argsort(~fixed[order], kind="stable")]
         base = self._base(view)
@@ -138,13 +137,13 @@ class Pollux(Policy):
     def _base(self, view: View) -> Rows:
         """GPUs that each job has on each node now."""
         jobs, resources = view.jobs, view.resources
-        base = np.zeros((len(jobs), len(resources.names)), dtype=np.int64)
+        base = np.zeros((len(jobs), len(resources.nodes)), dtype=np.int64)
         if resources.named:
             slots = (resources.owner >= 0).nonzero()[0]
             for slot, owner in zip(slots.tolist(), resources.owner[slots].tolist(), strict=True):
-                base[jobs.columns.row_of[owner], resources.slot_node[slot]] += 1
+                base[jobs.row_of[owner], resources.slot_node[slot]] += 1
             return base
-        for number, row in jobs.columns.row_of.items():
+        for number, row in jobs.row_of.items():
             kept = self._rows.get(number)
             if kept is not None and jobs.held[row] > 0:
                 base[row, : len(kept)] = kept
@@ -156,7 +155,7 @@ class Pollux(Policy):
         sizes = np.diff(resources.first_slot)
         held_there = base.sum(axis=0)
         capacity = np.where(resources.schedulable, sizes, held_there)
-        wished = jobs.column(Column.TYPES).astype(np.int64)
+        wished = jobs.column("types").astype(np.int64)
         allowed = (wished[:, None] >> resources.node_type[None, :] & 1).astype(np.bool_)
         allowed &= resources.schedulable[None, :]
         least = np.ceil(jobs.min_gpus).astype(np.int64)
@@ -189,7 +188,7 @@ class Pollux(Policy):
         fair = int(np.ceil(total / len(jobs)))
         width = max(int(most.max()), int(np.ceil(jobs.held).max())) + 1
         values = np.zeros((len(jobs), 2, width))
-        scale = len(view.resources.names) / total
+        scale = len(view.resources.nodes) / total
         rates = view.rates()
         for row, number in enumerate(jobs.number.astype(np.int64).tolist()):
             told = self._told.get(number)
@@ -198,9 +197,9 @@ class Pollux(Policy):
                 yardstick = table[0, fair]
                 values[row] = table[:, :width] / yardstick if yardstick > 0 else 0.0
             elif jobs.own[_MOST_HELD, row] > 0:
-                gpu_type = int(jobs.column(Column.TYPE)[row])
+                gpu_type = int(jobs.column("type")[row])
                 if gpu_type < 0:
-                    types = int(jobs.column(Column.TYPES)[row])
+                    types = int(jobs.column("types")[row])
                     gpu_type = (types & -types).bit_length() - 1
                 known = rates[jobs.curve[row], gpu_type]
                 believed = known[np.minimum(np.arange(width), len(known) - 1)]

@@ -15,7 +15,7 @@ import numpy as np
 from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Entry, entry_decoder, read_header
 from volvelle.metrics.outcomes import JobStatus, Outcomes
-from volvelle.metrics.recorder import Recorder
+from volvelle.metrics.recorder import Recorder, recorded
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
@@ -52,11 +52,16 @@ class JournalTrace(TraceFormat):
         header = read_header(next(lines), path)
         recorder = Recorder(header.cluster)
         submitted: list[tuple[int, JobSubmitted]] = []
-        try:
+
+        def noted() -> Iterator[Entry]:
             for line, entry in _entries(lines, ledger):
-                recorder.record(entry.time, entry.events, entry.decision)
                 news = [event for event in entry.events if isinstance(event, JobSubmitted)]
-                submitted += [(line, event) for event in news]
+                submitted.extend((line, event) for event in news)
+                yield entry
+
+        try:
+            for _ in recorded(recorder, noted()):
+                pass
             outcomes = recorder.outcomes()
         except (LookupError, ValueError, TypeError) as error:
             raise Problem(

@@ -1,0 +1,184 @@
+"""Answers to the questions of the forward loop: parts that are written in Python are asked, and what they say
+goes into the arrays.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volvelle.core.beliefs import believe_rate
+from volvelle.core.decision import Sharing
+from volvelle.core.dividing import divide
+from volvelle.core.fill import TARGET, TARGET_TYPE, fill
+from volvelle.core.forward.decide import change
+from volvelle.core.forward.gpus import hold_slot, keep_some
+from volvelle.core.forward.advance import refuse
+from volvelle.core.forward.jobs import settle_work
+from volvelle.core.entry import admit_all
+from volvelle.core.policy import Allocation, rank
+from volvelle.core.resources import IntColumn
+from volvelle.core.state import (
+    ASK_ADMISSION,
+    ASK_DIVISION,
+    ASK_PLACEMENT,
+    ASK_POLICY,
+    ASK_RATES,
+    CHANGED,
+    INFINITY,
+    JOBS,
+    MOMENTS,
+    NAMED_WAKE,
+    NODES_NAMED,
+    UNRATED,
+    Reason,
+)
+from volvelle.core.view import View
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+
+def _allocate(scheduler: "Scheduler") -> None:
+    """Ask the policy for an allocation; write what it changes."""
+    s, policy = scheduler.state, scheduler.composition.policy
+    view = scheduler.view(s.order[: s.count[JOBS]])
+    allocation = policy.allocate(view)
+    view.jobs.keep_own()
+    if allocation.gpu_type is None:
+        allocation = _choose_types(view, allocation)
+    total = float(allocation.gpus.sum())
+    if total > view.gpus + 1e-6:
+        raise RuntimeError(f"policy {policy.name!r} gave {total:g} of {view.gpus:g} GPUs")
+    named = policy.next_wake(view)
+    if named is not None and named <= view.now:
+        raise RuntimeError(f"policy {policy.name!r} asks at {view.now} to be asked at {named}")
+    s.clock[NAMED_WAKE] = INFINITY if named is None else named
+    scheduler.served = None if allocation.order is None else [view.jobs.rows[i] for i in allocation.order]
+    _write(scheduler, view, allocation)
+
+
+def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
+    s, jobs = scheduler.state, scheduler.state.jobs
+    gpus, types = allocation.gpus, allocation.gpu_type
+    assert types is not None
+    changed = (gpus != view.jobs.held) | (types != view.jobs.column("type"))
+    reasons = allocation.reason
+    if reasons is None:
+        reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
+    if allocation.partner is not None or (view.jobs.column("partner") >= 0.0).any():
+        partner = allocation.partner
+        if partner is None:
+            partner = np.full(len(gpus), -1.0)
+        partner = np.where(gpus > 0, partner, -1.0)
+        changed |= (partner != view.jobs.column("partner")) & (gpus > 0)
+        view.jobs.write("partner", partner)
+    if allocation.nodes is not None:
+        scheduler.nodes_wanted = dict(zip(map(int, view.jobs.rows), allocation.nodes, strict=True))
+        changed |= _moved(scheduler, view, allocation.nodes)
+        s.count[NODES_NAMED] = 1
+    view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
+    order = np.arange(len(gpus)) if allocation.order is None else allocation.order
+    places = order[changed[order]]
+    rows = [int(view.jobs.rows[place]) for place in places.tolist()]
+    for row, target, gpu_type in zip(rows, gpus[places].tolist(), types[places].tolist(), strict=True):
+        jobs.target[row], jobs.target_type[row] = target, gpu_type
+        change(s, row)
+
+
+def _choose_types(view: View, allocation: Allocation) -> Allocation:
+    """Types for an allocation that only counts: jobs that run first, then by submission."""
+    wanted = np.asarray(allocation.gpus, dtype=np.float64)
+    order = rank(np.where(view.jobs.running, 0.0, 1.0))
+    given = fill(
+        view.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False
+    )
+    return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
+
+
+def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
+    """Whose GPUs are to be on other nodes than they are."""
+    now = np.zeros_like(nodes)
+    for place, row in enumerate(view.jobs.rows):
+        for slot in scheduler.slots_of(int(row)):
+            now[place, scheduler.resources.slot_node[slot]] += 1
+    moved: IntColumn = (now != nodes).any(axis=1) & (nodes > 0).any(axis=1)
+    return moved
+
+
+def _place(scheduler: "Scheduler") -> None:
+    """Ask the placement where jobs are to be that start or resize, one after another."""
+    s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
+    claims = scheduler.composition.policy.divides and placement.claims and resources.stock is not None
+    for i in range(s.count[CHANGED]):
+        row = int(s.changed[i])
+        gpus = int(s.jobs.target[row])
+        if gpus == 0:
+            continue
+        if not _place_one(scheduler, row, gpus):
+            refuse(s, row)
+        elif claims:
+            slots = np.array(scheduler.slots_of(row), dtype=np.int64)
+            known = scheduler.known[int(s.jobs.number[row])]
+            resources.given[:, slots] = np.array([placement.claim(known, slots, resources)]).T
+
+
+def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
+    s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
+    gpu_type = int(s.jobs.target_type[row])
+    if s.count[NODES_NAMED] == 1:
+        taken = scheduler.nodes_wanted[row]
+    else:
+        resized = s.jobs.held[row] > 0.0
+        if resized and placement.shrinks_in_place and keep_some(s, row, gpus, gpu_type):
+            return True
+        free = resources.free_for(gpu_type)
+        if int(free.sum()) < gpus:
+            return False
+        chosen = placement.choose_for(
+            scheduler.known[int(s.jobs.number[row])], free, gpus, resources
+        )
+        if chosen is None:
+            return False
+        taken = chosen
+    last = -1
+    for node in np.flatnonzero(taken).tolist():
+        slots = resources.free_slots(node)
+        for slot in placement.pick(slots, int(taken[node]), node, resources).tolist():
+            last = hold_slot(s, row, last, slot)
+    return True
+
+
+def _rate(scheduler: "Scheduler") -> None:
+    """Say how fast jobs are believed to be that the forward loop has no formula for."""
+    s = scheduler.state
+    for i in range(s.count[UNRATED]):
+        believe_rate(scheduler, int(s.unrated[i]))
+
+
+def divide_cpus(scheduler: "Scheduler") -> list[int]:
+    """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows for which that changes."""
+    s, jobs = scheduler.state, scheduler.state.jobs
+    told = divide(scheduler)
+    if not told:
+        return []
+    for row in told:
+        if scheduler.known[int(jobs.number[row])].believed.sensitivity is not None:
+            settle_work(s, row, scheduler.now)
+            believe_rate(scheduler, row)
+    held = np.array([float(jobs.held[row]) for row in told])
+    scheduler.notes.divisions[int(s.count[MOMENTS])] = Sharing(
+        np.array([int(jobs.number[row]) for row in told], dtype=np.int64),
+        np.array([float(jobs.cpus[row]) for row in told]) * held,
+        np.array([float(jobs.memory[row]) for row in told]) * held,
+    )
+    return told
+
+
+ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
+    ASK_ADMISSION: admit_all,
+    ASK_POLICY: _allocate,
+    ASK_PLACEMENT: _place,
+    ASK_RATES: _rate,
+    ASK_DIVISION: divide_cpus,
+}

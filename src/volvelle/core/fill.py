@@ -1,0 +1,170 @@
+"""Serving jobs one after another, over all jobs at once: for policies that say the order or the shares themselves.
+
+What an order that is kept decides step by step (`volvelle.core.forward.decide`) is what `fill` says of all.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import (
+    DONE,
+    HELD,
+    PINNED,
+    POOL,
+    PREEMPTIBLE,
+    PROGRESS_FROM,
+    RATE,
+    SCALE,
+    TOTAL,
+    TYPE,
+    TYPES,
+)
+from volvelle.core.compiled import compiled
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.state import Reason
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
+"""Rows of what `fill` returns."""
+
+_GPUS_SHORT = int(Reason.GPUS)
+_ORDER = int(Reason.ORDER)
+_QUOTA = int(Reason.QUOTA)
+
+
+@compiled
+def fill(
+    matrix: Floats,
+    order: Ints,
+    least: Floats,
+    most: Floats,
+    capacity: Floats,
+    quota: Floats,
+    preemptive: bool,
+    strict: bool,
+) -> Floats:
+    """Give GPUs to jobs in ``order``: each gets all it can use, at least ``least``, or nothing.
+
+    ``matrix`` is (columns, jobs); ``capacity`` GPUs by type and ``quota`` by pool are left as they
+    are. Jobs that may not be preempted keep what they hold (an elastic one at least ``least``) before
+    anybody is served. A gang takes GPUs of one type: the one it holds, else the first that will do.
+    ``strict`` stops at the first job that does not fit; otherwise it is skipped.
+    Returns (3, jobs): GPUs, their type (-1 none), and the `Reason` of those that get none.
+    """
+    jobs = len(order)
+    result = np.zeros((3, jobs))
+    result[1, :] = -1.0
+    free = capacity.copy()
+    left = quota.copy()
+    for row in range(jobs):
+        held = matrix[HELD, row]
+        pinned = matrix[PINNED, row] == 1.0
+        if held > 0.0 and (not preemptive or pinned or matrix[PREEMPTIBLE, row] == 0.0):
+            keep = held
+            if least[row] < most[row] and not pinned:
+                keep = min(held, least[row])
+            gpu_type = int(matrix[TYPE, row])
+            result[0, row] = keep
+            result[1, row] = gpu_type
+            free[gpu_type] -= keep
+            pool = int(matrix[POOL, row])
+            if pool >= 0:
+                left[pool] -= keep
+    blocked = False
+    unserved = free.sum()
+    for row in order:
+        kept = result[0, row]
+        if unserved <= ROUNDING:  # nothing left to give: the rest only needs its reasons
+            if kept == 0.0:
+                result[2, row] = _ORDER if blocked else _GPUS_SHORT
+                blocked = strict
+            continue
+        pool = int(matrix[POOL, row])
+        within = left[pool] if pool >= 0 else np.inf
+        if kept > 0.0:
+            if least[row] < most[row] and matrix[PINNED, row] == 0.0:
+                gpu_type = int(result[1, row])
+                extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
+                if kept + extra + ROUNDING < most[row]:
+                    extra = np.floor(extra + ROUNDING)  # a job grows by whole GPUs
+                result[0, row] += extra
+                free[gpu_type] -= extra
+                unserved -= extra
+                if pool >= 0:
+                    left[pool] -= extra
+            continue
+        need = least[row]
+        if most[row] <= 0.0:
+            continue
+        chosen = -1
+        if not blocked and need <= within + ROUNDING:
+            wished = int(matrix[TYPES, row])
+            holds = int(matrix[TYPE, row])
+            if holds >= 0 and free[holds] > ROUNDING and free[holds] + ROUNDING >= need:
+                chosen = holds
+            else:
+                for gpu_type in range(len(free)):
+                    fits = free[gpu_type] > ROUNDING and free[gpu_type] + ROUNDING >= need
+                    if fits and (wished >> gpu_type) & 1:
+                        chosen = gpu_type
+                        break
+        if chosen < 0:
+            if blocked:
+                result[2, row] = _ORDER
+            elif need > within + ROUNDING:
+                result[2, row] = _QUOTA
+            else:
+                result[2, row] = _GPUS_SHORT
+            blocked = strict
+            continue
+        give = most[row]
+        if min(free[chosen], within) + ROUNDING < give:
+            give = need + np.floor(min(free[chosen], within) - need + ROUNDING)
+        result[0, row] = give
+        result[1, row] = chosen
+        free[chosen] -= give
+        unserved -= give
+        if pool >= 0:
+            left[pool] -= give
+    return result
+
+
+@compiled
+def water_fill(
+    matrix: Floats, order: Ints, target: Floats, most: Floats, free: float, left: Floats
+) -> float:
+    """Raise ``target`` one GPU at a time, round after round in ``order``, up to ``most``; in place.
+
+    Only jobs that hold something already are raised, and within what ``left`` says their pool has
+    left (changed in place too). Returns what is left of ``free``.
+    """
+    given = True
+    while given and free >= 1.0:
+        given = False
+        for row in order:
+            if free < 1.0:
+                break
+            pool = int(matrix[POOL, row])
+            if target[row] <= 0.0 or target[row] + 1.0 > most[row]:
+                continue
+            if matrix[PINNED, row] == 1.0 or (pool >= 0 and left[pool] < 1.0):
+                continue
+            target[row] += 1.0
+            free -= 1.0
+            if pool >= 0:
+                left[pool] -= 1.0
+            given = True
+    return free
+
+
+@compiled
+def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
+    """Units of work believed left to each of the first ``jobs`` jobs, never negative."""
+    left = np.empty(jobs)
+    for row in range(jobs):
+        worked = max(now - matrix[PROGRESS_FROM, row], 0.0)
+        done = matrix[DONE, row] + worked * matrix[RATE, row]
+        left[row] = max(matrix[TOTAL, row] - done, 0.0) * matrix[SCALE, row]
+    return left

@@ -1,0 +1,188 @@
+"""Who holds which GPUs, and when those that were given up are free in fact.
+
+GPUs have names (slots) where a placement chooses them. A job's slots are a list, linked in ascending order.
+Where GPUs are only counted, those that stopping jobs still hold come free later: a job that has to wait for
+some takes what comes free last before its start, so that whoever is next can have what is free already.
+"""
+
+from volvelle.core.compiled import kernel
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.state import *
+
+# ---------------------------------------------------------------------- named GPUs
+
+
+@kernel
+def release(s: State, row: int) -> None:
+    """Let nobody hold the slots of the job in ``row``."""
+    slot = s.jobs.slot[row]
+    while slot >= 0:
+        s.slots.owner[slot] = -1
+        s.nodes.free[s.slots.node[slot]] += 1
+        slot = s.slots.next[slot]
+    s.jobs.slot[row] = -1
+
+
+@kernel
+def delay(s: State, row: int, time: float) -> None:
+    """Let the slots of the job in ``row`` be free in fact only at ``time``."""
+    slot = s.jobs.slot[row]
+    while slot >= 0:
+        s.slots.free_at[slot] = time
+        slot = s.slots.next[slot]
+
+
+@kernel
+def hold_slot(s: State, row: int, last: int, slot: int) -> int:
+    """Let the job in ``row`` hold ``slot`` behind ``last``, its last one so far (-1: none); returns it."""
+    s.slots.owner[slot] = int(s.jobs.number[row])
+    s.nodes.free[s.slots.node[slot]] -= 1
+    s.slots.next[slot] = -1
+    if last < 0:
+        s.jobs.slot[row] = slot
+    else:
+        s.slots.next[last] = slot
+    return slot
+
+
+@kernel
+def keep_in_mind(s: State, row: int, at: int) -> int:
+    """Note the slots of the job in ``row`` in `Slots.old` from ``at`` on; returns where they end."""
+    s.jobs.old_slots[row] = at
+    slot = s.jobs.slot[row]
+    while slot >= 0:
+        s.slots.old[at] = slot
+        at += 1
+        slot = s.slots.next[slot]
+    return at
+
+
+@kernel
+def place(s: State, rules: Rules, row: int) -> bool:
+    """Choose the slots of the job in ``row`` for what it is to hold; whether there is room for it.
+
+    A job that held some keeps the first of these, where they are enough.
+    """
+    gpus, gpu_type = int(s.jobs.target[row]), int(s.jobs.target_type[row])
+    if rules.keeps_place and s.jobs.held[row] > 0.0 and keep_some(s, row, gpus, gpu_type):
+        return True
+    room = 0
+    usable, picked = s.nodes.usable, s.nodes.picked
+    for node in range(len(usable)):
+        usable[node] = 0
+        picked[node] = 0
+        if s.nodes.up[node] == 1 and s.nodes.type[node] == gpu_type:
+            usable[node] = s.nodes.free[node]
+            room += usable[node]
+    if room < gpus or not s.place(usable, gpus, picked):
+        return False
+    last = -1
+    for node in range(len(picked)):
+        wanted = picked[node]
+        slot = s.nodes.slot[node]
+        while wanted > 0:
+            if s.slots.owner[slot] < 0:
+                last = hold_slot(s, row, last, slot)
+                wanted -= 1
+            slot += 1
+    return True
+
+
+@kernel
+def keep_some(s: State, row: int, gpus: int, gpu_type: int) -> bool:
+    """Let the job in ``row`` hold the first of the slots it held before, where these are enough."""
+    first = s.jobs.old_slots[row]
+    end = first + int(s.jobs.held[row])
+    kept, node = 0, -1
+    for i in range(first, end):
+        slot = s.slots.old[i]
+        if s.slots.owner[slot] < 0:
+            kept += 1
+            if node < 0:
+                node = s.slots.node[slot]
+    if kept < gpus or s.nodes.type[node] != gpu_type:
+        return False
+    last = -1
+    for i in range(first, end):
+        if gpus > 0 and s.slots.owner[s.slots.old[i]] < 0:
+            last = hold_slot(s, row, last, s.slots.old[i])
+            gpus -= 1
+    return True
+
+
+@kernel
+def slots_free_at(s: State, row: int, now: float) -> float:
+    """When the slots of the job in ``row`` are free in fact, not before ``now``."""
+    slot = s.jobs.slot[row]
+    while slot >= 0:
+        now = max(now, s.slots.free_at[slot])
+        slot = s.slots.next[slot]
+    return now
+
+
+# ---------------------------------------------------------------------- counted GPUs
+
+
+@kernel
+def free_later(s: State, time: float, gpus: float, gpu_type: float, claim: float) -> None:
+    """Let ``gpus`` GPUs come free at ``time``, for the job with the number ``claim`` (-1: for anybody)."""
+    releases, i = s.releases, s.count[RELEASES]
+    s.count[RELEASES] = i + 1
+    while i > 0 and releases.at[i - 1] > time:
+        for column in range(len(releases.floats)):
+            releases.floats[column][i] = releases.floats[column][i - 1]
+        i -= 1
+    releases.at[i] = time
+    releases.gpus[i] = gpus
+    releases.type[i] = gpu_type
+    releases.claim[i] = claim
+
+
+@kernel
+def claim_no_more(s: State, number: float) -> None:
+    """What the job with this number still waits for is for others."""
+    for i in range(s.count[RELEASES]):
+        if s.releases.claim[i] == number:
+            s.releases.claim[i] = -1.0
+
+
+@kernel
+def wait_for_gpus(s: State, now: float, gpu_type: int, number: float, gpus: float) -> float:
+    """When ``gpus`` GPUs that a job is given, counted in `State.used` already, are free in fact."""
+    releases = s.releases
+    _drop_passed(s, now)
+    over = s.types.used[gpu_type] - s.types.capacity[gpu_type]
+    for i in range(s.count[RELEASES]):
+        if releases.type[i] == gpu_type and releases.claim[i] < 0.0:
+            over += releases.gpus[i]
+    start, last = now, -1
+    for i in range(s.count[RELEASES]):
+        if over <= ROUNDING:
+            break
+        if releases.type[i] == gpu_type and releases.claim[i] < 0.0:
+            start = releases.at[i]
+            over -= releases.gpus[i]
+            last = i
+    while last >= 0 and gpus > 0.0:
+        if releases.type[last] == gpu_type and releases.claim[last] < 0.0:
+            taken = min(gpus, releases.gpus[last])
+            gpus -= taken
+            if taken < releases.gpus[last]:
+                releases.gpus[last] -= taken
+                free_later(s, releases.at[last], taken, gpu_type, number)
+            else:
+                releases.claim[last] = number
+        last -= 1
+    return float(start)
+
+
+@kernel
+def _drop_passed(s: State, now: float) -> None:
+    releases, kept = s.releases, 0
+    for i in range(s.count[RELEASES]):
+        if releases.at[i] > now:
+            if kept < i:
+                for column in range(len(releases.floats)):
+                    releases.floats[column][kept] = releases.floats[column][i]
+            kept += 1
+    s.count[RELEASES] = kept

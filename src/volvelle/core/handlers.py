@@ -1,0 +1,325 @@
+"""What each event does to a scheduler.
+
+Nothing is decided here, except that what cannot be served is turned away and what has reached its aim ends.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from volvelle.core.beliefs import believe_rate, believed_mean_rate
+from volvelle.core.decision import Decision
+from volvelle.core.entry import (
+    HeldJob,
+    admit,
+    drop,
+    enter,
+    queue_submission,
+    reject,
+    waiting_for_admission,
+    withdraw,
+)
+from volvelle.core.events import (
+    BatchSizeChanged,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    LossReported,
+    NodeChanged,
+    ProgressReported,
+    Recomposed,
+    TrainingReported,
+    WakeUp,
+)
+from volvelle.core.forward.advance import note_checkpoint, release_changed
+from volvelle.core.forward.decide import change
+from volvelle.core.forward.expected import drop_stop
+from volvelle.core.forward.gpus import hold_slot
+from volvelle.core.forward.jobs import give_up, queue_up, settle, settle_work, stop
+from volvelle.core.forward.log import log_decision, log_event
+from volvelle.core.forward.waiting import wait_no_more
+from volvelle.core.parts import Belief, KnownJob, admissions
+from volvelle.core.policy import policies
+from volvelle.core.state import (
+    COMMIT,
+    CONCLUDED,
+    COUNTED,
+    DIRTY,
+    INFINITY,
+    KNOWN,
+    NAMED_WAKE,
+    ORDER,
+    PHASE,
+    Reason,
+)
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+
+def fold(scheduler: "Scheduler", event: Event) -> None:
+    """Let the state follow one event."""
+    HANDLERS[type(event)](scheduler, event)
+
+
+def current_row(scheduler: "Scheduler", number: int, attempt: int) -> int | None:
+    """The row of a job whose present run is ``attempt`` (the fence against late news); else None."""
+    row, jobs = scheduler.row_of(number), scheduler.state.jobs
+    if row is None or jobs.attempt[row] != attempt or jobs.held[row] == 0.0:
+        return None
+    return row
+
+
+def complete(scheduler: "Scheduler", row: int, time: float) -> None:
+    """Learn from a job that is done, and let it go."""
+    jobs, number = scheduler.state.jobs, int(scheduler.state.jobs.number[row])
+    spec, held = scheduler.spec(number), float(jobs.held[row])
+    last_run = time - float(jobs.started[row]) if held > 0.0 else 0.0
+    scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
+    service = float(jobs.attained_gpu[row]) + last_run * held
+    scheduler.composition.policy.learn(spec, service)
+    drop(scheduler, row)
+
+
+def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
+    if reason := scheduler.obstacle(event.spec):
+        reject(scheduler, event.number, reason)
+    else:
+        queue_submission(scheduler, event)
+
+
+def _started(scheduler: "Scheduler", event: JobStarted) -> None:
+    row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
+    if row is not None:
+        gap = jobs.progress_from[row] - jobs.started[row]
+        if jobs.first_start[row] == jobs.started[row]:
+            jobs.first_start[row] = event.start
+        jobs.started[row] = event.start
+        jobs.progress_from[row] = event.start + gap
+
+
+def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
+    """Also of a job that was to stop, or to be held, and was done before it did."""
+    number, attempt = event.number, event.attempt
+    held = scheduler.held.get(number)
+    if held is not None and not isinstance(held, JobSubmitted) and held.attempt == attempt:
+        del scheduler.held[number]
+        enter(scheduler, list(held.values), held.known)
+    row = scheduler.row_of(number)
+    if row is not None and scheduler.state.jobs.attempt[row] == attempt:
+        drop_stop(scheduler.state, number, attempt)
+        complete(scheduler, row, event.time)
+
+
+def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
+    number = event.number
+    drop_stop(scheduler.state, number, event.attempt)
+    row, held = scheduler.row_of(number), scheduler.held.get(number)
+    if row is not None:
+        note_checkpoint(scheduler.state, row, number, event.work_done)
+    elif held is not None and not isinstance(held, JobSubmitted):
+        scheduler.held[number] = held.having_done(event.work_done)
+
+
+def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
+    row = current_row(scheduler, event.number, event.attempt)
+    if row is None:
+        return
+    s, jobs = scheduler.state, scheduler.state.jobs
+    jobs.failures[row] += 1.0
+    failures = int(jobs.failures[row])
+    if failures > scheduler.spec(event.number).max_retries:
+        reject(scheduler, event.number, f"failed {failures} times: {event.reason}")
+        drop(scheduler, row)
+        return
+    settle(s, row, scheduler.now)
+    give_up(s, scheduler.rules, row)
+    jobs.done[row] = event.work_done
+    jobs.curve[row] = -1.0  # it may be back at an earlier batch size
+    jobs.started[row] = scheduler.now
+    jobs.reason[row] = float(Reason.ROUND)
+    queue_up(s, scheduler.rules, row, scheduler.now)
+    s.count[DIRTY] = 1
+    if jobs.pinned[row] == 1.0:
+        scheduler.count_capacity()
+
+
+def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
+    row = scheduler.row_of(event.number)
+    if row is not None:
+        drop(scheduler, row)
+    elif scheduler.held.pop(event.number, None) is None:
+        withdraw(scheduler, event.number)
+
+
+def _held(scheduler: "Scheduler", event: JobHeld) -> None:
+    s, number = scheduler.state, event.number
+    row = scheduler.row_of(number)
+    if row is None:
+        if (submission := withdraw(scheduler, number)) is not None:
+            scheduler.held[number] = submission
+        return
+    if s.jobs.held[row] > 0.0:
+        stop(s, scheduler.rules, row, scheduler.now)
+        log_decision(s, scheduler.rules, row)
+    values = tuple(float(column[row]) for column in s.jobs.floats[:KNOWN])
+    scheduler.held[number] = HeldJob(values, scheduler.known[number])
+    drop(scheduler, row, through=False)
+
+
+def _released(scheduler: "Scheduler", event: JobReleased) -> None:
+    held = scheduler.held.pop(event.number, None)
+    if isinstance(held, JobSubmitted):
+        queue_submission(scheduler, held)
+    elif held is not None:
+        enter(scheduler, list(held.values), held.known)
+
+
+def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:
+    row = scheduler.row_of(event.number)
+    if row is None:
+        return
+    jobs, (spec, believed) = scheduler.state.jobs, scheduler.known[event.number]
+    jobs.done[row] = event.work_done
+    jobs.curve[row] = -1.0
+    jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
+    types = int(jobs.types[row])
+    first_type = scheduler.resources.types[(types & -types).bit_length() - 1]
+    for column, gpus in ((jobs.full_rate, spec.most_gpus), (jobs.request_rate, spec.gpus)):
+        column[row] = believed_mean_rate(scheduler, believed, gpus, first_type, event.work_done)
+    if jobs.held[row] > 0.0:
+        believe_rate(scheduler, row)
+    scheduler.state.count[DIRTY] = 1
+
+
+def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
+    row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
+    if row is not None:
+        jobs.done[row] = event.work_done
+        jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
+        scheduler.composition.policy.hear(event)
+        scheduler.state.count[DIRTY] = 1
+
+
+def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
+    row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
+    if row is None or not (rate := float(jobs.rate[row])):
+        return
+    settle_work(scheduler.state, row, scheduler.now)
+    done = float(jobs.done[row])
+    believed = float(jobs.scale[row]) * max(float(jobs.total[row]) - done, 0.0) / rate
+    left = scheduler.composition.estimator.measure(event, believed)
+    if left is not None:
+        known = scheduler.known[event.number]
+        truth = msgspec.structs.replace(known.believed, work=done + left * rate)
+        _believe(scheduler, row, known, Belief(truth))
+
+
+def _loss_reported(scheduler: "Scheduler", event: LossReported) -> None:
+    row, number = current_row(scheduler, event.number, event.attempt), event.number
+    if row is None:
+        return
+    s, jobs, known = scheduler.state, scheduler.state.jobs, scheduler.known[number]
+    composition, done = scheduler.composition, event.work_done
+    if reason := composition.termination.judge(known.spec, done, event.loss):
+        scheduler.notes.reasons[number] = reason
+        log_event(s, scheduler.rules, CONCLUDED, number, 0.0, 0.0)
+        stop(s, scheduler.rules, row, scheduler.now)
+        complete(scheduler, row, event.time)
+    elif belief := composition.estimator.observe(known.spec, done, event.loss):
+        jobs.done[row] = done
+        jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
+        _believe(scheduler, row, known, belief)
+
+
+def _believe(scheduler: "Scheduler", row: int, known: KnownJob, belief: Belief) -> None:
+    """Go on with another belief about what is left of the job in ``row``."""
+    jobs = scheduler.state.jobs
+    scheduler.known[int(jobs.number[row])] = known._replace(believed=belief.truth)
+    jobs.total[row], jobs.scale[row] = belief.truth.work, belief.scale
+    scheduler.state.count[DIRTY] = 1
+
+
+def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
+    """A new policy knows nothing of the past but the state; jobs that are in stay in."""
+    policy, admission = policies.make(event.policy), admissions.make(event.admission)
+    composition = scheduler.composition
+    if policy.label != composition.policy.label:
+        scheduler.composition = composition._replace(policy=policy)
+        scheduler.state.jobs.set_more(policy.columns)
+        scheduler.eligibility = scheduler.judge_nodes()
+        scheduler.state.clock[NAMED_WAKE] = INFINITY
+        scheduler.state.count[DIRTY] = 1
+    if admission.label != composition.admission.label:
+        scheduler.composition = scheduler.composition._replace(admission=admission)
+        scheduler.count_capacity()
+    scheduler.apply_rules()
+
+
+def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
+    scheduler.resources.change(event.name, event.state, event.node)
+    scheduler.renew()
+    scheduler.eligibility = scheduler.judge_nodes()
+    scheduler.count_capacity()
+    scheduler.state.count[DIRTY] = 1
+
+
+def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
+    """Whether there is anything to do is for the forward loop to say."""
+
+
+def follow(scheduler: "Scheduler", decision: Decision) -> None:
+    """Let the forward loop carry out a decision that was taken elsewhere."""
+    s = scheduler.state
+    for number in sorted(
+        {one.number for one in decision.rejected} | {one.number for one in decision.concluded}
+    ):
+        fold(scheduler, JobCancelled(scheduler.now, number))
+    numbers = decision.job.tolist()
+    for event in waiting_for_admission(scheduler):
+        if event.number in numbers:
+            withdraw(scheduler, event.number)
+            admit(scheduler, event)
+    rows = [scheduler.row_of(number) for number in numbers]
+    for i, row in enumerate(rows):
+        if row is None:
+            continue
+        s.jobs.target[row], s.jobs.target_type[row] = decision.gpus[i], decision.gpu_type[i]
+        if len(decision.partner):
+            s.jobs.partner[row] = decision.partner[i]
+        if decision.gpus[i] > 0.0 and s.jobs.held[row] == 0.0 and scheduler.rules.decides == ORDER:
+            wait_no_more(s, row)
+        change(s, row)
+    if scheduler.rules.places != COUNTED:
+        release_changed(s)
+        for i, row in enumerate(rows):
+            last = -1
+            for slot in [] if row is None else decision.slots_of(i).tolist():
+                last = hold_slot(s, row, last, slot)
+    s.count[PHASE] = COMMIT
+
+
+HANDLERS: dict[type, Callable[["Scheduler", Any], None]] = {
+    JobSubmitted: _submitted,
+    JobStarted: _started,
+    JobFinished: _finished,
+    JobStopped: _stopped,
+    JobFailed: _failed,
+    JobCancelled: _cancelled,
+    JobHeld: _held,
+    JobReleased: _released,
+    BatchSizeChanged: _batch_size_changed,
+    TrainingReported: _training_reported,
+    ProgressReported: _progress_reported,
+    LossReported: _loss_reported,
+    Recomposed: _recomposed,
+    NodeChanged: _node_changed,
+    WakeUp: _woken,
+}

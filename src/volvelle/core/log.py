@@ -1,0 +1,298 @@
+"""What happened, taken out of the log: arrays for who counts, events and decisions for who reads.
+
+A `Batch` is a stretch of moments. The forward loop logs numbers; Python's own events, reasons and divisions of
+CPUs and memory stand beside them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.decision import NO_INTS, Conclusion, Decision, FloatArray, IntArray, Rejection, Sharing
+from volvelle.core.events import Event, JobFinished, JobStarted, JobStopped, JobSubmitted, WakeUp
+from volvelle.core.state import (
+    BEGAN,
+    CHECKPOINTED,
+    CONCLUDED,
+    FINISHED,
+    INFINITY,
+    LOGGED_DECISIONS,
+    LOGGED_EVENTS,
+    LOGGED_MOMENTS,
+    LOGGED_SLOTS,
+    MOMENTS,
+    OBJECT,
+    REJECTED,
+    SUBMITTED,
+    State,
+)
+
+Submission = Callable[[float, int], JobSubmitted]
+"""The event of a job's submission, by its time and the job's number."""
+
+
+@dataclass
+class Notes:
+    """What Python adds to the log: events, why jobs were turned away or ended, divisions by moment.
+
+    foretold: why jobs are turned away of which that is known before they come.
+    """
+
+    foretold: Mapping[int, str]
+    objects: list[Event] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+    divisions: dict[int, Sharing] = field(default_factory=dict)
+
+    def reason(self, number: int) -> str:
+        """Why job ``number`` was turned away or ended."""
+        return self.reasons.get(number) or self.foretold[number]
+
+
+class Moment(NamedTuple):
+    """What happened at ``time``, and what was decided."""
+
+    time: float
+    events: tuple[Event, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A stretch of moments. Events of moment i are those up to ``events_end[i]``, decisions likewise.
+
+    kind, number, attempt, value: of events. job, gpus, gpu_type, starts, partner: from when on who holds what;
+    slots up to ``slots_end``. first: number of the first moment.
+    """
+
+    time: FloatArray
+    events_end: IntArray
+    decisions_end: IntArray
+    wake: FloatArray
+    kind: IntArray
+    number: IntArray
+    attempt: IntArray
+    value: FloatArray
+    job: IntArray
+    gpus: FloatArray
+    gpu_type: IntArray
+    starts: IntArray
+    partner: IntArray
+    slots_end: IntArray
+    slots: IntArray
+    notes: Notes
+    first: int
+
+    @property
+    def event_time(self) -> FloatArray:
+        """When each event happened."""
+        return np.repeat(self.time, np.diff(self.events_end, prepend=0))
+
+    @property
+    def decision_time(self) -> FloatArray:
+        """When each row of a decision was decided."""
+        return np.repeat(self.time, np.diff(self.decisions_end, prepend=0))
+
+    def moments(self, submission: Submission) -> Iterator[Moment]:
+        """The moments as values."""
+        events = self._events(submission)
+        kinds = self.kind.tolist()
+        first_event = first_row = 0
+        ends = zip(
+            self.time.tolist(),
+            self.events_end.tolist(),
+            self.decisions_end.tolist(),
+            self.wake.tolist(),
+            strict=True,
+        )
+        plain = not (self.kind == REJECTED).any() and not (self.kind == CONCLUDED).any()
+        for place, (time, last_event, last_row, wake) in enumerate(ends):
+            here = range(first_event, last_event)
+            rejected: tuple[Rejection, ...] = ()
+            concluded: tuple[Conclusion, ...] = ()
+            if not plain:
+                rejected = tuple(self._left(i, Rejection) for i in here if kinds[i] == REJECTED)
+                concluded = tuple(self._left(i, Conclusion) for i in here if kinds[i] == CONCLUDED)
+            yield Moment(
+                time,
+                tuple(event for event in events[first_event:last_event] if event is not None),
+                self._decision(
+                    first_row,
+                    last_row,
+                    rejected,
+                    concluded,
+                    wake,
+                    self.notes.divisions.get(self.first + place),
+                ),
+            )
+            first_event, first_row = last_event, last_row
+
+    def _left(self, i: int, kind: type) -> "Rejection | Conclusion":
+        number = int(self.number[i])
+        return kind(number, self.notes.reason(number))
+
+    def _events(self, submission: Submission) -> list[Event | None]:
+        """The events, None where a row of the log belongs to a decision."""
+        made: list[Event | None] = []
+        objects = self.notes.objects
+        rows = zip(
+            self.kind.tolist(),
+            self.event_time.tolist(),
+            self.number.tolist(),
+            self.attempt.tolist(),
+            self.value.tolist(),
+            strict=True,
+        )
+        for kind, time, number, attempt, value in rows:
+            if kind == FINISHED:
+                made.append(JobFinished(time, number, attempt))
+            elif kind == SUBMITTED:
+                made.append(submission(time, number))
+            elif kind == CHECKPOINTED:
+                made.append(JobStopped(time, number, attempt, value))
+            elif kind == BEGAN:
+                made.append(JobStarted(time, number, attempt, value))
+            elif kind == OBJECT:
+                made.append(objects[number])
+            elif kind in (REJECTED, CONCLUDED):
+                made.append(None)
+            else:
+                made.append(WakeUp(time))
+        return made
+
+    def _decision(
+        self,
+        first: int,
+        last: int,
+        rejected: tuple[Rejection, ...],
+        concluded: tuple[Conclusion, ...],
+        wake: float,
+        division: Sharing | None,
+    ) -> Decision:
+        wake_at = None if wake == INFINITY else wake
+        if first == last:
+            return Decision(
+                rejected=rejected, concluded=concluded, wake_at=wake_at, sharing=division
+            )
+        rows = slice(first, last)
+        begin = int(self.slots_end[first - 1]) if first else 0
+        ends = self.slots_end[rows]
+        offsets = slots = NO_INTS
+        if int(ends[-1]) > begin:
+            offsets = np.concatenate([[0], ends - begin])
+            slots = self.slots[begin : int(ends[-1])]
+        partner = self.partner[rows]
+        return Decision(
+            self.job[rows],
+            self.gpus[rows],
+            self.gpu_type[rows],
+            self.starts[rows],
+            offsets,
+            slots,
+            rejected,
+            concluded,
+            wake_at,
+            partner if (partner >= 0).any() else NO_INTS,
+            division,
+        )
+
+
+def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
+    """Moments as a batch, and the submissions in it."""
+    kinds: list[tuple[int, int, int, float]] = []
+    notes, submitted = Notes({}), dict[int, JobSubmitted]()
+    times, event_ends, row_ends, wakes = [], [], [], []
+    decisions: list[Decision] = []
+    rows = 0
+    for time, events, decision in moments:
+        for event in events:
+            if isinstance(event, JobFinished):
+                kinds.append((FINISHED, event.number, event.attempt, 0.0))
+            elif isinstance(event, JobSubmitted):
+                kinds.append((SUBMITTED, event.number, 0, 0.0))
+                submitted[event.number] = event
+            elif isinstance(event, JobStarted):
+                kinds.append((BEGAN, event.number, event.attempt, event.start))
+            elif isinstance(event, JobStopped):
+                kinds.append((CHECKPOINTED, event.number, event.attempt, event.work_done))
+            else:
+                kinds.append((OBJECT, len(notes.objects), 0, 0.0))
+                notes.objects.append(event)
+        for kind, left in ((REJECTED, decision.rejected), (CONCLUDED, decision.concluded)):
+            kinds += [(kind, one.number, 0, 0.0) for one in left]
+            notes.reasons.update((one.number, one.reason) for one in left)
+        if len(decision.job):
+            decisions.append(decision)
+            rows += len(decision.job)
+        times.append(time)
+        event_ends.append(len(kinds))
+        row_ends.append(rows)
+        wakes.append(INFINITY if decision.wake_at is None else decision.wake_at)
+    columns = np.array(kinds, dtype=np.float64).reshape(len(kinds), 4).T
+    slots = [
+        np.diff(each.slot_offsets) if len(each.slot_offsets) else np.zeros(len(each.job), np.int64)
+        for each in decisions
+    ]
+    batch = Batch(
+        np.array(times, dtype=np.float64),
+        np.array(event_ends, dtype=np.int64),
+        np.array(row_ends, dtype=np.int64),
+        np.array(wakes, dtype=np.float64),
+        *(column.astype(np.int64) for column in columns[:3]),
+        columns[3],
+        _joined([each.job for each in decisions], np.int64),
+        _joined([each.gpus for each in decisions], np.float64),
+        _joined([each.gpu_type for each in decisions], np.int64),
+        _joined([each.attempt for each in decisions], np.int64),
+        np.full(rows, -1, dtype=np.int64),
+        np.cumsum(_joined(slots, np.int64)).astype(np.int64),
+        _joined([each.slots for each in decisions], np.int64),
+        notes,
+        0,
+    )
+    return batch, lambda time, number: submitted[number]
+
+
+def _joined(parts: list[NDArray[Any]], kind: type) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype=kind), *parts])
+
+
+def drained(s: State, notes: Notes) -> Batch:
+    """All that is in the log of ``s``, which is empty afterwards; ``notes`` are handed over."""
+    count = s.count
+    events, decisions = count[LOGGED_EVENTS], count[LOGGED_DECISIONS]
+    moments, slots = count[LOGGED_MOMENTS], count[LOGGED_SLOTS]
+    batch = Batch(
+        *(_floats(column, moments) for column in (s.moments.time,)),
+        *(_ints(c, moments) for c in (s.moments.events_end, s.moments.decisions_end)),
+        _floats(s.moments.wake, moments),
+        *(_ints(c, events) for c in (s.events.kind, s.events.number, s.events.attempt)),
+        _floats(s.events.value, events),
+        _ints(s.decisions.job, decisions),
+        _floats(s.decisions.gpus, decisions),
+        *(
+            _ints(column, decisions)
+            for column in (
+                s.decisions.type,
+                s.decisions.starts,
+                s.decisions.partner,
+                s.decisions.slots_end,
+            )
+        ),
+        _ints(s.slots_log, slots),
+        notes,
+        count[MOMENTS] - moments,
+    )
+    for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
+        count[counter] = 0
+    return batch
+
+
+def _floats(column: list[float] | NDArray[np.float64], size: int) -> FloatArray:
+    return np.array(column[:size], dtype=np.float64)
+
+
+def _ints(column: list[float] | NDArray[np.float64], size: int) -> IntArray:
+    return np.array(column[:size], dtype=np.int64)

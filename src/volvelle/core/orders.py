@@ -1,0 +1,223 @@
+"""Keys of jobs: one function, read three ways.
+
+An order is written once, as a function from jobs to a key (``jobs.remaining_seconds * jobs.gpus``). Where it goes
+by each job alone it is asked for those jobs whose key is wanted: compiled, or interpreted with a `OneJob` in place
+of all columns. Where it needs them together (a mean, a rank) it is asked at every decision for all of them, as
+columns (`volvelle.core.view.JobView`).
+"""
+
+import dis
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from volvelle.core.compiled import kernel
+from volvelle.core.state import Floats, Ints, Jobs, State
+from volvelle.core.view import JobView
+
+Key = Callable[[Any, float], Any]
+"""From jobs, or one job, and now to keys, or one key."""
+
+
+@kernel
+def _running(jobs: Jobs, row: int, now: float) -> bool:
+    return bool(jobs.held[row] > 0.0)
+
+
+@kernel
+def attained_seconds(jobs: Jobs, row: int, now: float) -> float:
+    """Seconds with GPUs held so far."""
+    held_for = max(now - jobs.started[row], 0.0) if jobs.held[row] > 0.0 else 0.0
+    return float(held_for + jobs.attained[row])
+
+
+@kernel
+def attained_gpu_seconds(jobs: Jobs, row: int, now: float) -> float:
+    """GPU-seconds held so far."""
+    return float(max(now - jobs.started[row], 0.0) * jobs.held[row] + jobs.attained_gpu[row])
+
+
+@kernel
+def work_done(jobs: Jobs, row: int, now: float) -> float:
+    """Units of work believed done."""
+    return float(jobs.done[row] + max(now - jobs.progress_from[row], 0.0) * jobs.rate[row])
+
+
+@kernel
+def remaining_work(jobs: Jobs, row: int, now: float) -> float:
+    """Units of work believed left, never negative."""
+    return float(max(jobs.total[row] - work_done(jobs, row, now), 0.0) * jobs.scale[row])
+
+
+@kernel
+def remaining_seconds(jobs: Jobs, row: int, now: float) -> float:
+    """Seconds believed left on the GPUs the job requests (its most, where it is elastic)."""
+    return float(remaining_work(jobs, row, now) / jobs.full_rate[row])
+
+
+@kernel
+def seconds_to_end(jobs: Jobs, row: int, now: float) -> float:
+    """Seconds until the job is believed to end: on what it holds, or else on what it requests."""
+    if jobs.held[row] > 0.0:
+        restoring = max(jobs.progress_from[row] - now, 0.0)
+        return float(restoring + remaining_work(jobs, row, now) / jobs.rate[row])
+    return float(jobs.start_gap[row] + remaining_work(jobs, row, now) / jobs.request_rate[row])
+
+
+@kernel
+def total_seconds(jobs: Jobs, row: int, now: float) -> float:
+    """Seconds the whole job is believed to take on the GPUs it requests, uninterrupted."""
+    return float(jobs.total[row] * jobs.scale[row] / jobs.full_rate[row])
+
+
+_STORED = {
+    "number": "number",
+    "submit_time": "submit",
+    "gpus": "gpus",
+    "min_gpus": "least",
+    "max_gpus": "most",
+    "held": "held",
+    "weight": "weight",
+    "pool": "pool",
+    "first_start": "first_start",
+    "preemptions": "preemptions",
+}
+_WORKED_OUT = {
+    "running": _running,
+    "attained_seconds": attained_seconds,
+    "attained_gpu_seconds": attained_gpu_seconds,
+    "work_done": work_done,
+    "remaining_work": remaining_work,
+    "remaining_seconds": remaining_seconds,
+    "seconds_to_end": seconds_to_end,
+    "total_seconds": total_seconds,
+}
+
+
+class OneJob:
+    """One job under the names that `JobView` has for columns."""
+
+    __slots__ = ("_jobs", "_row", "now")
+
+    def __init__(self, jobs: Jobs, row: int, now: float) -> None:
+        self._jobs, self._row, self.now = jobs, row, now
+
+
+for _name, _column in _STORED.items():
+    setattr(
+        OneJob, _name, property(lambda job, column=_column: getattr(job._jobs, column)[job._row])
+    )
+for _name, _formula in _WORKED_OUT.items():
+    setattr(
+        OneJob, _name, property(lambda job, formula=_formula: formula(job._jobs, job._row, job.now))
+    )
+
+
+def interpreted_keys(key: Key) -> Callable[..., None]:
+    """``key`` of several jobs one after the other, as the forward loop wants it."""
+
+    def keys(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
+        for i in range(first, last):
+            keys[i] = float(key(OneJob(jobs, rows[i], now), now))
+
+    return keys
+
+
+def compilable_keys(key: Key) -> Callable[..., None]:
+    """The same as a kernel; only what ``key`` names of a job is worked out.
+
+    ``key`` may be bound to a policy, whose parameters become constants.
+    """
+    function: Any = getattr(key, "__func__", key)
+    policy = getattr(key, "__self__", None)
+    return _compilable_keys(function, policy)
+
+
+@cache
+def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
+    named = {*function.__code__.co_names} & {*_STORED, *_WORKED_OUT, "now"}
+    wanted = sorted(named)
+    worked_out = {
+        name: f"jobs.{_STORED[name]}[row]" if name in _STORED else f"{name}_(jobs, row, now)"
+        for name in wanted
+    } | {"now": "now"}
+    values = ", ".join(worked_out[name] for name in wanted)
+    given = "parameters, " if policy is not None else ""
+    source = [
+        "def keys(jobs, rows, first, last, now, keys):",
+        "    for i in range(first, last):",
+        "        row = rows[i]",
+        f"        keys[i] = key({given}Job({values}), now)",
+    ]
+    names: dict[str, Any] = {f"{name}_": _WORKED_OUT[name] for name in wanted if name in _WORKED_OUT}
+    names |= {
+        "Job": namedtuple("Job", wanted),  # noqa: PYI024 - fields are known only now
+        "key": kernel(function),
+        "__name__": function.__module__,
+    }
+    if policy is not None:
+        fields = policy.model_dump()
+        names["parameters"] = namedtuple("Parameters", fields)(**fields)  # noqa: PYI024
+    exec(compile("\n".join(source), function.__code__.co_filename, "exec"), names)
+    made: Any = kernel(names["keys"])
+    made.__qualname__ = f"{function.__qualname__}.keys"
+    made.__annotations__ = {
+        "jobs": Jobs,
+        "rows": Ints,
+        "first": int,
+        "last": int,
+        "now": float,
+        "keys": Floats,
+        "return": None,
+    }
+    return made  # type: ignore[no-any-return]
+
+
+def goes_by_each_job(key: Key) -> bool:
+    """Whether ``key`` says the same of a job alone as among others: tried out on some."""
+    s, now = _sample(), 1000.0
+    try:
+        together = np.asarray(key(JobView(s, now), now), dtype=np.float64)
+        alone = [float(key(OneJob(s.jobs, row, now), now)) for row in range(_SAMPLE)]
+    except Exception:  # whatever it does with columns cannot be done with a job
+        return False
+    return together.shape == (_SAMPLE,) and np.array_equal(together, alone, equal_nan=True)
+
+
+def goes_by_time(key: Key) -> bool:
+    """Whether ``key`` looks at the clock, so that keys of jobs that wait do not stand still."""
+    function: Any = getattr(key, "__func__", key)
+    clock = list(inspect.signature(key).parameters)[1]
+    return any(
+        (step.opname.startswith("LOAD_FAST") and clock in str(step.argval))
+        or (step.opname in ("LOAD_ATTR", "LOAD_DEREF") and step.argval in ("now", clock))
+        for step in dis.get_instructions(function)
+    )
+
+
+_SAMPLE = 4
+
+
+@cache
+def _sample() -> State:
+    """A few jobs, unlike each other in every respect."""
+    from volvelle.core.forward.jobs import hold, join, take_row  # noqa: PLC0415 - it needs views
+    from volvelle.core.state import Rules  # noqa: PLC0415
+
+    s, rules = State(), Rules(decides=-1)
+    s.types.grow(1)
+    s.jobs.slot[:] = [-1] * len(s.jobs)
+    for row in range(_SAMPLE):
+        take_row(s)
+        for place, column in enumerate(Jobs.float_columns):
+            getattr(s.jobs, column)[row] = float(1 + row + (place * 7 + row * row) % 11)
+        s.jobs.held[row] = 0.0
+        s.jobs.pool[row], s.jobs.type[row] = -1.0, -1.0
+        join(s, rules, row, 0.0)
+        if row % 2:
+            hold(s, row, 1.0 + row, 0.0)
+    return s

@@ -1,0 +1,43 @@
+"""Why jobs wait: worked out when somebody asks."""
+
+import numpy as np
+
+from volvelle.core.fill import TARGET, TARGET_REASON, fill
+from volvelle.core.policy import OrderPolicy
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import DECIDED, DIRTY, ORDER, Reason
+
+
+def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
+    """The dominant cause for each job in the system that holds no GPUs, by number.
+
+    Under an order that is kept, that is what serving all jobs in this order would say of them now; a job that
+    would be served is in for the next round, or has no place. Other policies said so at their last decision.
+    """
+    s, view = scheduler.state, scheduler.view()
+    jobs, policy = view.jobs, scheduler.composition.policy
+    waits = jobs.held == 0.0
+    reasons = jobs.column("reason")
+    if scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
+        keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)
+        least = jobs.min_gpus if policy.elastic else jobs.gpus
+        most = jobs.max_gpus if policy.elastic else jobs.gpus
+        given = fill.py_func(
+            jobs.matrix,
+            np.argsort(keys, kind="stable"),
+            least,
+            most,
+            view.capacity,
+            view.quota,
+            policy.preemptive,
+            policy.strict,
+        )
+        undecided = jobs.column("started") > s.clock[DECIDED] if s.count[DIRTY] else False
+        placed = np.where(undecided, float(Reason.ROUND), float(Reason.PLACEMENT))
+        reasons = np.where(given[TARGET] > 0.0, placed, given[TARGET_REASON])
+        reasons = np.where(undecided, float(Reason.ROUND), reasons)
+    numbers = jobs.number[waits].astype(np.int64).tolist()
+    return {
+        number: Reason(int(reason))
+        for number, reason in zip(numbers, reasons[waits].tolist(), strict=True)
+    }

@@ -1,0 +1,248 @@
+"""What a policy sees: the jobs in the system as columns, and what there is to give."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import COUNT
+from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
+from volvelle.core.state import COLUMNS, JOBS, KNOWN, OLDEST, Jobs, State
+from volvelle.model.job import JobSpec
+
+__all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
+
+
+class JobView:
+    """The jobs in the system at ``now``: a column for each attribute, in order of submission.
+
+    What is believed (work, rates, remaining time) comes from the configured estimator. Columns are copies:
+    what a policy writes to them changes nothing, but for its `own`.
+    """
+
+    def __init__(self, state: State, now: float, rows: Any = None) -> None:
+        self.now = now
+        self._jobs = state.jobs
+        self.rows = rows_by_submission(state) if rows is None else rows
+        """Where the jobs stand in the state."""
+        self._matrix: FloatColumn | None = None
+        self._row_of: dict[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def matrix(self) -> FloatColumn:
+        """All columns one after the other (`volvelle.core.columns`), then the policy's own."""
+        if self._matrix is None:
+            columns = [*self._jobs.floats[:KNOWN], *self._jobs.floats[COLUMNS:]]
+            if isinstance(self.rows, list):
+                gathered = [[column[row] for row in self.rows] for column in columns]
+                self._matrix = np.array(gathered).reshape(len(columns), len(self.rows))
+            else:
+                self._matrix = np.concatenate(
+                    [
+                        self._jobs.floats[:KNOWN, self.rows],
+                        self._jobs.floats[COLUMNS:, self.rows],
+                    ]
+                )
+        return self._matrix
+
+    @property
+    def own(self) -> FloatColumn:
+        """The policy's own columns (`Policy.columns` of them), for it to write; 0 for a new job."""
+        return self.matrix[COUNT:]
+
+    def refresh(self, name: str) -> None:
+        """See a stored column that was just written."""
+        if self._matrix is not None:
+            matrix, self._matrix = self._matrix, None
+            matrix[Jobs.float_columns.index(name)] = self.column(name)
+            self._matrix = matrix
+
+    def write(self, name: str, values: FloatColumn) -> None:
+        """Write a stored column: for who owns the state."""
+        column = getattr(self._jobs, name)
+        if isinstance(self.rows, list):
+            for row, value in zip(self.rows, values.tolist(), strict=True):
+                column[row] = value
+        else:
+            column[self.rows] = values
+
+    def keep_own(self) -> None:
+        """Write the policy's own columns back."""
+        if self._matrix is None or len(self._matrix) == COUNT:
+            return
+        if not isinstance(self.rows, list):
+            self._jobs.floats[COLUMNS:, self.rows] = self.own
+            return
+        for column, values in zip(self._jobs.floats[COLUMNS:], self.own.tolist(), strict=True):
+            for row, value in zip(self.rows, values, strict=True):
+                column[row] = value
+
+    @property
+    def row_of(self) -> dict[int, int]:
+        """Where in the columns the jobs stand, by number."""
+        if self._row_of is None:
+            numbers = self.number.astype(np.int64).tolist()
+            self._row_of = {number: place for place, number in enumerate(numbers)}
+        return self._row_of
+
+    def column(self, name: str) -> FloatColumn:
+        """A column of `volvelle.core.state.Jobs`."""
+        if self._matrix is not None:
+            return self._matrix[Jobs.float_columns.index(name)].copy()
+        column = getattr(self._jobs, name)
+        if isinstance(self.rows, list):
+            return np.array([column[row] for row in self.rows])
+        gathered: FloatColumn = column[self.rows]
+        return gathered
+
+    @property
+    def curve(self) -> IntColumn:
+        """Where in `View.rates` each job's rates are; only to be read after asking for these."""
+        return self.column("curve").astype(np.int64)
+
+    @property
+    def number(self) -> FloatColumn:
+        """The order of submission: 0 for the first job of the run."""
+        return self.column("number")
+
+    @property
+    def submit_time(self) -> FloatColumn:
+        """Seconds."""
+        return self.column("submit")
+
+    @property
+    def gpus(self) -> FloatColumn:
+        """GPUs requested: the gang, or for an elastic job the number it would like."""
+        return self.column("gpus")
+
+    @property
+    def min_gpus(self) -> FloatColumn:
+        """The fewest GPUs each job runs on."""
+        return self.column("least")
+
+    @property
+    def max_gpus(self) -> FloatColumn:
+        """The most GPUs each job can use."""
+        return self.column("most")
+
+    @property
+    def held(self) -> FloatColumn:
+        """GPUs held now."""
+        return self.column("held")
+
+    @property
+    def weight(self) -> FloatColumn:
+        """The share a job's user declared for it; 1 unless said otherwise."""
+        return self.column("weight")
+
+    @property
+    def pool(self) -> IntColumn:
+        """Index of the job's pool, -1 without one."""
+        return self.column("pool").astype(np.int64)
+
+    @property
+    def first_start(self) -> FloatColumn:
+        """When it first held a GPU, seconds; NaN before that."""
+        return self.column("first_start")
+
+    @property
+    def preemptions(self) -> FloatColumn:
+        """How often the scheduler took its GPUs away."""
+        return self.column("preemptions")
+
+    @property
+    def running(self) -> BoolColumn:
+        """Which jobs hold GPUs."""
+        return self.held > 0
+
+    @property
+    def attained_seconds(self) -> FloatColumn:
+        """Seconds with GPUs held so far."""
+        held_for = np.where(self.running, np.maximum(self.now - self.column("started"), 0.0), 0.0)
+        held_for += self.column("attained")
+        return held_for
+
+    @property
+    def attained_gpu_seconds(self) -> FloatColumn:
+        """GPU-seconds held so far: the service Tiresias counts (NSDI'19)."""
+        service: FloatColumn = np.maximum(self.now - self.column("started"), 0.0) * self.held
+        service += self.column("attained_gpu")
+        return service
+
+    @property
+    def work_done(self) -> FloatColumn:
+        """Units of work believed done."""
+        worked = np.maximum(self.now - self.column("progress_from"), 0.0)
+        done: FloatColumn = self.column("done") + worked * self.column("rate")
+        return done
+
+    @property
+    def remaining_work(self) -> FloatColumn:
+        """Units of work believed left, never negative."""
+        left: FloatColumn = np.maximum(self.column("total") - self.work_done, 0.0)
+        left *= self.column("scale")
+        return left
+
+    @property
+    def remaining_seconds(self) -> FloatColumn:
+        """Seconds believed left on the GPUs the job requests (its most, where it is elastic)."""
+        seconds: FloatColumn = self.remaining_work / self.column("full_rate")
+        return seconds
+
+    @property
+    def seconds_to_end(self) -> FloatColumn:
+        """Seconds until the job is believed to end: on what it holds, or else on what it requests.
+
+        What a start or restore still costs is counted.
+        """
+        restoring = np.maximum(self.column("progress_from") - self.now, 0.0)
+        gap = np.where(self.running, restoring, self.column("start_gap"))
+        rate = np.where(self.running, self.column("rate"), self.column("request_rate"))
+        seconds: FloatColumn = gap + self.remaining_work / rate
+        return seconds
+
+    @property
+    def total_seconds(self) -> FloatColumn:
+        """Seconds the whole job is believed to take on the GPUs it requests, uninterrupted."""
+        work = self.column("total") * self.column("scale")
+        seconds: FloatColumn = work / self.column("full_rate")
+        return seconds
+
+
+class View(NamedTuple):
+    """What a policy sees: the jobs in the system and what there is to give, at ``now``.
+
+    ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
+    believed rates by (curve, GPU type, GPUs), for whole GPUs on one node with CPUs and memory enough;
+    ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
+    of a job that shares the GPUs it requests with another (0 where that is not known).
+    ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to be read, not changed).
+    """
+
+    now: float
+    jobs: JobView
+    gpu_types: tuple[str, ...]
+    capacity: FloatColumn
+    quota: FloatColumn
+    rates: Callable[[], NDArray[np.float64]]
+    spec: Callable[[int], JobSpec]
+    resources: Resources
+    beside: Callable[[int, int], list[float]]
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of all types, free or held."""
+        return float(sum(self.capacity.tolist()))
+
+
+def rows_by_submission(s: State) -> Any:
+    """The rows of all jobs in the system, in order of submission: a list, or an array where those are arrays."""
+    rows, row, younger = [], s.count[OLDEST], s.jobs.younger
+    for _ in range(s.count[JOBS]):
+        rows.append(row)
+        row = younger[row]
+    return np.array(rows, dtype=np.int64) if s.compiled else rows

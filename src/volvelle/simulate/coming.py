@@ -1,0 +1,206 @@
+"""Jobs that come, as the forward loop takes them in: a column for each in the table of arrivals.
+
+Most jobs are alike to it (they scale linearly, on whatever GPUs) and are written down all at once; the others
+one by one.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.beliefs import newcomer, table_of
+from volvelle.core.curves import unit_rate
+from volvelle.core.events import JobSubmitted
+from volvelle.core.parts import Belief, Estimator, KnownJob
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import ARRIVAL, ENTERS, NO_PROGRESS, OBSTACLE, Jobs
+from volvelle.model.job import Job, Truth
+from volvelle.model.throughput import Linear
+
+Floats = NDArray[np.float64]
+
+_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL])}
+_COSTS = ("restore", "resize", "checkpoint")
+
+
+class Coming:
+    """The jobs of a world: what the scheduler will be told of them, and what is true.
+
+    numbers: theirs (default: from 0 on). believed: what the scheduler will believe of them (default: what its
+    estimator says, when they are admitted where it learns).
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        jobs: Sequence[Job],
+        numbers: Sequence[int] | None = None,
+        believed: Sequence[Belief] | None = None,
+    ) -> None:
+        self.jobs = jobs
+        self.numbers = range(len(jobs)) if numbers is None else numbers
+        self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
+        self._disclose = scheduler.composition.estimator.needs_truth
+        self.arrivals: Floats = np.zeros((ARRIVAL, len(jobs)), order="F")
+        self.verdict = np.full(len(jobs), ENTERS)
+        self.foretold: dict[int, str] = {}
+        estimator = scheduler.composition.estimator
+        learning = type(estimator).learn is not Estimator.learn
+        self.prepared = believed is not None or not learning
+        if believed is None and self.prepared and not estimator.believes_truth:
+            seed = scheduler.seed
+            believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
+        self.believed = believed
+        self._write(scheduler)
+
+    def submission(self, place: int, time: float | None = None) -> JobSubmitted:
+        """What the scheduler is told of the job at ``place``."""
+        job = self.jobs[place]
+        truth = job.truth if self._disclose else None
+        submit = job.spec.submit_time if time is None else time
+        return JobSubmitted(submit, self.numbers[place], job.spec, truth)
+
+    def place(self, number: int) -> int:
+        """Which of the jobs has a number."""
+        return number if self._places is None else self._places[number]
+
+    def __contains__(self, number: int) -> bool:
+        return number in (self.numbers if self._places is None else self._places)
+
+    def job(self, number: int) -> Job:
+        """The job with a number."""
+        return self.jobs[self.place(number)]
+
+    def known(self, number: int) -> KnownJob:
+        """What the scheduler knows of a job once it is admitted."""
+        place = self.place(number)
+        return KnownJob(self.jobs[place].spec, self.belief(place).truth)
+
+    def belief(self, place: int) -> Belief:
+        """What the scheduler believes of one of the jobs."""
+        return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
+
+    def _write(self, scheduler: Scheduler) -> None:
+        columns, jobs = self.arrivals, self.jobs
+        columns[_PLACE["number"]] = self.numbers
+        columns[_PLACE["submit"]] = [job.spec.submit_time for job in jobs]
+        columns[_PLACE["gpus"]] = [job.spec.gpus for job in jobs]
+        alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
+        if self.believed is not None:
+            alike &= np.array([_scales_anywhere(belief.truth) for belief in self.believed])
+        if not self.prepared or len(scheduler.resources.types) > 1:
+            alike[:] = False
+        most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
+        whole = columns[_PLACE["gpus"]] == np.floor(columns[_PLACE["gpus"]])
+        alike &= (columns[_PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
+        if scheduler.pools:
+            alike &= np.array([job.spec.pool not in scheduler.pools for job in jobs])
+        places = np.flatnonzero(alike)
+        if len(places) == len(jobs):
+            self._write_alike(scheduler, slice(None), jobs)
+        else:
+            self._write_alike(scheduler, places, [jobs[place] for place in places.tolist()])
+            for place in np.flatnonzero(~alike).tolist():
+                self._write_one(scheduler, place)
+
+    def _write_alike(self, scheduler: Scheduler, at: Any, jobs: Sequence[Job]) -> None:
+        """Jobs that scale linearly on whatever GPUs, and to which nothing happens but their end."""
+        if not len(jobs):
+            return
+        columns = self.arrivals
+        work = [job.truth.work for job in jobs]
+        unit = np.array([job.truth.throughput.per_gpu for job in jobs])  # type: ignore[union-attr]
+        columns[_PLACE["true_work"], at], columns[_PLACE["true_unit_rate"], at] = work, unit
+        scale: Any = 1.0
+        if self.believed is not None:
+            told = self.believed if isinstance(at, slice) else [self.believed[i] for i in at.tolist()]
+            work = [belief.truth.work for belief in told]
+            unit = np.array([belief.truth.throughput.per_gpu for belief in told])  # type: ignore[union-attr]
+            scale = [belief.scale for belief in told]
+        gpus = columns[_PLACE["gpus"], at]
+        for name, values in {
+            "least": gpus,
+            "most": gpus,
+            "types": 1.0,
+            "pool": -1.0,
+            "weight": [job.spec.weight for job in jobs],
+            "preemptible": [job.spec.preemptible for job in jobs],
+            "total": work,
+            "scale": scale,
+            "full_rate": unit * gpus,
+            "request_rate": unit * gpus,
+            "unit_rate": unit,
+            "table": -1.0,
+            "curve": -1.0,
+            "true_table": -1.0,
+            "start_gap": scheduler.overheads.start,
+        }.items():
+            columns[_PLACE[name], at] = values
+        overheads = scheduler.overheads
+        costs: tuple[Callable[..., float], ...] = (
+            overheads.restore_seconds,
+            overheads.resize_seconds,
+            overheads.checkpoint_seconds,
+        )
+        own = any(
+            job.spec.restore_seconds is not None or job.spec.checkpoint_seconds is not None
+            for job in jobs
+        )
+        for name, cost in zip(_COSTS, costs, strict=True):
+            seconds = [cost(job.spec) for job in jobs] if own else cost(jobs[0].spec)
+            columns[_PLACE[name], at] = seconds
+
+    def _write_one(self, scheduler: Scheduler, place: int) -> None:
+        job, number = self.jobs[place], self.numbers[place]
+        if obstacle := scheduler.obstacle(job.spec):
+            self._foretell(place, OBSTACLE, obstacle)
+            return
+        if self.prepared:
+            values = newcomer(scheduler, number, job.spec, self.belief(place))
+            if isinstance(values, str):
+                self._foretell(place, NO_PROGRESS, values)
+                return
+            self.arrivals[:, place] = values
+        self.arrivals[_TRUE, place] = _true_columns(scheduler, job)
+
+    def _foretell(self, place: int, verdict: int, reason: str) -> None:
+        self.verdict[place] = verdict
+        self.foretold[self.numbers[place]] = reason
+
+
+_TRUE = [_PLACE[name] for name in ("true_work", "true_unit_rate", "true_table", "truly_asked")]
+
+
+def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:
+    """The truth about a job as the forward loop has it: `true_work` to `truly_asked`."""
+    truth = job.truth
+    unit, table = unit_rate(truth), table_of(scheduler, truth)
+    eventful = truth.failures or truth.regimes or job.training is not None
+    reports = scheduler.composition.loss_every is not None and truth.loss_curve
+    asked = bool(eventful or reports or (math.isnan(unit) and table < 0))
+    return truth.work, unit, float(table), float(asked)
+
+
+def _is_alike(job: Job) -> bool:
+    spec, truth = job.spec, job.truth
+    return (
+        spec.min_gpus is None
+        and spec.max_gpus is None
+        and not spec.gpu_types
+        and not truth.failures
+        and not truth.loss_curve
+        and job.training is None
+        and _scales_anywhere(truth)
+    )
+
+
+def _scales_anywhere(truth: Truth) -> bool:
+    throughput = truth.throughput
+    return (
+        type(throughput) is Linear
+        and throughput.per_gpu > 0.0
+        and not (truth.regimes or truth.spread_slowdown or truth.beside or truth.sensitivity)
+    )
