@@ -60,8 +60,7 @@ def write_compare_report(
     Raises `Problem` for a measure that does not exist.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    by = tuple(_GROUPINGS)
-    summaries = {name: summarise(outcomes, by=by) for name, outcomes in runs.items()}
+    summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
     sections = [
         Section("comparison", "Side by side", _side_by_side(runs, columns, grid, summaries))
     ]

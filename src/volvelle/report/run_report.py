@@ -51,7 +51,7 @@ def write_run_report(
     ``facts`` are the lines that say what was run: the composition, the trace, the cluster.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    summary = summarise(outcomes, by=tuple(GROUPINGS))
+    summary = summarise(outcomes)
     bars = bars_of(outcomes)
     drawings = {
         "jct_cdf": pictures.completion_cdf({"all jobs": outcomes}, 560),

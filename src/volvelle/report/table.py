@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from volvelle.metrics.catalogue import Objective, read_objective
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.per_job import has_status
+from volvelle.metrics.summary import figure
 from volvelle.model.units import HOUR, format_duration
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def comparison(runs: Mapping[str, Outcomes], columns: Sequence[str], title: str 
     objectives = [read_objective(text) for text in columns]
     heads = [measure_column(objective) for objective in objectives]
     rows: list[tuple[Cell, ...]] = [
-        (name, finished_jobs(outcomes), *(objective.of(outcomes) for objective in objectives))
+        (name, finished_jobs(outcomes), *(figure(outcomes, objective) for objective in objectives))
         for name, outcomes in runs.items()
     ]
     if all(finished_jobs(outcomes) == outcomes.tracked.sum() for outcomes in runs.values()):

@@ -31,7 +31,7 @@ from volvelle.core.journal import read_journal
 from volvelle.metrics.jobs_table import write_jobs
 from volvelle.metrics.outcomes import Choice, Outcomes, Segments, Steps
 from volvelle.metrics.recorder import outcomes_of
-from volvelle.metrics.summary import GROUPINGS, Summary, summarise
+from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
@@ -209,7 +209,7 @@ def mark_failed(directory: Path, record: RunRecord) -> None:
 def finish(directory: Path, record: RunRecord, simulation: Simulation) -> Summary:
     """Write what a run gave, run.json last."""
     outcomes = simulation.outcomes
-    summary = summarise(outcomes, by=tuple(GROUPINGS))
+    summary = summarise(outcomes)
     with written(directory / JOBS) as path:
         write_jobs(outcomes, path)
     with written(directory / METRICS) as path:
