@@ -20,6 +20,7 @@ from volvelle.report.charts.marks import (
     Panel,
     Points,
     Rect,
+    Rects,
     Text,
 )
 from volvelle.report.charts.palette import LIGHT
@@ -83,6 +84,8 @@ class _Painter:
                     self._panel(mark)
 
     def _panel(self, panel: Panel) -> None:
+                case Rects():
+                    self._rects(mark)
         """Paint inside the box only: on a sheet of its own, which is pasted back."""
         left, top = round(panel.x * self.scale), round(panel.y * self.scale)
         right = round((panel.x + panel.width) * self.scale)
@@ -122,6 +125,14 @@ class _Painter:
             self.fonts[size] = _font(size)
         x, y = self._pixels(np.array([mark.x, mark.y]))
         self.brush.text(
+    def _rects(self, mark: Rects) -> None:
+        corners = np.column_stack((mark.x, mark.y, mark.x + mark.width, mark.y + mark.height))
+        corners = corners * self.scale - np.tile(self.origin, 2)
+        corners[:, 2:] = np.maximum(corners[:, :2], corners[:, 2:] - 1)
+        colors = {role: self._color(role) for role in np.unique(mark.color).tolist()}
+        for corner, role in zip(corners.tolist(), mark.color.tolist(), strict=True):
+            self.brush.rectangle(corner, colors[role])
+
             (x, y),
             _spelled(mark.text),
             self._color(mark.color),
