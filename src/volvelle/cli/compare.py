@@ -60,6 +60,7 @@ def compare(
     config: options.Config = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
+    png: options.Png = False,
     output: options.Output = Form.TABLE,
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the built-in workload: 2,000 jobs for 64 GPUs.")
@@ -107,7 +108,7 @@ def compare(
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),
     )
-    _compare(experiment, output, workers=workers, resume=resume, demo=demo)
+    _compare(experiment, output, workers=workers, resume=resume, demo=demo, png=png)
 
 
 def _demo_workload() -> str:
@@ -123,7 +124,13 @@ def _demo_seed() -> list[int]:
 
 
 def _compare(
-    experiment: "Experiment", output: Form, *, workers: int | None, resume: bool, demo: bool
+    experiment: "Experiment",
+    output: Form,
+    *,
+    workers: int | None,
+    resume: bool,
+    demo: bool,
+    png: bool,
 ) -> None:
     from volvelle.cli.output import progress
     from volvelle.cli.reading import read_workloads
@@ -144,7 +151,7 @@ def _compare(
     if finished:
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
-        _tell(finished, directory, output, said, experiment.metrics)
+        _tell(finished, directory, output, said, experiment.metrics, png=png)
         if output is Form.TABLE and demo:
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
@@ -197,12 +204,14 @@ def _tell(
     output: Form,
     headline: str,
     metrics: "Sequence[str]",
+    *,
+    png: bool,
 ) -> None:
     from volvelle.cli.output import remark_on_rejections, show_all
     from volvelle.cli.report import read_runs, shown_tables, write_report_of_runs
 
     runs = read_runs([result.directory for result in finished])
-    page = write_report_of_runs(runs, directory, columns=metrics)
+    page = write_report_of_runs(runs, directory, columns=metrics, png=png)
     tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:
         print(f"{headline}\n")

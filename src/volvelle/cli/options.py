@@ -243,6 +243,10 @@ Out = Annotated[
         "--out", metavar="FOLDER", help="Folder for the results.", rich_help_panel=_OUTPUT
     ),
 ]
+Png = Annotated[
+    bool,
+    typer.Option("--png", help="Also write the charts as PNG files.", rich_help_panel=_OUTPUT),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,10 +7,9 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.report import pictures
-from volvelle.report.charts import Drawing
+from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.grid import Grid
 from volvelle.report.page import Section, figure, note, write_page
-from volvelle.report.run_report import write_pngs
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
 
 DEFAULT_COLUMNS = (
@@ -52,12 +51,13 @@ def write_compare_report(
     facts: Mapping[str, str],
     columns: Sequence[str] = (),
     grid: Grid | None = None,
+    png: bool = False,
 ) -> Path:
-    """Write ``report.html``, the PNGs and ``runs.csv`` into ``directory``; return the page's path.
+    """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
 
-    ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the runs apart; with it seeds
-    are drawn together, rates of submission become an axis, and every run is a row of ``runs.csv``.
-    Raises `Problem` for a measure that does not exist.
+    Returns the page's path. ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the
+    runs apart; with it seeds are drawn together, rates of submission become an axis, and every run is
+    a row of ``runs.csv``. Raises `Problem` for a measure that does not exist.
     """
     directory.mkdir(parents=True, exist_ok=True)
     summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
@@ -84,7 +84,8 @@ def write_compare_report(
                 for grouping, words in _GROUPINGS.items()
             ),
         ]
-    write_pngs(drawings, directory)
+    if png:
+        write_pngs(drawings, directory)
     return write_page(
         directory / "report.html", title=title, facts=facts, lead="", sections=sections
     )

@@ -84,8 +84,9 @@ def compare(
     stage = Stage(
         runs, sources, directories, context.RawArray("d", len(runs)), context.RawValue("i", 0)
     )
-    for name in ("report.html", "runs.csv"):  # they are of an earlier comparison
-        (directory / name).unlink(missing_ok=True)
+    for name in ("report.html", "runs.csv", "*.png"):
+        for path in directory.glob(name):  # they are of an earlier comparison
+            path.unlink()
     _write_comparison(runs, directories, directory)
     kept = [index for index in range(len(runs)) if resume and _is_made(stage, index)]
     for index in kept:

@@ -190,8 +190,9 @@ def begin(directory: Path, record: RunRecord) -> None:
 
 def clear(directory: Path) -> None:
     """Remove what a run left in ``directory``, so that it is not taken for the next one's."""
-    for name in (RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS, "report.html"):
-        (directory / name).unlink(missing_ok=True)
+    files = (RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS, "report.html")
+    for path in (*(directory / name for name in files), *directory.glob("*.png")):
+        path.unlink(missing_ok=True)
 
 
 def write_record(directory: Path, record: RunRecord) -> None:

@@ -40,6 +40,12 @@ def write_png(drawing: Drawing, path: Path, theme: Mapping[str, str] = LIGHT) ->
     return path
 
 
+def write_pngs(drawings: Mapping[str, Drawing], directory: Path) -> None:
+    """Write each drawing as ``NAME.png``."""
+    for name, drawing in drawings.items():
+        write_png(drawing, directory / f"{name}.png")
+
+
 def picture(drawing: Drawing, theme: Mapping[str, str] = LIGHT) -> Image:
     """The drawing as an image of ``PIXELS_PER_UNIT`` times its size."""
     from PIL.Image import new  # noqa: PLC0415 - heavy, only here
@@ -78,14 +84,14 @@ class _Painter:
                         self.brush.polygon(self._pixels(mark.points), fill=color)
                 case Rect():
                     self._rect(mark)
+                case Rects():
+                    self._rects(mark)
                 case Text():
                     self._text(mark)
                 case Panel():
                     self._panel(mark)
 
     def _panel(self, panel: Panel) -> None:
-                case Rects():
-                    self._rects(mark)
         """Paint inside the box only: on a sheet of its own, which is pasted back."""
         left, top = round(panel.x * self.scale), round(panel.y * self.scale)
         right = round((panel.x + panel.width) * self.scale)
@@ -119,12 +125,6 @@ class _Painter:
         right, bottom = max(left, right - 1), max(top, bottom - 1)
         self.brush.rectangle((left, top, right, bottom), self._color(mark.color, mark.opacity))
 
-    def _text(self, mark: Text) -> None:
-        size = mark.size * self.scale
-        if size not in self.fonts:
-            self.fonts[size] = _font(size)
-        x, y = self._pixels(np.array([mark.x, mark.y]))
-        self.brush.text(
     def _rects(self, mark: Rects) -> None:
         corners = np.column_stack((mark.x, mark.y, mark.x + mark.width, mark.y + mark.height))
         corners = corners * self.scale - np.tile(self.origin, 2)
@@ -133,6 +133,12 @@ class _Painter:
         for corner, role in zip(corners.tolist(), mark.color.tolist(), strict=True):
             self.brush.rectangle(corner, colors[role])
 
+    def _text(self, mark: Text) -> None:
+        size = mark.size * self.scale
+        if size not in self.fonts:
+            self.fonts[size] = _font(size)
+        x, y = self._pixels(np.array([mark.x, mark.y]))
+        self.brush.text(
             (x, y),
             _spelled(mark.text),
             self._color(mark.color),
