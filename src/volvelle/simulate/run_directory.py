@@ -11,16 +11,17 @@ A file that is being written has ``.partial`` at the end of its name. A ``run.js
 still "running" is of a run that is going on, or was killed.
 """
 
-import json
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import msgspec
 import numpy as np
@@ -90,7 +91,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, name: str, workload: dict[str, Any], setting: Setting) -> "RunRecord":
         """The record of a run that is about to begin."""
-        packages = ("numpy", "numba", "msgspec")
         return cls(
             name=name,
             workload=workload,
@@ -106,11 +106,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             play_outs=setting.play_outs,
             synthesis=setting.synthesis,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
-            versions={
-                "volvelle": volvelle.__version__,
-                "python": platform.python_version(),
-                **{package: version(package) for package in packages},
-            },
+            versions=_versions(),
         )
 
     @property
@@ -137,6 +133,16 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         measured: dict[str, Any] = {"cpu_seconds": None, "events": None, "moments": None}
         alike = [msgspec.structs.replace(r, **unalike, **measured) for r in (self, other)]
         return msgspec.json.encode(alike[0]) == msgspec.json.encode(alike[1])
+
+
+@cache
+def _versions() -> dict[str, str]:
+    packages = ("numpy", "numba", "msgspec")
+    return {
+        "volvelle": volvelle.__version__,
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
 
 
 @contextmanager
@@ -198,7 +204,7 @@ def clear(directory: Path) -> None:
 def write_record(directory: Path, record: RunRecord) -> None:
     """Write run.json."""
     with written(directory / RECORD) as path:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+        path.write_bytes(_indented(record))
 
 
 def mark_failed(directory: Path, record: RunRecord) -> None:
@@ -214,8 +220,7 @@ def finish(directory: Path, record: RunRecord, simulation: Simulation) -> Summar
     with written(directory / JOBS) as path:
         write_jobs(outcomes, path)
     with written(directory / METRICS) as path:
-        text = json.dumps(summary.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_bytes(_indented(summary.as_json()))
     with written(directory / OUTCOMES) as path:
         write_outcomes(outcomes, path)
     if record.refresh:
@@ -265,6 +270,9 @@ def read_outcomes(directory: Path, record: RunRecord) -> Outcomes:
     return outcomes.tracking((rows >= record.tracked[0]) & (rows <= record.tracked[1]))
 
 
+_QUICK = 1
+"""The level at which columns are packed: a third of the time of the default, a quarter more bytes."""
+
 _NESTED: dict[str, type[Segments] | type[Steps]] = {"segments": Segments, "capacity": Steps}
 
 
@@ -281,9 +289,11 @@ def write_outcomes(outcomes: Outcomes, path: Path) -> None:
             for inner in fields(_NESTED[field.name]):
                 columns[f"{field.name}.{inner.name}"] = getattr(value, inner.name)
         elif field.name not in columns and value is not None:
-            columns[field.name] = np.asarray(value)
-    with path.open("wb") as file:
-        np.savez_compressed(file, **columns)
+            columns[field.name] = value
+    with ZipFile(path, "w", ZIP_DEFLATED, compresslevel=_QUICK) as archive:
+        for name, column in columns.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(column), allow_pickle=False)
 
 
 def load_outcomes(path: Path) -> Outcomes:
@@ -303,6 +313,10 @@ def load_outcomes(path: Path) -> Outcomes:
         return Outcomes(**columns)
     except (OSError, ValueError, KeyError, TypeError, EOFError, msgspec.DecodeError) as error:
         raise Problem(f"{path} cannot be read: {error}", mend="run it again") from None
+
+
+def _indented(document: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def _bytes(text: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
