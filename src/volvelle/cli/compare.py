@@ -10,13 +10,15 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from volvelle.cli.report import ReadRuns
     from volvelle.metrics.outcomes import Outcomes
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.compare import ComparedRun
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
+    from volvelle.workload.workload import Workload
 
 DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
@@ -147,11 +149,12 @@ def _compare(
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
         results = compare(runs, sources, directory, workers=workers, resume=resume, progress=update)
     seconds = time.monotonic() - began
+    workloads = {run.name: sources[run.workload].workload for run in runs}
     finished = [result for result in results if result.status.value == "finished"]
     if finished:
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
-        _tell(finished, directory, output, said, experiment.metrics, png=png)
+        _tell(_read(finished, workloads), directory, output, said, experiment.metrics, png=png)
         if output is Form.TABLE and demo:
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
@@ -198,8 +201,25 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else several}"
 
 
+def _read(finished: "Sequence[ComparedRun]", workloads: "Mapping[str, Workload]") -> "ReadRuns":
+    """The runs, with the specs of their workloads and the summaries that were made of them."""
+    from volvelle.cli.report import ReadRuns
+    from volvelle.metrics.summary import hand_on
+    from volvelle.simulate.run_directory import read_outcomes, read_record
+
+    runs = ReadRuns({}, {})
+    for result in finished:
+        record = read_record(result.directory)
+        outcomes = read_outcomes(result.directory, record, workloads[result.name].specs)
+        if result.summary is not None:
+            hand_on(result.summary, outcomes)
+        runs.records[result.name] = record
+        runs.outcomes[result.name] = outcomes
+    return runs
+
+
 def _tell(
-    finished: "Sequence[ComparedRun]",
+    runs: "ReadRuns",
     directory: Path,
     output: Form,
     headline: str,
@@ -208,9 +228,8 @@ def _tell(
     png: bool,
 ) -> None:
     from volvelle.cli.output import remark_on_rejections, show_all
-    from volvelle.cli.report import read_runs, shown_tables, write_report_of_runs
+    from volvelle.cli.report import shown_tables, write_report_of_runs
 
-    runs = read_runs([result.directory for result in finished])
     page = write_report_of_runs(runs, directory, columns=metrics, png=png)
     tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:

@@ -110,7 +110,7 @@ def fragmented_gpus(outcomes: Outcomes) -> Steps:
     jobs, starts, ends = waits(outcomes)
     least = np.array([spec.least_gpus for spec in outcomes.specs], dtype=np.float64)
     free = _difference(outcomes.capacity, busy_gpus(outcomes))
-    times = np.unique(np.concatenate((free.times, starts, ends)))
+    times = _distinct(free.times, _waiting(outcomes).times)
     smallest = _smallest_over(times, starts, ends, least[jobs])
     idle = values_at(free, times)
     stuck = (idle > 0) & (idle < smallest) & np.isfinite(smallest)
@@ -240,8 +240,15 @@ def _coalesced(times: FloatColumn, values: FloatColumn) -> Steps:
 
 
 def _difference(left: Steps, right: Steps) -> Steps:
-    times = np.union1d(left.times, right.times)
+    times = _distinct(left.times, right.times)
     return Steps(times, _rounded(values_at(left, times) - values_at(right, times)))
+
+
+def _distinct(*times: FloatColumn) -> FloatColumn:
+    """All different times, ascending; np.unique would import numpy.ma for this."""
+    ordered: FloatColumn = np.sort(np.concatenate(times))
+    changed: BoolColumn = np.diff(ordered, prepend=-np.inf) != 0
+    return ordered[changed]
 
 
 def _pieces(steps: Steps, start: float, end: float) -> tuple[FloatColumn, FloatColumn]:

@@ -40,6 +40,11 @@ class Bars:
     placed: bool
     left_out: int
 
+    @property
+    def jobs(self) -> IntColumn:
+        """The rows of jobs that have bars, ascending."""
+        return np.flatnonzero(np.bincount(self.job))
+
 
 def bars_of(outcomes: Outcomes, most: int = MOST_BARS) -> Bars:
     """The bars of the ``most`` longest holdings."""
@@ -185,7 +190,7 @@ def gantt_json(outcomes: Outcomes, bars: Bars) -> str:
     tick = 1.0 if span > 2e5 else 0.1 if span > 2e4 else 0.01
     shown = np.arange(len(outcomes))
     if bars.left_out:
-        shown = np.unique(bars.job)
+        shown = bars.jobs
     row_of = np.full(len(outcomes), -1)
     row_of[shown] = np.arange(len(shown))
     start = np.round((bars.start - origin) / tick)

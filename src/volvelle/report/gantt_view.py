@@ -76,7 +76,7 @@ def gantt_note(outcomes: Outcomes, bars: Bars) -> str:
         parts.append("The placement only counted GPUs: rows show how many were in use, not which.")
     if bars.left_out:
         parts.append(
-            f"Shown are the {len(np.unique(bars.job)):,} jobs with the longest holdings of GPUs; "
+            f"Shown are the {len(bars.jobs):,} jobs with the longest holdings of GPUs; "
             f"{bars.left_out:,} shorter holdings are left out."
         )
     return " ".join(parts)

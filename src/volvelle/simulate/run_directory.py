@@ -12,7 +12,7 @@ still "running" is of a run that is going on, or was killed.
 """
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -252,11 +252,16 @@ def read_record(directory: Path) -> RunRecord:
     return record
 
 
-def read_outcomes(directory: Path, record: RunRecord) -> Outcomes:
-    """What became of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`."""
+def read_outcomes(
+    directory: Path, record: RunRecord, specs: Sequence[JobSpec] | None = None
+) -> Outcomes:
+    """What became of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`.
+
+    specs: those of the workload, where they are at hand and need not be read.
+    """
     path = directory / OUTCOMES
     if path.is_file():
-        return load_outcomes(path)
+        return load_outcomes(path, specs)
     journal = directory / JOURNAL
     if not journal.is_file():
         raise Problem(
@@ -296,12 +301,16 @@ def write_outcomes(outcomes: Outcomes, path: Path) -> None:
                 np.lib.format.write_array(file, np.asarray(column), allow_pickle=False)
 
 
-def load_outcomes(path: Path) -> Outcomes:
-    """Read what `write_outcomes` wrote. Raises `Problem` naming the file."""
+def load_outcomes(path: Path, specs: Sequence[JobSpec] | None = None) -> Outcomes:
+    """Read what `write_outcomes` wrote, all but ``specs`` that are given. Raises `Problem`."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            columns: dict[str, Any] = {name: archive[name] for name in archive.files}
-        columns["specs"] = msgspec.json.decode(columns["specs"].tobytes(), type=list[JobSpec])
+            wanted = [name for name in archive.files if name != "specs" or specs is None]
+            columns: dict[str, Any] = {name: archive[name] for name in wanted}
+        if specs is None:
+            columns["specs"] = msgspec.json.decode(columns["specs"].tobytes(), type=list[JobSpec])
+        else:
+            columns["specs"] = list(specs[: len(columns["submit_time"])])
         columns["reason"] = msgspec.json.decode(columns["reason"].tobytes(), type=list[str])
         if "choices" in columns:
             choices = columns["choices"].tobytes()

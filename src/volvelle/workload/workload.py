@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.model.job import Job
+from volvelle.model.job import Job, JobSpec
 
 FloatColumn = NDArray[np.float64]
 
@@ -64,6 +64,11 @@ class Workload:
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self.jobs)
+
+    @cached_property
+    def specs(self) -> list[JobSpec]:
+        """What is declared of each job."""
+        return [job.spec for job in self.jobs]
 
     @cached_property
     def submit_times(self) -> FloatColumn:
