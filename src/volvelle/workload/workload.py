@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.model.job import Job, JobSpec
+from volvelle.model.throughput import LINEAR
 
 FloatColumn = NDArray[np.float64]
 
@@ -83,12 +84,26 @@ class Workload:
     @cached_property
     def durations(self) -> FloatColumn:
         """Seconds each job takes alone on the GPUs it requests (of its first wished type)."""
-        return np.array([_alone(job, job.spec.gpus) for job in self.jobs])
+        return self._alone(self.gpus)
 
     @cached_property
     def single_gpu_seconds(self) -> FloatColumn:
         """Seconds each job would take on one GPU (of its first wished type)."""
-        return np.array([_alone(job, 1.0) for job in self.jobs])
+        return self._alone(np.ones(len(self)))
+
+    def _alone(self, gpus: FloatColumn) -> FloatColumn:
+        """Seconds each job takes on so many GPUs; where its rate is their number, all at once."""
+        truths = [job.truth for job in self.jobs]
+        works = np.array([truth.work for truth in truths], dtype=np.float64)
+        seconds: FloatColumn = np.full(len(works), np.inf)
+        np.divide(works, gpus, out=seconds, where=gpus > 0)
+        seconds[~(works > 0)] = 0.0
+        for row, truth in enumerate(truths):
+            if truth.throughput is not LINEAR or truth.regimes:
+                spec = self.jobs[row].spec
+                kind = spec.gpu_types[0] if spec.gpu_types else ""
+                seconds[row] = self.jobs[row].seconds_on(float(gpus[row]), kind)
+        return seconds
 
     def rebased(self) -> "Workload":
         """The same jobs with the first submitted at 0 s."""
@@ -101,8 +116,3 @@ class Workload:
             for job in self.jobs
         ]
         return Workload(moved, self.name, self.report)
-
-
-def _alone(job: Job, gpus: float) -> float:
-    types = job.spec.gpu_types
-    return job.seconds_on(gpus, types[0] if types else "")
