@@ -1,6 +1,8 @@
 """How things are said: results on standard output, progress and remarks on standard error."""
 
+import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,16 +31,25 @@ def console(*, stderr: bool = False) -> "Console":
     return Console(stderr=stderr, width=None if stream.isatty() else WIDE, highlight=False)
 
 
+def terminal() -> tuple[int, bool]:
+    """How wide standard output is, and whether it shows colours."""
+    if not sys.stdout.isatty():
+        return WIDE, False
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return shutil.get_terminal_size().columns, not plain
+
+
 def show(table: "Table", form: Form) -> None:
     """Print a table in the form asked for."""
-    from volvelle.report.table import to_csv, to_json, to_rich
+    from volvelle.report.table import to_csv, to_json, to_text
 
     if form is Form.JSON:
         print(to_json(table))
     elif form is Form.CSV:
         print(to_csv(table), end="")
     else:
-        console().print(to_rich(table))
+        width, colored = terminal()
+        print(to_text(table, width=width, colored=colored))
         if table.note:
             print(table.note)
 
