@@ -99,21 +99,9 @@ def _listed(kind: Kind) -> "Iterable[Listed]":
 
 
 def _parts(kind: Kind) -> "Iterable[Listed]":
-    from volvelle.core.parts import admissions, estimators, placements, terminations
-    from volvelle.core.policy import Policy, policies
-    from volvelle.live.executor import executors
-
-    registries: dict[Kind, Any] = {
-        Kind.POLICIES: policies,
-        Kind.PLACEMENTS: placements,
-        Kind.ADMISSIONS: admissions,
-        Kind.ESTIMATORS: estimators,
-        Kind.TERMINATIONS: terminations,
-        Kind.EXECUTORS: executors,
-    }
-    for part in registries[kind].all().values():
+    for part in _registry(kind).all().values():
         facts: dict[str, Any] = {}
-        if issubclass(part, Policy):
+        if kind is Kind.POLICIES:
             facts = {
                 "kind": part.kind,
                 "optimises": part.optimises,
@@ -121,6 +109,25 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
                 "work_conserving": part.work_conserving,
             }
         yield Listed(part.name, part.summary(), part.source, _parameters(part), facts)
+
+
+def _registry(kind: Kind) -> Any:
+    if kind is Kind.POLICIES:
+        from volvelle.core.policy import policies
+
+        return policies
+    if kind is Kind.EXECUTORS:
+        from volvelle.live.executor import executors
+
+        return executors
+    from volvelle.core.parts import admissions, estimators, placements, terminations
+
+    return {
+        Kind.PLACEMENTS: placements,
+        Kind.ADMISSIONS: admissions,
+        Kind.ESTIMATORS: estimators,
+        Kind.TERMINATIONS: terminations,
+    }[kind]
 
 
 def _generators() -> "Iterable[Listed]":
