@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from volvelle.cli.report import ReadRuns
-    from volvelle.metrics.outcomes import Outcomes
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.compare import ComparedRun
     from volvelle.simulate.experiment import Experiment, WorkloadKey
@@ -154,11 +153,13 @@ def _compare(
     if finished:
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
-        _tell(_read(finished, workloads), directory, output, said, experiment.metrics, png=png)
+        _print_results(
+            _read(finished, workloads), directory, output, said, experiment.metrics, png=png
+        )
         if output is Form.TABLE and demo:
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
-    _tell_unfinished(results, directory)
+    _print_unfinished(results, directory)
 
 
 def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:
@@ -218,7 +219,7 @@ def _read(finished: "Sequence[ComparedRun]", workloads: "Mapping[str, Workload]"
     return runs
 
 
-def _tell(
+def _print_results(
     runs: "ReadRuns",
     directory: Path,
     output: Form,
@@ -227,7 +228,7 @@ def _tell(
     *,
     png: bool,
 ) -> None:
-    from volvelle.cli.output import remark_on_rejections, show_all
+    from volvelle.cli.output import rejections, remark_on_rejections, show_all
     from volvelle.cli.report import shown_tables, write_report_of_runs
 
     page = write_report_of_runs(runs, directory, columns=metrics, png=png)
@@ -235,8 +236,7 @@ def _tell(
     if output is Form.TABLE:
         print(f"{headline}\n")
     show_all(tables, output)
-    rejections = {_rejections(outcomes) for outcomes in runs.outcomes.values()}
-    if len(rejections) == 1:
+    if len({rejections(outcomes) for outcomes in runs.outcomes.values()}) == 1:
         remark_on_rejections("", next(iter(runs.outcomes.values())))
     else:
         for name, outcomes in runs.outcomes.items():
@@ -246,14 +246,7 @@ def _tell(
         print(f"\n{starred}Pictures: {page}")
 
 
-def _rejections(outcomes: "Outcomes") -> tuple[str, ...]:
-    return tuple(
-        reason if status == "rejected" else ""
-        for status, reason in zip(outcomes.status.tolist(), outcomes.reason, strict=True)
-    )
-
-
-def _tell_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
+def _print_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
     """Say what is missing; raise what a run failed with, or end as interrupted."""
     from volvelle.cli.output import remark
 

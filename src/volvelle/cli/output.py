@@ -67,15 +67,19 @@ def remark(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
+    """The jobs that were turned away, by row, and why."""
+    rows = (outcomes.status == "rejected").nonzero()[0].tolist()
+    return tuple((row, outcomes.reason[row]) for row in rows)
+
+
 def remark_on_rejections(name: str, outcomes: "Outcomes") -> None:
     """Say how many jobs were turned away, and why, with an example of each reason."""
     by_reason: dict[str, list[int]] = {}
-    rejected = 0
-    for row, reason in enumerate(outcomes.reason):
-        if outcomes.status[row] == "rejected":
-            rejected += 1
-            by_reason.setdefault(_kind_of(reason), []).append(row)
-    left = len(outcomes) - rejected
+    rejected = rejections(outcomes)
+    for row, reason in rejected:
+        by_reason.setdefault(_kind_of(reason), []).append(row)
+    left = len(outcomes) - len(rejected)
     others = f"{left:,} {'other' if left == 1 else 'others'} simulated" if left else "none is left"
     prefix = f"{name}: " if name else ""
     for rows in by_reason.values():

@@ -6,7 +6,7 @@ from pathlib import Path
 from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import pictures
+from volvelle.report import run_charts
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.grid import Grid
 from volvelle.report.page import Section, figure, note, write_page
@@ -93,10 +93,10 @@ def write_compare_report(
 
 def _each_run(runs: Mapping[str, Outcomes]) -> dict[str, Drawing]:
     return {
-        "jct_cdf": pictures.completion_cdf(runs),
-        "wait_cdf": pictures.wait_cdf(runs),
-        "utilisation": pictures.utilisations(runs),
-        "queue": pictures.queues(runs),
+        "jct_cdf": run_charts.completion_cdf(runs),
+        "wait_cdf": run_charts.wait_cdf(runs),
+        "utilisation": run_charts.utilisations(runs),
+        "queue": run_charts.queues(runs),
     }
 
 
@@ -109,17 +109,17 @@ def _side_by_side(
     star = note("★ marks the best of each column. Click on a heading to sort by it.")
     if grid is None or grid.is_plain:
         table = comparison(runs, columns or DEFAULT_COLUMNS, "All jobs").without_empty_columns()
-        return to_html(table) + star + _standing(summaries)
+        return to_html(table) + star + _unfinished_note(summaries)
     tables = grid.tables(columns, DEFAULT_COLUMNS)
     each = f"Every run is a row of {TIDY}."
     if len(runs) > _MOST_RUNS:
         each += (
             " They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
         )
-    return "".join(map(to_html, tables)) + star + note(each) + _standing(summaries)
+    return "".join(map(to_html, tables)) + star + note(each) + _unfinished_note(summaries)
 
 
-def _standing(summaries: Mapping[str, Summary]) -> str:
+def _unfinished_note(summaries: Mapping[str, Summary]) -> str:
     """What became of the jobs, for the runs that did not finish them all."""
     parts = [
         f"{name}: "

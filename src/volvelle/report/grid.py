@@ -174,8 +174,8 @@ class Grid:
             for key in figures:
                 measured.setdefault(key, measure_column(read_objective(key)))
             parts = [run.parts.get(kind, "") for kind in kinds]
-            standing = (run.rate, run.seed, total.jobs, total.statuses["finished"])
-            rows.append((run.name, *parts, *standing, *(figures.get(key) for key in measured)))
+            counts = (run.rate, run.seed, total.jobs, total.statuses["finished"])
+            rows.append((run.name, *parts, *counts, *(figures.get(key) for key in measured)))
         table = Table("", (*heads, *measured.values()), tuple(rows))
         return table.without_empty_columns()
 

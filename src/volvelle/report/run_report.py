@@ -8,7 +8,7 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.measures import STANDARD
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.summary import Group, Summary, summarise
-from volvelle.report import pictures
+from volvelle.report import run_charts
 from volvelle.report.charts import write_pngs
 from volvelle.report.choices import choices
 from volvelle.report.gantt import bars_of
@@ -54,10 +54,10 @@ def write_run_report(
     summary = summarise(outcomes)
     bars = bars_of(outcomes)
     drawings = {
-        "jct_cdf": pictures.completion_cdf({"all jobs": outcomes}, 560),
-        "wait_cdf": pictures.wait_cdf({"all jobs": outcomes}, 560),
-        "utilisation": pictures.utilisation(outcomes),
-        "queue": pictures.queue(outcomes),
+        "jct_cdf": run_charts.completion_cdf({"all jobs": outcomes}, 560),
+        "wait_cdf": run_charts.wait_cdf({"all jobs": outcomes}, 560),
+        "utilisation": run_charts.utilisation(outcomes),
+        "queue": run_charts.queue(outcomes),
     }
     if outcomes.choices:
         drawings["choices"] = choices(outcomes)

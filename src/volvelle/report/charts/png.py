@@ -36,7 +36,7 @@ _OVERSAMPLING = 2
 
 def write_png(drawing: Drawing, path: Path, theme: Mapping[str, str] = LIGHT) -> Path:
     """Write the drawing at two pixels per unit."""
-    picture(drawing, theme).save(path)
+    image(drawing, theme).save(path)
     return path
 
 
@@ -46,7 +46,7 @@ def write_pngs(drawings: Mapping[str, Drawing], directory: Path) -> None:
         write_png(drawing, directory / f"{name}.png")
 
 
-def picture(drawing: Drawing, theme: Mapping[str, str] = LIGHT) -> Image:
+def image(drawing: Drawing, theme: Mapping[str, str] = LIGHT) -> Image:
     """The drawing as an image of ``PIXELS_PER_UNIT`` times its size."""
     from PIL.Image import new  # noqa: PLC0415 - heavy, only here
 
