@@ -65,9 +65,7 @@ def of_groups(values: FloatColumn, bounds: IntColumn) -> dict[str, FloatColumn]:
     total = np.zeros(len(count))
     for number, (begin, end) in enumerate(pairwise(bounds.tolist())):
         group = values[begin:end]
-        total[number] = np.add.reduce(
-            group
-        )  # before it is sorted: the order decides how sums round
+        total[number] = np.add.reduce(group)  # in their own order, which decides how sums round
         group.sort()
     mean = total / np.where(count > 0, count, np.nan)
     at_rank = _at_ranks(np.append(values, np.nan), first, count)

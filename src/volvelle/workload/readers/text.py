@@ -177,7 +177,7 @@ def csv_columns(
     delimiter: str = ",",
     quoted: bool = True,
 ) -> Iterator[Columns]:
-    """The rows of a delimited file as columns, some thousands at a time; otherwise as `csv_rows`."""
+    """The rows of a delimited file as columns, a hundred or so at a time; otherwise as `csv_rows`."""
     ledger.file = path.name
     header: Header | None = None
     for block in _blocks(path, ledger, delimiter, quoted):
@@ -209,7 +209,7 @@ _Block = list[tuple[int, list[str]]]
 
 
 def _blocks(path: Path, ledger: Ledger, delimiter: str, quoted: bool) -> Iterator[_Block]:
-    """All rows, those of some thousand lines at a time."""
+    """All rows, those of `BLOCK_LINES` lines at a time."""
     blocks = _line_blocks(path, ledger)
     first, width = 1, 0
     for lines in blocks:
