@@ -1,4 +1,4 @@
-"""Whole commands, as people run them: python benchmarks/commands.py [--trace TRACE] [--times 5]
+"""Whole commands, as people run them: python benchmarks/whole_commands.py [--trace TRACE] [--times 5]
 
 Prints processor seconds (of all processes together) and seconds on the clock of each command, least and
 median of several runs, and how much of the least was spent in simulations. With --trace also the run of
