@@ -91,18 +91,26 @@ class Workload:
         """Seconds each job would take on one GPU (of its first wished type)."""
         return self._alone(np.ones(len(self)))
 
+    @cached_property
+    def _works(self) -> FloatColumn:
+        """How much work there is, in the unit of each job."""
+        return np.array([job.truth.work for job in self.jobs], dtype=np.float64)
+
+    @cached_property
+    def _other_rates(self) -> list[int]:
+        """The rows of the jobs that go another rate than the number of their GPUs."""
+        truths = enumerate(job.truth for job in self.jobs)
+        return [row for row, one in truths if one.throughput is not LINEAR or one.regimes]
+
     def _alone(self, gpus: FloatColumn) -> FloatColumn:
-        """Seconds each job takes on so many GPUs; where its rate is their number, all at once."""
-        truths = [job.truth for job in self.jobs]
-        works = np.array([truth.work for truth in truths], dtype=np.float64)
-        seconds: FloatColumn = np.full(len(works), np.inf)
-        np.divide(works, gpus, out=seconds, where=gpus > 0)
-        seconds[~(works > 0)] = 0.0
-        for row, truth in enumerate(truths):
-            if truth.throughput is not LINEAR or truth.regimes:
-                spec = self.jobs[row].spec
-                kind = spec.gpu_types[0] if spec.gpu_types else ""
-                seconds[row] = self.jobs[row].seconds_on(float(gpus[row]), kind)
+        """Seconds each job takes on so many GPUs (of its first wished type)."""
+        seconds: FloatColumn = np.full(len(gpus), np.inf)
+        np.divide(self._works, gpus, out=seconds, where=gpus > 0)
+        seconds[~(self._works > 0)] = 0.0
+        for row in self._other_rates:
+            job = self.jobs[row]
+            kind = job.spec.gpu_types[0] if job.spec.gpu_types else ""
+            seconds[row] = job.seconds_on(float(gpus[row]), kind)
         return seconds
 
     def rebased(self) -> "Workload":
