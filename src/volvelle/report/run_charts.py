@@ -1,4 +1,4 @@
-"""The pictures of one run or of several on one trace: completion times, queue, utilisation."""
+"""The charts of one run or of several on one trace: completion times, queue, utilisation."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
