@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from volvelle.client.control_block import Page
 from volvelle.client.lease import Lease
-from volvelle.client.page import Page
-from volvelle.client.place import Place
+from volvelle.client.process_context import Place
 from volvelle.client.run import Run, Saving
 
 TURNS = 7

@@ -22,10 +22,9 @@ import msgspec
 import numpy as np
 
 from volvelle.client.lease import Lease
-from volvelle.client.place import Place
-from volvelle.live.agent.central import Renewal
-from volvelle.live.agent.folder import AgentFolder, Settings, write
-from volvelle.live.agents_server import AgentsServer
+from volvelle.client.process_context import Place
+from volvelle.live.agent.central_renewal import Renewal
+from volvelle.live.agent.folders import AgentFolder, Settings, write
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -36,6 +35,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.model.node import Node
 
 GPUS_OF_A_NODE = 8

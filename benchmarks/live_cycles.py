@@ -20,9 +20,9 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Executor, OpenExecutor, Site
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -33,7 +33,7 @@ from volvelle.live.messages import (
     Report,
     Start,
 )
-from volvelle.live.request import JobRequest
+from volvelle.live.nodes.executor import Executor, OpenExecutor, Site
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 

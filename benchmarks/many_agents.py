@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.live.executor import OpenExecutor, Site
-from volvelle.live.executors.dial_in import DialIn
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -29,6 +27,8 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes.executor import OpenExecutor, Site
+from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.model.cluster import Cluster, parse_cluster
 
 PORT = 17_475

@@ -15,10 +15,10 @@ from live_cycles import Agents, Pretended, request
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.recovery import open_books
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.recovery import open_books
+from volvelle.live.control.requests import Submit
+from volvelle.live.nodes.executor import Site
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 

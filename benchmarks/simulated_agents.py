@@ -13,11 +13,11 @@ import math
 import resource
 from pathlib import Path
 
-from volvelle.live import wire
-from volvelle.live.agent.folder import Settings
-from volvelle.live.agent.link import Link
+from volvelle.live.agent import wire
+from volvelle.live.agent.controller_connection import Link
+from volvelle.live.agent.folders import Settings
+from volvelle.live.agent.wire import Began, Ended, Key
 from volvelle.live.messages import Forget, Outcome, Stop
-from volvelle.live.wire import Began, Ended, Key
 from volvelle.model.cluster import parse_cluster
 
 

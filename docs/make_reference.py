@@ -18,9 +18,9 @@ from pydantic import BaseModel
 
 import volvelle.client
 from volvelle.cli.main import app
-from volvelle.live.api.app import unplugged
 from volvelle.live.config import ServeConfig
-from volvelle.live.request import JobRequest
+from volvelle.live.http.app import unplugged
+from volvelle.live.job_request import JobRequest
 from volvelle.metrics.catalogue import METRICS
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
@@ -326,7 +326,7 @@ def _routes() -> Iterator[str]:
         "In Python, with nothing but the standard library:",
         "",
         "```text",
-        "from volvelle.live.remote import Server",
+        "from volvelle.live.http.client import Server",
         "",
         "server = Server.find()  # VOLVELLE_SERVER and VOLVELLE_TOKEN, or a server's folder",
         'print(server.post("/v1/jobs", {"command": "python train.py", "gpus": 8}, key="tuesday"))',

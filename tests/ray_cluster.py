@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from volvelle.live.agent.launching import free_port
+from volvelle.live.agent.launch import free_port
 
 _QUICK = {
     "health_check_initial_delay_ms": 500,

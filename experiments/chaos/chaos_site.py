@@ -12,8 +12,8 @@ from disk import Disk
 from grounds import GROUNDS, Ground
 from stores import DyingServer, LockedFile, Stoppable
 
-from volvelle.live.agent.launching import free_port
-from volvelle.live.folder import ServeFolder
+from volvelle.live.agent.launch import free_port
+from volvelle.live.serve_folder import ServeFolder
 from volvelle.model.problems import Problem
 
 CLUSTER = "2x2"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from volvelle.live.folder import read_secret
-from volvelle.live.remote import Server
+from volvelle.live.http.client import Server
+from volvelle.live.serve_folder import read_secret
 from volvelle.model.problems import Problem
 
 _SCRIPT = Path(__file__).with_name("traced_job.py")

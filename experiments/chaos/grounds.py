@@ -11,7 +11,7 @@ from clients import Counted
 from commands import Command, holder_of, kill
 from fault_proxy import FaultProxy, Happened, Weather
 
-from volvelle.live.agent.launching import free_port
+from volvelle.live.agent.launch import free_port
 from volvelle.model.cluster import parse_cluster
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))

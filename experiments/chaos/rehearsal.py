@@ -10,14 +10,14 @@ from pathlib import Path
 from volvelle import __version__
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.executor import executors
-from volvelle.live.recovery import first_entry, open_books
+from volvelle.live.control.recovery import first_entry, open_books
+from volvelle.live.nodes.executor import executors
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 for loaded_late in (
     "uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
-    "volvelle.live.agent.agent", "volvelle.live.serving",
+    "volvelle.live.agent.node_agent", "volvelle.live.serving",
 ):  # fmt: skip
     import_module(loaded_late)
 executors.all()

@@ -10,11 +10,11 @@ from pathlib import Path
 import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.asks import Ask, Hold, Release, Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site, executors
-from volvelle.live.picture import JobState
-from volvelle.live.request import JobRequest
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Ask, Hold, Release, Submit
+from volvelle.live.job_request import JobRequest
+from volvelle.live.nodes.executor import Site, executors
+from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 

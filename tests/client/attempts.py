@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volvelle.client.page import Page
+from volvelle.client.control_block import Page
 
 HERE = Path(__file__).parent
 

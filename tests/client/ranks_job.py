@@ -53,7 +53,7 @@ def be_rank(rank: int, job: Ranks, barrier: Barrier) -> None:
     nothing: list[int] = []
     state = vc.restore(nothing, load)
     barrier.wait()
-    chance = random.Random(rank)
+    random_state = random.Random(rank)
     loop = vc.iterate(
         range(job.iterations),
         save=save,
@@ -66,7 +66,7 @@ def be_rank(rank: int, job: Ranks, barrier: Barrier) -> None:
             state.append(number)
             seen.write(f"{number}\n")
             seen.flush()
-            time.sleep(chance.uniform(0.0, job.seconds))
+            time.sleep(random_state.uniform(0.0, job.seconds))
             if (number + 1) % job.meet == 0:
                 barrier.wait()
     assert vc.left() or len(state) == job.iterations

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from attempts import HERE, Attempts, wait_until
 
-from volvelle.client.page import ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
 
 ITERATIONS_IN_ALL = 80
 

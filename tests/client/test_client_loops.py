@@ -8,10 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volvelle.client import State, chance
+from volvelle.client import State, random_state
+from volvelle.client.control_block import (
+    BATCH_SIZE,
+    EXIT_AT,
+    ITERATIONS,
+    LEFT,
+    REVOKED,
+    SAVED,
+    TOTAL,
+    Page,
+)
 from volvelle.client.lease import Lease
-from volvelle.client.page import BATCH_SIZE, EXIT_AT, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL, Page
-from volvelle.client.place import Place
+from volvelle.client.process_context import Place
 from volvelle.client.run import Run, Saving
 
 NEVER = Saving(None, None, 1, False)
@@ -154,9 +163,9 @@ def test_reports_that_a_full_disk_refuses_are_one_warning(tmp_path: Path, page: 
 
 
 def test_random_generators_go_on_as_they_were() -> None:
-    saved = json.dumps(chance.capture())
+    saved = json.dumps(random_state.capture())
     drawn = (random.random(), random.gauss(0, 1), np.random.random(), np.random.normal())
-    chance.put_back(json.loads(saved))
+    random_state.put_back(json.loads(saved))
     assert (random.random(), random.gauss(0, 1), np.random.random(), np.random.normal()) == drawn
 
 

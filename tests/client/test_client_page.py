@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volvelle.client import page as fields
-from volvelle.client.page import Page
+from volvelle.client import control_block as fields
+from volvelle.client.control_block import Page
 
 FIELDS = sorted(value for name, value in vars(fields).items() if name[0] != "_" and name.isupper())
 VALUES = st.integers(-(2**63), 2**63 - 1)

@@ -10,7 +10,7 @@ from attempts import wait_until
 from ranks_job import Ranks, be_rank
 
 from volvelle.client.checkpoint import Checkpoints
-from volvelle.client.page import EXIT_AT, EXIT_TOLD, ITERATIONS, LEFT, REVOKED, SAVED, Page
+from volvelle.client.control_block import EXIT_AT, EXIT_TOLD, ITERATIONS, LEFT, REVOKED, SAVED, Page
 
 
 class Attempt:

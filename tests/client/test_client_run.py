@@ -11,7 +11,15 @@ import pytest
 from attempts import Attempts, wait_until
 from counting_job import EPOCHS, NUMBERS
 
-from volvelle.client.page import ATTACHED, ITERATION_NS, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import (
+    ATTACHED,
+    ITERATION_NS,
+    ITERATIONS,
+    LEFT,
+    REVOKED,
+    SAVED,
+    TOTAL,
+)
 
 ITERATIONS_IN_ALL = EPOCHS * NUMBERS
 
@@ -63,11 +71,11 @@ def test_a_revoked_job_leaves_within_an_iteration_its_checkpoint_written(
 def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
-    chance = random.Random(3)
+    random_state = random.Random(3)
     for _ in range(4):
         process = attempts.count(seconds=0.002, every="1h")
         page = attempts.page()
-        target = page[SAVED] + chance.randrange(1, 30)
+        target = page[SAVED] + random_state.randrange(1, 30)
         wait_until(lambda: page[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
         page[REVOKED] = 1
         assert process.wait() == 0
@@ -81,14 +89,14 @@ def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
 def test_killed_at_any_moment_every_iteration_is_once_in_the_history_that_survives(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
-    chance = random.Random(5)
+    random_state = random.Random(5)
     for _ in range(8):
         process = attempts.count(seconds=0.002)
         page = attempts.page()
         wait_until(lambda: page[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
         saved = page[SAVED]
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.0, 0.08))
+            process.wait(random_state.uniform(0.0, 0.08))
             raise subprocess.TimeoutExpired("ended by itself", 0)
         process.kill()
         process.wait()

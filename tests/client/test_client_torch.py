@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from attempts import Attempts, wait_until
 
-from volvelle.client.page import EXIT_AT, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import EXIT_AT, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
 
 pytest.importorskip("torch")
 

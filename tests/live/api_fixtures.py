@@ -11,13 +11,13 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from ground import Logless, header_of
 
-from volvelle.live.api.app import application
-from volvelle.live.api.gate import new_token
 from volvelle.live.config import Limits
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Executor, Site
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.app import application
+from volvelle.live.http.authentication import new_token
+from volvelle.live.http.role import Role
 from volvelle.live.messages import NodeJoined, Order, Report
-from volvelle.live.role import Role
+from volvelle.live.nodes.executor import Executor, Site
 from volvelle.live.store import Batch, Store, StoreFailed
 from volvelle.model.cluster import parse_cluster
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from executor_stages import SOURCES
 from ground import header_of
 
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site, executors
-from volvelle.live.request import JobRequest
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.job_request import JobRequest
+from volvelle.live.nodes.executor import Site, executors
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, parse_cluster
 

@@ -15,9 +15,8 @@ import msgspec
 from ray_cluster import ray_ground
 from waiting import until
 
-from volvelle.live.agent.folder import AgentFolder, Settings, write
-from volvelle.live.agent.launching import free_port
-from volvelle.live.executor import OpenExecutor, Site, executors
+from volvelle.live.agent.folders import AgentFolder, Settings, write
+from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import (
     AttemptEnded,
     Forget,
@@ -28,7 +27,8 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.node_logs import NodeLogs
+from volvelle.live.nodes.executor import OpenExecutor, Site, executors
+from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import parse_cluster
 
 JOB = Path(__file__).parent / "training_job.py"

@@ -18,9 +18,9 @@ from sqlalchemy import event
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.clock import Clock
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Executor, Site
+from volvelle.live.control.clock import Clock
+from volvelle.live.control.controller import Controller
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -34,7 +34,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.request import JobRequest
+from volvelle.live.nodes.executor import Executor, Site
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, parse_cluster
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from volvelle.live.agents_server import AgentsServer
 from volvelle.live.messages import NodeJoined, Report
+from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.model.node import Node
 
 

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from volvelle.live import agents_server, wire
-from volvelle.live.agent.folder import Settings
-from volvelle.live.agent.link import Link, RefusedError
-from volvelle.live.agents_server import AgentsServer
-from volvelle.live.executor import Site
-from volvelle.live.executors.dial_in import DialIn
+from volvelle.live.agent import wire
+from volvelle.live.agent.controller_connection import Link, RefusedError
+from volvelle.live.agent.folders import Settings
 from volvelle.live.messages import (
     AttemptEnded,
     Grant,
@@ -28,6 +25,10 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes import agents_server
+from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.executor import Site
+from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 

@@ -10,9 +10,9 @@ import pytest
 from api_fixtures import ApiWorld
 
 from volvelle.core.snapshot import read_snapshot
-from volvelle.live.api import jobs
-from volvelle.live.api.gate import Gate, Who
-from volvelle.live.role import Role
+from volvelle.live.http import jobs
+from volvelle.live.http.authentication import Gate, Who
+from volvelle.live.http.role import Role
 from volvelle.live.store import StoreFailed, Token
 from volvelle.simulate.onward import onward, setting_of
 

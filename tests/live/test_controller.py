@@ -10,11 +10,11 @@ from ground import Ground, Grounded, Stage, header_of, sleeping, wait_for
 
 from volvelle.core.events import Recomposed
 from volvelle.core.journal import read_journal, replay
-from volvelle.live.asks import Ask, Cancel, Hold, Recompose, Release, SetNode, Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.picture import JobState
-from volvelle.live.request import JobRequest
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Ask, Cancel, Hold, Recompose, Release, SetNode, Submit
+from volvelle.live.job_request import JobRequest
+from volvelle.live.nodes.executor import Site
+from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, parse_cluster

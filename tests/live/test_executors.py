@@ -8,7 +8,6 @@ import pytest
 from executor_stages import STAGES, Stage
 from waiting import until
 
-from volvelle.live.executor import executors
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -18,7 +17,8 @@ from volvelle.live.messages import (
     Outcome,
     Stop,
 )
-from volvelle.live.node_logs import PIECE_BYTES
+from volvelle.live.nodes.executor import executors
+from volvelle.live.nodes.node_logs import PIECE_BYTES
 
 
 @pytest.fixture(params=sorted(executors.all()))

@@ -5,8 +5,8 @@ from collections import deque
 
 import pytest
 
-from volvelle.live import wire
-from volvelle.live.gangs import Gangs
+from volvelle.live.agent import wire
+from volvelle.live.agent.wire import Began, Ended, Key, Part
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -20,7 +20,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.wire import Began, Ended, Key, Part
+from volvelle.live.nodes.attempt_coordinator import Gangs
 from volvelle.model.node import Node
 
 NAMES = ("a", "b", "c")

@@ -7,8 +7,7 @@ import pytest
 from executor_stages import DialInStage
 from waiting import until
 
-from volvelle.live import agents_server
-from volvelle.live.agent.central import Renewal
+from volvelle.live.agent.central_renewal import Renewal
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -17,6 +16,7 @@ from volvelle.live.messages import (
     Outcome,
     Stop,
 )
+from volvelle.live.nodes import agents_server
 
 LEASE_SECONDS = 1.0
 

@@ -7,9 +7,9 @@ import pytest
 from executor_stages import LocalStage
 from waiting import until
 
-from volvelle.live.executor import Site, executors
-from volvelle.live.executors import local
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
+from volvelle.live.nodes.executor import Site, executors
+from volvelle.live.nodes.executors import local
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 

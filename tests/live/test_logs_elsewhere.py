@@ -12,9 +12,9 @@ from executor_stages import DialInStage
 from served import DIAL_IN, Served, served, volvelle
 from waiting import until
 
-from volvelle.live.agent.launching import free_port
+from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import AttemptStarted
-from volvelle.live.node_logs import PIECE_BYTES, NodeAway
+from volvelle.live.nodes.node_logs import PIECE_BYTES, NodeAway
 
 WAITS = "echo before; until test -e {gate}; do sleep 0.05; done; echo after"
 

@@ -11,13 +11,13 @@ from controlling import controlling
 from executor_stages import JOB, SOURCES, DialInStage, LocalStage, RayStage, Stage
 from waiting import until
 
-from volvelle.live import agents_server
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executors import local
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
-from volvelle.live.picture import JobState
-from volvelle.live.request import JobRequest
+from volvelle.live.nodes import agents_server
+from volvelle.live.nodes.executors import local
+from volvelle.live.status.view import JobState
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 

@@ -14,10 +14,10 @@ from ground import Stage, sleeping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.live.asks import Ask, Cancel, Hold, Release, SetNode, Submit
-from volvelle.live.controller import Controller
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Ask, Cancel, Hold, Release, SetNode, Submit
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost, Order, Start
-from volvelle.live.request import JobRequest
 from volvelle.live.store import Batch
 from volvelle.model.cluster import NodeState
 

@@ -9,7 +9,7 @@ import pytest
 from executor_stages import LocalStage
 from waiting import until
 
-from volvelle.live.agent.folder import AgentFolder
+from volvelle.live.agent.folders import AgentFolder
 from volvelle.live.messages import Forget, Outcome
 
 KEEP_SECONDS = 2.0

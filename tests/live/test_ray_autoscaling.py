@@ -8,11 +8,11 @@ from evidence import broken_histories, read_traces
 from ray_cluster import AutoscalingGround
 from waiting import until
 
-from volvelle.live.controller import Controller
-from volvelle.live.demand import Demand, Wish
-from volvelle.live.executor import executors
-from volvelle.live.executors.ray_nodes import RayNode, named
-from volvelle.live.executors.ray_scaling import Scaling, bundles
+from volvelle.live.control.controller import Controller
+from volvelle.live.nodes.executor import executors
+from volvelle.live.nodes.executors.ray_autoscaling import Scaling, bundles
+from volvelle.live.nodes.executors.ray_nodes import RayNode, named
+from volvelle.live.nodes.gpu_demand import Demand, Wish
 from volvelle.model.cluster import Node, parse_cluster
 from volvelle.model.problems import Problem
 

@@ -8,8 +8,8 @@ import pytest
 from executor_stages import RayStage
 from waiting import until
 
-from volvelle.live.executor import executors
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost, Outcome
+from volvelle.live.nodes.executor import executors
 from volvelle.model.problems import Problem
 
 

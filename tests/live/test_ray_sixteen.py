@@ -13,7 +13,7 @@ from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_tra
 from ray_cluster import RayGround
 from waiting import until
 
-from volvelle.live.controller import Controller
+from volvelle.live.control.controller import Controller
 
 _NODES = {f"node-{n}": 4 for n in range(16)}
 _WIDTHS = (1, 2, 3, 4, 6, 8)

@@ -9,11 +9,11 @@ from ground import header_of
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobHeld, JobSubmitted, NodeChanged
 from volvelle.core.scheduler import Scheduler
-from volvelle.live import remedies as module
-from volvelle.live.forecaster import Outlook
-from volvelle.live.picture import JobPicture, JobState
-from volvelle.live.remedies import Remedies, remedies
-from volvelle.live.request import JobRequest
+from volvelle.live.forecasts import suggestions as module
+from volvelle.live.forecasts.forecaster import Outlook
+from volvelle.live.forecasts.suggestions import Remedies, remedies
+from volvelle.live.job_request import JobRequest
+from volvelle.live.status.view import JobPicture, JobState
 from volvelle.model.cluster import Cluster, NodeState, Pool, parse_cluster
 
 EPOCH = 1000.0

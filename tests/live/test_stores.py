@@ -16,11 +16,11 @@ from sqlalchemy import event, inspect, make_url, text
 from volvelle.core.decision import Decision
 from volvelle.core.events import WakeUp
 from volvelle.core.journal import Entry, read_journal
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.facts import Drained
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
 from volvelle.live.messages import AttemptStarted
+from volvelle.live.nodes.executor import Site
+from volvelle.live.records import Drained
 from volvelle.live.store import (
     Batch,
     Ended,

@@ -9,7 +9,7 @@ from certificates import make_certificates
 from served import Served, served, volvelle
 from waiting import until
 
-from volvelle.live.agent.launching import free_port
+from volvelle.live.agent.launch import free_port
 
 CONFIG = """
 cluster = "1x1"

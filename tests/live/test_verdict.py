@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from volvelle.client.page import ATTACHED, LEFT, Page
-from volvelle.live.agent.folder import Exit, StopAsked
-from volvelle.live.agent.verdict import verdict
+from volvelle.client.control_block import ATTACHED, LEFT, Page
+from volvelle.live.agent.folders import Exit, StopAsked
+from volvelle.live.agent.task_outcome import verdict
 from volvelle.live.messages import Launch, Outcome
 
 STOP = StopAsked(at=0.0)

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from volvelle.client.page import (
+from volvelle.client.control_block import (
     ATTACHED,
     EXIT_AT,
     EXIT_TOLD,

@@ -51,9 +51,9 @@ def agent(
     import asyncio
     import os
 
-    from volvelle.live.agent.agent import work as serve
-    from volvelle.live.agent.folder import AgentFolder, Settings, umask
-    from volvelle.live.agent.link import RefusedError
+    from volvelle.live.agent.controller_connection import RefusedError
+    from volvelle.live.agent.folders import AgentFolder, Settings, umask
+    from volvelle.live.agent.node_agent import work as serve
     from volvelle.model.node import Node
     from volvelle.model.problems import Problem
 

@@ -14,7 +14,7 @@ from volvelle.cli.rows import Head, Row, show_rows, watch_rows
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
 _KEYS = (
     "number", "name", "user", "state", "gpus", "submitted", "started", "ended", "predicted_start",
@@ -93,13 +93,13 @@ def _show(
 
 
 def _queue_heads(now: "datetime") -> list[Head]:
-    from volvelle.cli import telling
+    from volvelle.cli import formatting
 
     return [
         *_WHAT,
-        Head("start", lambda job: telling.start(job, now)),
-        Head("finish (P50-P90)", lambda job: telling.finish(job, now)),
-        Head("done", telling.progress, right=True),
+        Head("start", lambda job: formatting.start(job, now)),
+        Head("finish (P50-P90)", lambda job: formatting.finish(job, now)),
+        Head("done", formatting.progress, right=True),
         Head("reason", lambda job: job["reason"]),
     ]
 
@@ -133,23 +133,23 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    from volvelle.cli import telling
+    from volvelle.cli import formatting
     from volvelle.cli.moments import here
 
     now = here()
     job = found["job"]
-    if job["state"] in telling.OVER:
-        print(f"{telling.label(job)} {telling.ended(job)}.")
+    if job["state"] in formatting.OVER:
+        print(f"{formatting.label(job)} {formatting.ended(job)}.")
         return
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
-    print(f"{telling.label(job)}{reason}.")
+    print(f"{formatting.label(job)}{reason}.")
     if found["ahead"]:
         print(f"Ahead of it: {_several(found['ahead'])}.")
     foreseen = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     if job["started"] is not None:
         foreseen["start"] = None
     if foreseen["start"] or foreseen["p50"]:
-        print(f"It {telling.foreseen(foreseen, now)}.")
+        print(f"It {formatting.foreseen(foreseen, now)}.")
     if found["after"] is not None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
@@ -207,6 +207,6 @@ def logs(
 
 
 def _server() -> "Server":
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     return Server.find()

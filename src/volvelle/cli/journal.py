@@ -22,7 +22,7 @@ def journal(
     from volvelle.cli.report import write_report_of_run
     from volvelle.core.events import JobSubmitted
     from volvelle.core.journal import read_journal
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
     from volvelle.model.overheads import Overheads
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Setting
@@ -62,7 +62,7 @@ def snapshot(
 
     volvelle simulate --from-snapshot now.json --policy srsf
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
     from volvelle.simulate.run_directory import written
 
     server = Server.find()

@@ -99,7 +99,7 @@ def _listed(kind: Kind) -> "Iterable[Listed]":
 def _parts(kind: Kind) -> "Iterable[Listed]":
     from volvelle.core.parts import admissions, estimators, placements, terminations
     from volvelle.core.policy import Policy, policies
-    from volvelle.live.executor import executors
+    from volvelle.live.nodes.executor import executors
 
     registries: dict[Kind, Any] = {
         Kind.POLICIES: policies,

@@ -23,7 +23,7 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     heads = [
         Head("node", lambda node: node["name"]),
@@ -51,7 +51,7 @@ def resume(names: Names) -> None:
 def _each(names: list[str], ask: str, done: str) -> None:
     from urllib.parse import quote
 
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     server = Server.find()
     for name in names:

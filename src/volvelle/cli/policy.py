@@ -21,7 +21,7 @@ def policy(context: typer.Context, output: options.Output = Form.TABLE) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     found = Server.find().get("/v1/policy")
     if output is Form.JSON:
@@ -51,7 +51,7 @@ def set_policy(
 
     volvelle policy set las:round=1m
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     server = Server.find()
     wanted = {"policy": _in_full(written), "admission": admission}

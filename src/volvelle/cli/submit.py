@@ -10,8 +10,8 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from volvelle.live.remote import Server
-    from volvelle.live.request import JobRequest
+    from volvelle.live.http.client import Server
+    from volvelle.live.job_request import JobRequest
 
 _GPUS, _TIME, _RUN = "What it needs", "How long", "How it runs"
 _FORESEEN_WITHIN_SECONDS = 2.0
@@ -98,7 +98,7 @@ def submit(
 
     volvelle submit job.yaml
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     given = {
         "gpus": gpus,
@@ -131,7 +131,7 @@ def _request(words: list[str], given: dict[str, Any], saving: dict[str, Any]) ->
     """The job of a file or a command, with what is given in place of its own. Raises `Problem`."""
     from pydantic import ValidationError
 
-    from volvelle.live.request import JobRequest
+    from volvelle.live.job_request import JobRequest
     from volvelle.model.problems import Problem
     from volvelle.model.validation import describe_validation
 
@@ -224,19 +224,21 @@ def _say_submitted(
     if output is Form.CSV:
         print("number", *numbers, sep="\n")
         return
-    from volvelle.cli import telling
+    from volvelle.cli import formatting
     from volvelle.cli.moments import here
 
     last = f" to {numbers[-1]}" if len(numbers) > 1 else ""
-    if job["state"] in telling.OVER:
-        print(f"job {numbers[0]}{last}  {telling.ended(job)}")
+    if job["state"] in formatting.OVER:
+        print(f"job {numbers[0]}{last}  {formatting.ended(job)}")
         return
-    waits = job["reason"] or f"waits for {telling.gpus(job['gpus'])}"
+    waits = job["reason"] or f"waits for {formatting.gpus(job['gpus'])}"
     print(f"job {numbers[0]}{last}  {waits if job['state'] == 'waiting' else job['state']}")
     at = job["started"] or job["predicted_start"]
     foreseen = {"start": at, "p50": job["predicted_p50"], "p90": job["predicted_p90"]}
     if at is not None or foreseen["p50"] is not None:
-        print(telling.foreseen(foreseen, here()) + _deadline_said(share, request, job["submitted"]))
+        print(
+            formatting.foreseen(foreseen, here()) + _deadline_said(share, request, job["submitted"])
+        )
 
 
 def _foreseen(server: "Server", number: int) -> dict[str, Any]:
@@ -256,12 +258,12 @@ def _say_forecast(forecast: dict[str, Any], request: "JobRequest", output: Form)
     if output is not Form.TABLE:
         print(json.dumps(forecast, indent=2, ensure_ascii=False))
         return
-    from volvelle.cli import telling
+    from volvelle.cli import formatting
     from volvelle.cli.moments import here
 
     now = here()
     share = forecast["deadline_share"]
-    print(f"{telling.foreseen(forecast, now)}{_deadline_said(share, request, now.timestamp())}")
+    print(f"{formatting.foreseen(forecast, now)}{_deadline_said(share, request, now.timestamp())}")
     if forecast["reason"]:
         print(forecast["reason"])
 
@@ -287,17 +289,17 @@ def _deadline_said(share: float | None, request: "JobRequest", submitted: float)
 
 def _all_finish(server: "Server", numbers: list[int], output: Form) -> bool:
     """Wait for the ends of all; whether each finished."""
-    from volvelle.cli import telling
+    from volvelle.cli import formatting
     from volvelle.cli.output import remark
 
     finished = True
     try:
         for number in numbers:
-            while (job := server.get(f"/v1/jobs/{number}"))["state"] not in telling.OVER:
+            while (job := server.get(f"/v1/jobs/{number}"))["state"] not in formatting.OVER:
                 time.sleep(_LOOK_SECONDS)
             finished &= job["state"] == "finished"
             if output is Form.TABLE:
-                print(f"{telling.label(job)} {telling.ended(job)}")
+                print(f"{formatting.label(job)} {formatting.ended(job)}")
     except KeyboardInterrupt:
         remark(f"job {numbers[0]} goes on; to end it: volvelle cancel {numbers[0]}")
         raise

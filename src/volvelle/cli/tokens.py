@@ -7,7 +7,7 @@ import typer
 from volvelle.cli import options
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
-from volvelle.live.role import Role
+from volvelle.live.http.role import Role
 
 app = typer.Typer(no_args_is_help=True, help="Who may come in (for operators).")
 
@@ -26,7 +26,7 @@ def create(
 
     volvelle token create --user dana
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     wanted = {"user": user, "role": role.value, "label": label}
     print(Server.find().post("/v1/tokens", wanted)["token"])
@@ -36,7 +36,7 @@ def create(
 def list_tokens(output: options.Output = Form.TABLE) -> None:
     """The tokens that hold."""
     from volvelle.cli.moments import here, say_moment
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     heads = [
         Head("id", lambda token: token["id"]),
@@ -55,7 +55,7 @@ def revoke(
     """Let a token open nothing any more."""
     from urllib.parse import quote
 
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import Server
 
     Server.find().delete(f"/v1/tokens/{quote(id, safe='')}")
     print(f"token {id} revoked")

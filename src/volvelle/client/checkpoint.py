@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from volvelle.client.durable import force, put, write_whole
+from volvelle.client.durable_files import force, put, write_whole
 
 _POLL_SECONDS = 0.01
 

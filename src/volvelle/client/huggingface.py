@@ -15,7 +15,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from volvelle.client.durable import force, write_whole
+from volvelle.client.durable_files import force, write_whole
 from volvelle.client.lease import this_lease
 
 _MARK = "whole.json"

@@ -9,8 +9,7 @@ import time
 from collections.abc import Mapping
 from functools import cache
 
-from volvelle.client.metrics import Metrics
-from volvelle.client.page import (
+from volvelle.client.control_block import (
     ATTACHED,
     BATCH_SIZE,
     EXIT_AT,
@@ -23,7 +22,8 @@ from volvelle.client.page import (
     TOTAL,
     Page,
 )
-from volvelle.client.place import Place
+from volvelle.client.metrics import Metrics
+from volvelle.client.process_context import Place
 
 _POLL_SECONDS = 0.001
 _MEMORY_ITERATIONS = 20

@@ -15,9 +15,9 @@ from typing import Any
 
 from lightning.pytorch.callbacks import Callback
 
-from volvelle.client import chance
+from volvelle.client import random_state
 from volvelle.client.checkpoint import Chances
-from volvelle.client.durable import put
+from volvelle.client.durable_files import put
 from volvelle.client.lease import this_lease
 from volvelle.client.run import set_epoch
 
@@ -46,7 +46,7 @@ class Preemptible(Callback):  # type: ignore[misc, unused-ignore]
 
     def state_dict(self) -> dict[str, Any]:
         """The random generators, part of the checkpoint."""
-        return Chances(self._epoch_chance, chance.capture())._asdict()
+        return Chances(self._epoch_chance, random_state.capture())._asdict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """What the checkpoint has of it."""
@@ -54,12 +54,12 @@ class Preemptible(Callback):  # type: ignore[misc, unused-ignore]
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Remember what decides how the first epoch is shuffled."""
-        self._epoch_chance = chance.capture()
+        self._epoch_chance = random_state.capture()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Remember what decides how a later epoch is shuffled."""
         if trainer.current_epoch > 0:
-            self._epoch_chance = chance.capture()
+            self._epoch_chance = random_state.capture()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Go on from where the Trainer does."""
@@ -102,14 +102,14 @@ class Preemptible(Callback):  # type: ignore[misc, unused-ignore]
             done = 0
         self._epoch_chance = chances.epoch if done else chances.now
         if trainer.is_global_zero:  # other ranks' generators are not in the checkpoint
-            chance.put_back(self._epoch_chance)
+            random_state.put_back(self._epoch_chance)
         set_epoch(trainer.train_dataloader, trainer.current_epoch)
         batches = iter(trainer.fit_loop._data_fetcher)
         for _ in range(done):
             next(batches)
         batches.fetched -= done  # the epoch's loop adds them itself
         if trainer.is_global_zero and done:
-            chance.put_back(chances.now)
+            random_state.put_back(chances.now)
 
     def _save(self, trainer: Any) -> None:
         partial = self._folder / "partial.ckpt"

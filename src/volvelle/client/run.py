@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from volvelle.client import chance
+from volvelle.client import random_state
 from volvelle.client.checkpoint import Chances, Checkpoints, Position
 from volvelle.client.lease import Lease
 from volvelle.durations import parse_duration
@@ -153,11 +153,11 @@ class Run:
             position.epoch, position.batch = epoch, 0
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
-            chance.put_back(resumed.epoch if position.batch else resumed.now)
+            random_state.put_back(resumed.epoch if position.batch else resumed.now)
         if position.batch:
             self._epoch_chance = resumed.epoch if resumed is not None else {}
         else:
-            self._epoch_chance, position.batch_size = chance.capture(), self.lease.batch_size
+            self._epoch_chance, position.batch_size = random_state.capture(), self.lease.batch_size
         if on_batch_size is not None and position.batch_size:
             on_batch_size(position.batch_size)
         if epochs is not None:
@@ -165,7 +165,7 @@ class Run:
         items = iter(loader)
         _skip(items, epoch, position.batch)
         if resumed is not None and position.batch:
-            chance.put_back(resumed.now)
+            random_state.put_back(resumed.now)
         return items
 
     def _total(self, loader: Any, epochs_left: int) -> int:
@@ -181,7 +181,7 @@ class Run:
             return
         if self._place.leading or saving.on_all_ranks:
             self.lease.flush()
-            chances = Chances(self._epoch_chance, chance.capture())
+            chances = Chances(self._epoch_chance, random_state.capture())
             savers = self._place.ranks if saving.on_all_ranks else 1
             self._checkpoints.write(self._position, chances, saving.save, savers)
             self.lease.saved(self._position.iterations)

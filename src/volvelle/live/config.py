@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import seen_from
 from volvelle.core.written import Written
-from volvelle.live.executor import Executor, executors
-from volvelle.live.folder import FOLDER
+from volvelle.live.nodes.executor import Executor, executors
+from volvelle.live.serve_folder import FOLDER
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem

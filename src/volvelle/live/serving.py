@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from volvelle import __version__
 from volvelle.core.journal import Header
-from volvelle.live.api.gate import digest_of, new_token
-from volvelle.live.api.server import bound, serve, url_of
 from volvelle.live.config import ServeConfig
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.folder import Announced, ServeFolder, keep_secret, read_secret
-from volvelle.live.role import Role
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.authentication import digest_of, new_token
+from volvelle.live.http.role import Role
+from volvelle.live.http.server import bound, serve, url_of
+from volvelle.live.nodes.executor import Site
+from volvelle.live.serve_folder import Announced, ServeFolder, keep_secret, read_secret
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from volvelle.live.agent.agent import work
-from volvelle.live.agent.folder import AgentFolder, Settings
-from volvelle.live.agent.link import RefusedError
+from volvelle.live.agent.controller_connection import RefusedError
+from volvelle.live.agent.folders import AgentFolder, Settings
+from volvelle.live.agent.node_agent import work
 
 
 def main(path: Path) -> None:

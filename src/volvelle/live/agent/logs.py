@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from volvelle.live.agent.folder import ATTEMPTS, OUTPUT, OVER
+from volvelle.live.agent.folders import ATTEMPTS, OUTPUT, OVER
 
 
 def sizes(folder: Path, number: int) -> dict[int, int]:

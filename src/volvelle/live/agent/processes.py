@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from volvelle.live.agent.folder import KeptBy
+from volvelle.live.agent.folders import KeptBy
 
 MARK = "VOLVELLE_RUN"
 """The variable by which every process of an attempt is known: its attempt's folder."""

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from volvelle.client.page import ITERATION_NS, ITERATIONS, SAVED, TOTAL, Page
-from volvelle.live.agent.folder import AttemptFolder
+from volvelle.client.control_block import ITERATION_NS, ITERATIONS, SAVED, TOTAL, Page
+from volvelle.live.agent.folders import AttemptFolder
+from volvelle.live.agent.wire import Part
 from volvelle.live.messages import AttemptProgress
-from volvelle.live.wire import Part
 
 _MOST_BYTES = 1 << 20
 

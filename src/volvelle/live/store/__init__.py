@@ -4,7 +4,7 @@ One `Store.append` is one transaction is one cycle of the controller. `volvelle.
 is kept; `migrations` bring an older store up to date when it is opened.
 """
 
-from volvelle.live.store.records import (
+from volvelle.live.store.rows import (
     Batch,
     Ended,
     JobRecord,

@@ -25,11 +25,11 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from volvelle.core.decision import decode_array, encode_array
 from volvelle.core.journal import Entry, Header
-from volvelle.live.facts import Fact
+from volvelle.live.records import Fact
 from volvelle.live.store import schema
 from volvelle.live.store.backends import Backend, backends
 from volvelle.live.store.migrate import bring_up_to_date
-from volvelle.live.store.records import (
+from volvelle.live.store.rows import (
     Batch,
     Ended,
     JobRecord,
