@@ -1,9 +1,9 @@
 """Optimistic and central renewal of leases after Blox' figure 19: python benchmarks/lease_renewal.py
 
 For more and more GPUs, eight a node, real agents run one job a node. A worker for each GPU checks its lease
-after every iteration of about 100 ms: optimistically, on its page (`volvelle.client`); centrally, by asking
-its agent, which asks the controller's side. Prints how long a check takes. Everything shares one machine, on
-whose cores agents, server and workers wait for each other: its times are not a cluster's.
+after every iteration of about 100 ms: optimistically, in its control block (`volvelle.client`); centrally, by
+asking its agent, which asks the controller's side. Prints how long a check takes. Everything shares one
+machine, on whose cores agents, server and workers wait for each other: its times are not a cluster's.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from volvelle.client.lease import Lease
-from volvelle.client.process_context import Place
+from volvelle.client.process_context import ProcessContext
 from volvelle.live.agent.central_renewal import Renewal
 from volvelle.live.agent.folders import AgentFolder, Settings, write
 from volvelle.live.messages import (
@@ -44,10 +44,10 @@ TOKEN = "of this benchmark"
 
 
 def optimistic(folder: Path, number: int) -> Callable[[], bool]:
-    """A worker's check on its page."""
+    """A worker's check in its control block."""
     run = AgentFolder(folder).attempt((number, 1)).path
-    lease = Lease(Place.of({"VOLVELLE_RUN": str(run)}))
-    return lambda: not lease.done(1, 1)
+    lease = Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(run)}))
+    return lambda: not lease.iteration_done(1, 1)
 
 
 def central(folder: Path, number: int) -> Callable[[], bool]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volvelle.client.control_block import Page
+from volvelle.client.control_block import ControlBlock
 
 HERE = Path(__file__).parent
 
@@ -43,7 +43,7 @@ class Attempts:
         """Start the next attempt."""
         self.number += 1
         self.run.mkdir()
-        Page.create(self.run / "page", self.number).close()
+        ControlBlock.create(self.run / ControlBlock.FILE_NAME, self.number).close()
         ours = {
             "VOLVELLE_RUN": str(self.run),
             "VOLVELLE_CHECKPOINT": str(self.checkpoint),
@@ -70,9 +70,9 @@ class Attempts:
             process.kill()
             process.wait()
 
-    def page(self) -> Page:
-        """The page of the attempt at hand."""
-        return Page(self.run / "page")
+    def block(self) -> ControlBlock:
+        """The control block of the current attempt."""
+        return ControlBlock(self.run / ControlBlock.FILE_NAME)
 
     def said(self) -> str:
         """What its attempts printed."""

@@ -69,4 +69,4 @@ def be_rank(rank: int, job: Ranks, barrier: Barrier) -> None:
             time.sleep(random_state.uniform(0.0, job.seconds))
             if (number + 1) % job.meet == 0:
                 barrier.wait()
-    assert vc.left() or len(state) == job.iterations
+    assert vc.preempted() or len(state) == job.iterations

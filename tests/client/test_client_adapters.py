@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from attempts import HERE, Attempts, wait_until
 
-from volvelle.client.control_block import ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import (
+    ITERATIONS,
+    PREEMPTED,
+    REVOKED,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+)
 
 ITERATIONS_IN_ALL = 80
 
@@ -32,12 +38,18 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     uninterrupted, interrupted = pair
     straight = uninterrupted.start("0")
     process = interrupted.start("0.05")
-    page = interrupted.page()
-    wait_until(lambda: page[ITERATIONS] > 45 or process.poll() is not None, seconds=120)
-    page[REVOKED] = 1
+    block = interrupted.block()
+    wait_until(lambda: block[ITERATIONS] > 45 or process.poll() is not None, seconds=120)
+    block[REVOKED] = 1
     assert process.wait(60) == 0, interrupted.said()
-    assert page[LEFT] == 1
-    assert 45 < page[SAVED] == page[ITERATIONS] < page[TOTAL] == ITERATIONS_IN_ALL
+    assert block[PREEMPTED] == 1
+    assert (
+        45
+        < block[SAVED_ITERATIONS]
+        == block[ITERATIONS]
+        < block[TOTAL_ITERATIONS]
+        == ITERATIONS_IN_ALL
+    )
     assert interrupted.start("0").wait(90) == 0, interrupted.said()
     assert straight.wait(90) == 0, uninterrupted.said()
     curve = uninterrupted.reported("loss")

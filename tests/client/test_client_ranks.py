@@ -9,8 +9,16 @@ import pytest
 from attempts import wait_until
 from ranks_job import Ranks, be_rank
 
-from volvelle.client.checkpoint import Checkpoints
-from volvelle.client.control_block import EXIT_AT, EXIT_TOLD, ITERATIONS, LEFT, REVOKED, SAVED, Page
+from volvelle.client.checkpoint import CheckpointFolder
+from volvelle.client.control_block import (
+    EXIT_AT,
+    EXIT_CONFIRMED,
+    ITERATIONS,
+    PREEMPTED,
+    REVOKED,
+    SAVED_ITERATIONS,
+    ControlBlock,
+)
 
 
 class Attempt:
@@ -19,7 +27,9 @@ class Attempt:
     def __init__(self, job: Ranks) -> None:
         for run in job.runs:
             run.mkdir(exist_ok=True)
-        self.pages = [Page.create(run / "page", attempt=1) for run in job.runs]
+        self.blocks = [
+            ControlBlock.create(run / ControlBlock.FILE_NAME, attempt=1) for run in job.runs
+        ]
         spawn = multiprocessing.get_context("spawn")
         self._barrier = spawn.Barrier(job.ranks, timeout=20)
         self._processes = [
@@ -45,7 +55,7 @@ class Attempt:
 
 def latest(job: Ranks) -> Path:
     """The state of its latest checkpoint."""
-    return Checkpoints(job.checkpoint, rank=1).latest() or Path()
+    return CheckpointFolder(job.checkpoint, rank=1).latest() or Path()
 
 
 @pytest.mark.parametrize("meet", [1, 4])
@@ -54,31 +64,31 @@ def test_all_ranks_leave_after_the_iteration_the_leading_one_picked(
 ) -> None:
     job = Ranks((tmp_path / "run",), 3, tmp_path / "checkpoint", meet=meet)
     attempt = Attempt(job)
-    (page,) = attempt.pages
-    wait_until(lambda: page[ITERATIONS] >= 10)
-    page[REVOKED] = 1
+    (block,) = attempt.blocks
+    wait_until(lambda: block[ITERATIONS] >= 10)
+    block[REVOKED] = 1
     assert attempt.ends_well()
-    assert page[LEFT] == 1
-    assert page[ITERATIONS] == page[SAVED] == page[EXIT_AT] < job.iterations
-    assert page[EXIT_AT] % meet == 0
+    assert block[PREEMPTED] == 1
+    assert block[ITERATIONS] == block[SAVED_ITERATIONS] == block[EXIT_AT] < job.iterations
+    assert block[EXIT_AT] % meet == 0
     for rank in range(job.ranks):
-        assert job.seen(rank).read_text().split() == [str(n) for n in range(page[EXIT_AT])]
+        assert job.seen(rank).read_text().split() == [str(n) for n in range(block[EXIT_AT])]
 
 
 def test_the_leading_rank_waits_until_the_other_nodes_know(tmp_path: Path) -> None:
     job = Ranks((tmp_path / "first", tmp_path / "second"), 2, tmp_path / "checkpoint")
     attempt = Attempt(job)
-    first, second = attempt.pages
+    first, second = attempt.blocks
     wait_until(lambda: first[ITERATIONS] >= 10)
     first[REVOKED] = 1
     wait_until(lambda: first[EXIT_AT] > 0)
     time.sleep(0.1)  # what an agent may take to tell the others
     assert first[ITERATIONS] == first[EXIT_AT] - 1
     second[EXIT_AT] = first[EXIT_AT]
-    first[EXIT_TOLD] = first[EXIT_AT]
+    first[EXIT_CONFIRMED] = first[EXIT_AT]
     assert attempt.ends_well()
-    assert first[ITERATIONS] == first[SAVED] == first[EXIT_AT]
-    assert (first[LEFT], second[LEFT]) == (1, 0)
+    assert first[ITERATIONS] == first[SAVED_ITERATIONS] == first[EXIT_AT]
+    assert (first[PREEMPTED], second[PREEMPTED]) == (1, 0)
     lengths = {len(job.seen(rank).read_text().split()) for rank in range(job.ranks)}
     assert lengths == {first[EXIT_AT]}
 
@@ -88,11 +98,11 @@ def test_where_all_ranks_save_each_goes_on_from_its_own_part(tmp_path: Path) -> 
         (tmp_path / "run",), 2, tmp_path / "checkpoint", on_all_ranks=True, every=5, iterations=60
     )
     attempt = Attempt(replace(job, seconds=0.1))
-    (page,) = attempt.pages
-    wait_until(lambda: page[SAVED] >= 10)
-    page[REVOKED] = 1
+    (block,) = attempt.blocks
+    wait_until(lambda: block[SAVED_ITERATIONS] >= 10)
+    block[REVOKED] = 1
     assert attempt.ends_well()
-    assert 10 < page[SAVED] < job.iterations
+    assert 10 < block[SAVED_ITERATIONS] < job.iterations
     assert Attempt(job).ends_well()
     for rank in range(job.ranks):
         assert job.seen(rank).read_text().split() == [str(n) for n in range(job.iterations)]
@@ -104,8 +114,8 @@ def test_killed_while_all_ranks_save_no_part_is_of_another_checkpoint(tmp_path: 
     )
     for milestone in (3, 9, 20):
         attempt = Attempt(job)
-        (page,) = attempt.pages
-        wait_until(lambda: page[SAVED] >= milestone)  # noqa: B023
+        (block,) = attempt.blocks
+        wait_until(lambda: block[SAVED_ITERATIONS] >= milestone)  # noqa: B023
         attempt.kill()
         state = latest(job)
         assert (state / "part-0").read_text() == (state / "part-1").read_text()

@@ -15,10 +15,10 @@ from volvelle.client.control_block import (
     ATTACHED,
     ITERATION_NS,
     ITERATIONS,
-    LEFT,
+    PREEMPTED,
     REVOKED,
-    SAVED,
-    TOTAL,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
 )
 
 ITERATIONS_IN_ALL = EPOCHS * NUMBERS
@@ -56,30 +56,30 @@ def test_a_revoked_job_leaves_within_an_iteration_its_checkpoint_written(
     attempts: Attempts,
 ) -> None:
     process = attempts.count(seconds=0.05, every="1h")
-    page = attempts.page()
-    wait_until(lambda: page[ITERATIONS] >= 3)
-    page[REVOKED] = 1
-    at_hand = page[ITERATIONS] + 1
+    block = attempts.block()
+    wait_until(lambda: block[ITERATIONS] >= 3)
+    block[REVOKED] = 1
+    at_hand = block[ITERATIONS] + 1
     assert process.wait() == 0
-    assert page[LEFT] == 1
-    assert page[SAVED] == page[ITERATIONS] <= at_hand
-    assert page[TOTAL] == ITERATIONS_IN_ALL
-    assert page[ATTACHED] == 1
-    assert 0.05e9 < page[ITERATION_NS] < 1e9
+    assert block[PREEMPTED] == 1
+    assert block[SAVED_ITERATIONS] == block[ITERATIONS] <= at_hand
+    assert block[TOTAL_ITERATIONS] == ITERATIONS_IN_ALL
+    assert block[ATTACHED] == 1
+    assert 0.05e9 < block[ITERATION_NS] < 1e9
 
 
 def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
-    random_state = random.Random(3)
+    rng = random.Random(3)
     for _ in range(4):
         process = attempts.count(seconds=0.002, every="1h")
-        page = attempts.page()
-        target = page[SAVED] + random_state.randrange(1, 30)
-        wait_until(lambda: page[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
-        page[REVOKED] = 1
+        block = attempts.block()
+        target = block[SAVED_ITERATIONS] + rng.randrange(1, 30)
+        wait_until(lambda: block[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
+        block[REVOKED] = 1
         assert process.wait() == 0
-    while attempts.page()[LEFT]:
+    while attempts.block()[PREEMPTED]:
         assert attempts.count().wait() == 0
     written = attempts.done.read_text().splitlines()
     assert len(written) == ITERATIONS_IN_ALL  # nothing was repeated
@@ -89,18 +89,18 @@ def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
 def test_killed_at_any_moment_every_iteration_is_once_in_the_history_that_survives(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
-    random_state = random.Random(5)
+    rng = random.Random(5)
     for _ in range(8):
         process = attempts.count(seconds=0.002)
-        page = attempts.page()
-        wait_until(lambda: page[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
-        saved = page[SAVED]
+        block = attempts.block()
+        wait_until(lambda: block[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
+        saved = block[SAVED_ITERATIONS]
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(random_state.uniform(0.0, 0.08))
+            process.wait(rng.uniform(0.0, 0.08))
             raise subprocess.TimeoutExpired("ended by itself", 0)
         process.kill()
         process.wait()
-        assert page[SAVED] >= saved
+        assert block[SAVED_ITERATIONS] >= saved
     assert attempts.count().wait() == 0
     assert attempts.lines() == uninterrupted
     state = state_of(attempts)
@@ -127,7 +127,7 @@ def test_a_job_that_is_done_does_nothing_when_started_again(attempts: Attempts) 
     before = attempts.done.read_bytes()
     assert attempts.count().wait() == 0
     assert attempts.done.read_bytes() == before
-    assert attempts.page()[SAVED] == ITERATIONS_IN_ALL
+    assert attempts.block()[SAVED_ITERATIONS] == ITERATIONS_IN_ALL
 
 
 def test_reports_name_their_iteration(

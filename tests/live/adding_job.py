@@ -22,4 +22,6 @@ for done, batch in enumerate(vc.iterate(range(batches), save=state.save), start=
     while any(int.from_bytes(os.pread(meeting, 8, 8 * other)) < done for other in range(nodes)):
         time.sleep(0.0005)
 with (folder / f"said-{rank}").open("a") as said:
-    said.write(f"{'left' if vc.left() else 'finished'} {vc.progress().iterations} {state.total}\n")
+    said.write(
+        f"{'preempted' if vc.preempted() else 'finished'} {vc.progress().iterations} {state.total}\n"
+    )

@@ -44,7 +44,7 @@ def test_a_preempted_script_ends_with_the_sum_of_one_that_ran_through(
     assert (finished.outcome, finished.iterations) == (Outcome.FINISHED, BATCHES)
     first = stopped.iterations
     for rank in range(nodes):
-        left, ended = (stage.folder / f"said-{rank}").read_text().splitlines()
-        assert left == f"left {first} {first * (first - 1) // 2}"
+        preempted, ended = (stage.folder / f"said-{rank}").read_text().splitlines()
+        assert preempted == f"preempted {first} {first * (first - 1) // 2}"
         assert ended == f"finished {BATCHES} {BATCHES * (BATCHES - 1) // 2}"
     assert any("total" in progress.metrics for progress in stage.since(AttemptProgress))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from volvelle.client.control_block import ATTACHED, LEFT, Page
+from volvelle.client.control_block import ATTACHED, PREEMPTED, ControlBlock
 from volvelle.live.agent.folders import Exit, StopAsked
 from volvelle.live.agent.task_outcome import verdict
 from volvelle.live.messages import Launch, Outcome
@@ -16,12 +16,12 @@ CUT_OFF = StopAsked(at=0.0, because="its node was cut off from the controller")
 
 
 @pytest.mark.parametrize(
-    ("end", "stop", "page", "outcome", "reason"),
+    ("end", "stop", "fields", "outcome", "reason"),
     [
         (Exit(0), None, [], Outcome.FINISHED, ""),
         (Exit(0), None, [ATTACHED], Outcome.FINISHED, ""),
-        (Exit(0), None, [ATTACHED, LEFT], Outcome.STOPPED, "left by itself"),
-        (Exit(0), STOP, [ATTACHED, LEFT], Outcome.STOPPED, ""),
+        (Exit(0), None, [ATTACHED, PREEMPTED], Outcome.STOPPED, "left by itself"),
+        (Exit(0), STOP, [ATTACHED, PREEMPTED], Outcome.STOPPED, ""),
         (Exit(0), STOP, [ATTACHED], Outcome.FINISHED, ""),  # it was just done
         (Exit(0), STOP, [], Outcome.STOPPED, ""),  # whether it was done nobody can know
         (Exit(1), STOP, [ATTACHED], Outcome.STOPPED, "exit code 1: the last line"),
@@ -29,7 +29,7 @@ CUT_OFF = StopAsked(at=0.0, because="its node was cut off from the controller")
         (Exit(-9), KILL, [], Outcome.STOPPED, "killed by order"),
         (Exit(-9), FORCED, [ATTACHED], Outcome.STOPPED, "ignored its lease: killed after 30 s"),
         (Exit(-9), FORCED, [], Outcome.STOPPED, "ignored SIGTERM: killed after 30 s"),
-        (Exit(0), CUT_OFF, [ATTACHED, LEFT], Outcome.STOPPED, CUT_OFF.because),
+        (Exit(0), CUT_OFF, [ATTACHED, PREEMPTED], Outcome.STOPPED, CUT_OFF.because),
         (Exit(3), None, [], Outcome.FAILED, "exit code 3: the last line"),
         (Exit(-11), None, [], Outcome.FAILED, "killed by SIGSEGV: the last line"),
         (Exit(error="its keeper was killed"), None, [], Outcome.FAILED, "its keeper was killed"),
@@ -49,16 +49,16 @@ CUT_OFF = StopAsked(at=0.0, because="its node was cut off from the controller")
         ),
     ],
 )
-def test_an_end_is_what_exit_order_and_page_make_of_it(
+def test_an_end_is_what_exit_order_and_control_block_make_of_it(
     tmp_path: Path,
     end: Exit,
     stop: StopAsked | None,
-    page: list[int],
+    fields: list[int],
     outcome: Outcome,
     reason: str,
 ) -> None:
-    said = Page.create(tmp_path / "page", attempt=1)
-    for field in page:
-        said[field] = 1
+    block = ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=1)
+    for field in fields:
+        block[field] = 1
     launch = Launch(command=("python", "train.py"))
-    assert verdict(end, stop, said, launch, "the last line") == (outcome, reason)
+    assert verdict(end, stop, block, launch, "the last line") == (outcome, reason)

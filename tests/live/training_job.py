@@ -1,4 +1,4 @@
-"""A job for tests: counts iterations on its page as `volvelle.client` does, and keeps a trace of its life.
+"""A job for tests: counts iterations in its control block as `volvelle.client` does, and writes a trace.
 
 python training_job.py [iterations=N] [seconds=S] [deaf] [orphan]
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from volvelle.client.control_block import (
     ATTACHED,
     EXIT_AT,
-    EXIT_TOLD,
+    EXIT_CONFIRMED,
     ITERATIONS,
-    LEFT,
+    PREEMPTED,
     REVOKED,
-    SAVED,
-    Page,
+    SAVED_ITERATIONS,
+    ControlBlock,
 )
 
 options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
 run = Path(os.environ["VOLVELLE_RUN"])
 rank, nodes = int(os.environ["VOLVELLE_NODE_RANK"]), int(os.environ["VOLVELLE_NODES"])
 attempt = os.environ["VOLVELLE_ATTEMPT"]
-page = Page(run / "page")
-iterations = page[ITERATIONS]
+block = ControlBlock(run / ControlBlock.FILE_NAME)
+iterations = block[ITERATIONS]
 
 
 folder = next(parent for parent in run.parents if parent.name == "site").parent
@@ -53,23 +53,23 @@ def meet() -> None:
 
 if "orphan" in options:  # it leaves the session and outlives its parent
     subprocess.Popen(["sh", "-c", "setsid sleep 1000 & exit"])
-page[ATTACHED] = 1
+block[ATTACHED] = 1
 trace("began")
 while iterations < int(options.get("iterations", 10**9)):
     time.sleep(float(options.get("seconds", 0.01)))
     iterations += 1
     meet()
     if rank == 0:
-        page[ITERATIONS] = iterations
+        block[ITERATIONS] = iterations
     if "deaf" in options:
         continue
-    if rank == 0 and page[REVOKED] and not page[EXIT_AT]:
-        page[EXIT_AT] = iterations + (1 if nodes > 1 else 0)
-        while nodes > 1 and page[EXIT_TOLD] != page[EXIT_AT]:
+    if rank == 0 and block[REVOKED] and not block[EXIT_AT]:
+        block[EXIT_AT] = iterations + (1 if nodes > 1 else 0)
+        while nodes > 1 and block[EXIT_CONFIRMED] != block[EXIT_AT]:
             time.sleep(0.001)
-    if 0 < page[EXIT_AT] <= iterations:
+    if 0 < block[EXIT_AT] <= iterations:
         if rank == 0:
-            page[SAVED], page[LEFT] = iterations, 1
+            block[SAVED_ITERATIONS], block[PREEMPTED] = iterations, 1
         trace("left")
         sys.exit()
 trace("finished")

@@ -1,4 +1,4 @@
-"""Files that are there all at once, and that a power cut leaves."""
+"""Files that are written atomically and survive a power failure."""
 
 import json
 import os
@@ -6,29 +6,29 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, content: object) -> None:
-    """Write ``content`` as a JSON file that is there all at once, and stays."""
+def write_json(path: Path, content: object) -> None:
+    """Write ``content`` as a JSON file, atomically and durably."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(content), encoding="utf-8")
-    put(partial, path)
+    publish(partial, path)
 
 
-def put(partial: Path, path: Path) -> None:
-    """Give a file or folder that has been written the name under which it counts."""
-    force(partial)
+def publish(partial: Path, path: Path) -> None:
+    """Rename a written file or folder to its final path, durably."""
+    fsync_tree(partial)
     partial.replace(path)
-    force_one(path.parent)
+    fsync(path.parent)
 
 
-def force(path: Path) -> None:
-    """Have the disk hold ``path`` and all that is below it."""
+def fsync_tree(path: Path) -> None:
+    """Fsync ``path`` and everything below it."""
     for each in (*path.rglob("*"), path):
-        with suppress(FileNotFoundError):  # another rank's, renamed meanwhile
-            force_one(each)
+        with suppress(FileNotFoundError):  # renamed by another rank
+            fsync(each)
 
 
-def force_one(path: Path) -> None:
-    """Have the disk hold a file, or what a folder lists."""
+def fsync(path: Path) -> None:
+    """Fsync one file or one folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

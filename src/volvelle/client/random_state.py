@@ -1,6 +1,6 @@
-"""What the next random numbers will be: of Python's ``random``, NumPy's global generator and PyTorch.
+"""States of the random number generators: Python's ``random``, NumPy's global generator, PyTorch.
 
-Only of packages that the script has imported itself, and in a form that JSON can hold.
+Only of packages that the script has imported itself. The states are JSON values.
 """
 
 import random
@@ -23,8 +23,8 @@ def capture() -> dict[str, Any]:
     return states
 
 
-def put_back(states: dict[str, Any]) -> None:
-    """Let all generators go on as they were when ``states`` was captured."""
+def restore_states(states: dict[str, Any]) -> None:
+    """Set all generators to captured ``states``."""
     if not states:
         return
     version, internal, gauss_next = states["python"]

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 import msgspec
 
+from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.wire import Key, Run
 from volvelle.model.node import Node
 
@@ -94,7 +95,7 @@ class AttemptFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.page = path / "page"
+        self.block = path / ControlBlock.FILE_NAME
         self.metrics = path / "metrics.jsonl"
         self.output = path / OUTPUT
         self.command = path / "command.json"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from volvelle.client.control_block import Page
+from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.folders import AgentFolder, AttemptFolder, Settings, write
 from volvelle.live.agent.processes import MARK, start_ticks
 from volvelle.live.agent.wire import Run
@@ -35,7 +35,7 @@ def prepare(run: Run, agent: AgentFolder, settings: Settings, lease: Path | None
     _check_writable(checkpoint)
     folder.path.mkdir(mode=0o700)
     folder.order = run
-    Page.create(folder.page, run.start.attempt, run.start.saved_iterations)
+    ControlBlock.create(folder.block, run.start.attempt, run.start.saved_iterations)
     command = {
         "command": launch.command,
         "directory": str(directory),

@@ -2,7 +2,13 @@
 
 import msgspec
 
-from volvelle.client.control_block import ITERATION_NS, ITERATIONS, SAVED, TOTAL, Page
+from volvelle.client.control_block import (
+    ITERATION_NS,
+    ITERATIONS,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+    ControlBlock,
+)
 from volvelle.live.agent.folders import AttemptFolder
 from volvelle.live.agent.wire import Part
 from volvelle.live.messages import AttemptProgress
@@ -19,8 +25,8 @@ class _Line(msgspec.Struct):
 class Progress:
     """Tells of an attempt what is new."""
 
-    def __init__(self, part: Part, folder: AttemptFolder, page: Page) -> None:
-        self._part, self._folder, self._page = part, folder, page
+    def __init__(self, part: Part, folder: AttemptFolder, block: ControlBlock) -> None:
+        self._part, self._folder, self._block = part, folder, block
         self._read = 0
         self._last = self._seen()
 
@@ -41,8 +47,13 @@ class Progress:
         )
 
     def _seen(self) -> tuple[int, int, int, int]:
-        page = self._page
-        return page[ITERATIONS], page[SAVED], page[TOTAL], page[ITERATION_NS]
+        block = self._block
+        return (
+            block[ITERATIONS],
+            block[SAVED_ITERATIONS],
+            block[TOTAL_ITERATIONS],
+            block[ITERATION_NS],
+        )
 
     def _metrics(self) -> dict[str, float]:
         """The latest number under every name in the whole lines that were added."""

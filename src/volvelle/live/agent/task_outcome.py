@@ -2,13 +2,13 @@
 
 import signal
 
-from volvelle.client.control_block import ATTACHED, LEFT, Page
+from volvelle.client.control_block import ATTACHED, PREEMPTED, ControlBlock
 from volvelle.live.agent.folders import Exit, StopAsked
 from volvelle.live.messages import Launch, Outcome
 
 
 def verdict(
-    end: Exit, stop: StopAsked | None, page: Page, launch: Launch, last_line: str
+    end: Exit, stop: StopAsked | None, block: ControlBlock, launch: Launch, last_line: str
 ) -> tuple[Outcome, str]:
     """The outcome of an attempt, and its reason for people.
 
@@ -19,19 +19,19 @@ def verdict(
         return Outcome.LOST, "the machine was started anew"
     if end.lease_expired:
         return Outcome.STOPPED, "its node was cut off: killed as its lease ran out"
-    if end.code == 0 and not page[LEFT] and (stop is None or page[ATTACHED]):
+    if end.code == 0 and not block[PREEMPTED] and (stop is None or block[ATTACHED]):
         return Outcome.FINISHED, ""
     how = _how(end, last_line)
-    if stop is None and not (end.code == 0 and page[LEFT]):
+    if stop is None and not (end.code == 0 and block[PREEMPTED]):
         return Outcome.FAILED, how
-    return Outcome.STOPPED, _why_stopped(stop, page, launch) or ("" if end.code == 0 else how)
+    return Outcome.STOPPED, _why_stopped(stop, block, launch) or ("" if end.code == 0 else how)
 
 
-def _why_stopped(stop: StopAsked | None, page: Page, launch: Launch) -> str:
+def _why_stopped(stop: StopAsked | None, block: ControlBlock, launch: Launch) -> str:
     if stop is None:
         return "left by itself"
     if stop.forced:
-        ignored = "its lease" if page[ATTACHED] else launch.stop_signal or "that it was to stop"
+        ignored = "its lease" if block[ATTACHED] else launch.stop_signal or "that it was to stop"
         return f"ignored {ignored}: killed after {launch.grace_seconds:g} s"
     return stop.because or ("killed by order" if stop.kill else "")
 

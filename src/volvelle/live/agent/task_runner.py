@@ -12,11 +12,11 @@ import msgspec
 from volvelle.client.control_block import (
     ATTACHED,
     EXIT_AT,
-    EXIT_TOLD,
+    EXIT_CONFIRMED,
     ITERATIONS,
     REVOKED,
-    SAVED,
-    Page,
+    SAVED_ITERATIONS,
+    ControlBlock,
 )
 from volvelle.live.agent import processes, supervisor
 from volvelle.live.agent.folders import AttemptFolder, Exit, KeptBy, StopAsked, last_line
@@ -43,8 +43,8 @@ class Attempt:
         self.part = self.run.part
         self.told: Began | Ended | None = None
         self._folder, self._say = folder, say
-        self._page = Page(folder.page)
-        self._progress = Progress(self.part, folder, self._page)
+        self._block = ControlBlock(folder.block)
+        self._progress = Progress(self.part, folder, self._block)
         self._began = asyncio.Event()
         self._stop = folder.stop
         self._stopping: asyncio.Task[None] | None = None
@@ -130,15 +130,15 @@ class Attempt:
                     with contextlib.suppress(OSError):
                         self._folder.exit = end
         outcome, reason = verdict(
-            end, self._stop, self._page, self.run.start.launch, last_line(self._folder.output)
+            end, self._stop, self._block, self.run.start.launch, last_line(self._folder.output)
         )
         return Ended(
             part=self.part,
             outcome=outcome,
             exit_code=end.code,
             reason=reason,
-            iterations=self._page[ITERATIONS],
-            saved_iterations=self._page[SAVED],
+            iterations=self._block[ITERATIONS],
+            saved_iterations=self._block[SAVED_ITERATIONS],
         )
 
     def _unkept(self, kept: KeptBy | None) -> Exit:
@@ -182,8 +182,8 @@ class Attempt:
         assert kept is not None
         if not asked.kill:
             if self.part.rank == 0:
-                self._page[REVOKED] = 1
-                if signalling and launch.stop_signal is not None and not self._page[ATTACHED]:
+                self._block[REVOKED] = 1
+                if signalling and launch.stop_signal is not None and not self._block[ATTACHED]:
                     self.signal()
                     self.signal_asked = Signal(*self.part.key)
                     self._say(self.signal_asked)
@@ -194,7 +194,7 @@ class Attempt:
     async def _grace(self, until: float) -> None:
         """Wait; where the leading rank chooses its last iteration meanwhile, have the others told."""
         while since_boot() < until:
-            chosen = self._page[EXIT_AT] if self.part.rank == 0 else 0
+            chosen = self._block[EXIT_AT] if self.part.rank == 0 else 0
             if chosen and self.exit_asked is None:
                 self.exit_asked = ExitAt(*self.part.key, chosen)
                 if len(self.part.nodes) == 1:
@@ -212,12 +212,12 @@ class Attempt:
 
     def exit_at(self, iteration: int) -> None:
         """The leading rank has chosen the last iteration."""
-        self._page[EXIT_AT] = iteration
+        self._block[EXIT_AT] = iteration
         self._say(ExitTold(*self.part.key, iteration))
 
     def exit_told(self, iteration: int) -> None:
         """The last iteration stands on the pages of all other nodes."""
-        self._page[EXIT_TOLD] = iteration
+        self._block[EXIT_CONFIRMED] = iteration
 
     def progress(self) -> Progress | None:
         """Where it tells how far it is: on the leading node, while it runs."""

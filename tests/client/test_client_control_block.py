@@ -1,4 +1,4 @@
-"""The page."""
+"""The control block."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volvelle.client import control_block as fields
-from volvelle.client.control_block import Page
+from volvelle.client.control_block import ControlBlock
 
 FIELDS = sorted(value for name, value in vars(fields).items() if name[0] != "_" and name.isupper())
 VALUES = st.integers(-(2**63), 2**63 - 1)
@@ -17,16 +17,16 @@ VALUES = st.integers(-(2**63), 2**63 - 1)
 def test_both_sides_read_what_was_written_last(
     tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[int, int, bool]]
 ) -> None:
-    path = tmp_path_factory.mktemp("run") / "page"
-    sides = (Page.create(path, attempt=3), Page(path))
+    path = tmp_path_factory.mktemp("run") / ControlBlock.FILE_NAME
+    sides = (ControlBlock.create(path, attempt=3), ControlBlock(path))
     expected = dict.fromkeys(FIELDS, 0) | {fields.ATTEMPT: 3}
     for field, value, side in writes:
         sides[side][field] = value
         expected[field] = value
-        assert all({each: page[each] for each in FIELDS} == expected for page in sides)
-    for page in sides:
-        page.close()
-    again = Page(path)
+        assert all({each: block[each] for each in FIELDS} == expected for block in sides)
+    for block in sides:
+        block.close()
+    again = ControlBlock(path)
     assert {field: again[field] for field in FIELDS} == expected
 
 
@@ -34,13 +34,17 @@ def test_every_field_is_its_own() -> None:
     assert len(set(FIELDS)) == len(FIELDS) == 11
 
 
-def test_a_page_starts_from_what_is_safe(tmp_path: Path) -> None:
-    page = Page.create(tmp_path / "page", attempt=2, saved_iterations=70)
-    assert (page[fields.ATTEMPT], page[fields.ITERATIONS], page[fields.SAVED]) == (2, 70, 70)
+def test_a_control_block_starts_from_the_saved_iterations(tmp_path: Path) -> None:
+    block = ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=2, saved_iterations=70)
+    assert (block[fields.ATTEMPT], block[fields.ITERATIONS], block[fields.SAVED_ITERATIONS]) == (
+        2,
+        70,
+        70,
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(256), b"x" * 256, bytes(300)])
 def test_what_is_no_page_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "page").write_bytes(content)
-    with pytest.raises(ValueError, match="is not a page"):
-        Page(tmp_path / "page")
+    (tmp_path / ControlBlock.FILE_NAME).write_bytes(content)
+    with pytest.raises(ValueError, match="is not a control block"):
+        ControlBlock(tmp_path / ControlBlock.FILE_NAME)
