@@ -23,8 +23,9 @@ import numpy as np
 
 from volvelle.client.lease import Lease
 from volvelle.client.process_context import ProcessContext
-from volvelle.live.agent.central_renewal import Renewal
-from volvelle.live.agent.folders import AgentFolder, Settings, write
+from volvelle.live.agent.central_renewal import CentralRenewalClient
+from volvelle.live.agent.files import write_file
+from volvelle.live.agent.folders import AgentFolder, AgentSettings
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -52,7 +53,7 @@ def optimistic(folder: Path, number: int) -> Callable[[], bool]:
 
 def central(folder: Path, number: int) -> Callable[[], bool]:
     """A worker's check that the controller's side answers."""
-    return Renewal(folder, (number, 1)).holds
+    return CentralRenewalClient(folder, (number, 1)).is_valid
 
 
 WAYS = {"optimistic": optimistic, "central": central}
@@ -101,9 +102,11 @@ def measure(gpus: int, seconds: float) -> None:
         try:
             for node, folder in zip(nodes, folders, strict=True):
                 connect = f"127.0.0.1:{server.port}"
-                settings = Settings(node=node, connect=connect, token=TOKEN, central=True)
+                settings = AgentSettings(
+                    node=node, connect=connect, token=TOKEN, central_renewal=True
+                )
                 AgentFolder(folder)
-                write(folder / "agent.json", msgspec.json.encode(settings))
+                write_file(folder / "agent.json", msgspec.json.encode(settings))
                 command = [sys.executable, "-m", "volvelle.live.agent", str(folder)]
                 agents.append(subprocess.Popen(command))
             wait(reports, NodeJoined, len(nodes))

@@ -33,7 +33,7 @@ from volvelle.live.messages import (
     Report,
     Start,
 )
-from volvelle.live.nodes.executor import Executor, OpenExecutor, Site
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
@@ -45,7 +45,7 @@ class Pretended(Executor):
 
     agents: Any
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
+    def open(self, site: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Every node is there at once."""
         self.agents.report = report
         for node in site.cluster.nodes:
@@ -162,11 +162,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(str(Path(folder) / "store.db"))
         header = Header(volvelle="benchmark", cluster=cluster, composition=written)
-        site = Site(cluster, Path(folder), "")
+        site = ExecutorContext(cluster, Path(folder), "")
         controller = Controller(store, header, Pretended(agents=agents), site)
         controller.start()
         submitted = 0
-        while len(controller.picture.jobs) - len(agents.running) < given.jobs:
+        while len(controller.status.jobs) - len(agents.running) < given.jobs:
             fill(controller, rng, 500)
             submitted += 500
         print(f"{submitted:,} submitted, {len(agents.running):,} run, {given.nodes:,} nodes")

@@ -27,7 +27,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.nodes.executor import OpenExecutor, Site
+from volvelle.live.nodes.executor import ExecutorContext, OpenExecutor
 from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.model.cluster import Cluster, parse_cluster
 
@@ -44,7 +44,7 @@ class Clocked:
         self._names = [node.name for node in cluster.nodes]
         self._reports: queue.SimpleQueue[tuple[float, Report]] = queue.SimpleQueue()
         self._jobs = 0
-        site = Site(cluster, folder, TOKEN)
+        site = ExecutorContext(cluster, folder, TOKEN)
         self.executor: OpenExecutor = DialIn(port=PORT).open(
             site, lambda report: self._reports.put((time.perf_counter(), report))
         )

@@ -18,7 +18,7 @@ from volvelle.core.journal import Header
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.recovery import open_books
 from volvelle.live.control.requests import Submit
-from volvelle.live.nodes.executor import Site
+from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
@@ -28,7 +28,7 @@ def fill(controller: Controller, agents: Agents, jobs: int) -> None:
     rng = random.Random(1)
     for _ in range(jobs):
         controller.ask(Submit("ada", request(rng)))
-        if len(controller.picture.jobs) > 2 * len(agents.running) and agents.running:
+        if len(controller.status.jobs) > 2 * len(agents.running) and agents.running:
             number, attempt = rng.choice(list(agents.running.items()))
             agents.running.pop(number)
             agents.end(number, attempt)
@@ -47,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "store.db")
         agents = Agents()
-        site = Site(cluster, Path(folder), "")
+        site = ExecutorContext(cluster, Path(folder), "")
         controller = Controller(Store.open(path), header, Pretended(agents=agents), site)
         controller.open()
         fill(controller, agents, given.jobs)

@@ -14,9 +14,9 @@ import resource
 from pathlib import Path
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.controller_connection import Link
-from volvelle.live.agent.folders import Settings
-from volvelle.live.agent.wire import Began, Ended, Key
+from volvelle.live.agent.controller_connection import ControllerConnection
+from volvelle.live.agent.folders import AgentSettings
+from volvelle.live.agent.wire import AttemptKey, TaskEnded, TaskStarted
 from volvelle.live.messages import Forget, Outcome, Stop
 from volvelle.model.cluster import parse_cluster
 
@@ -24,38 +24,40 @@ from volvelle.model.cluster import parse_cluster
 class SimulatedAgent:
     """One agent, which remembers what it said as long as the process lives."""
 
-    def __init__(self, settings: Settings, run_seconds: float) -> None:
-        self.link = Link(settings, settings.node.name, self._joined, self._heard)
+    def __init__(self, settings: AgentSettings, run_seconds: float) -> None:
+        self.connection = ControllerConnection(
+            settings, settings.node.name, self._on_welcome, self._on_message
+        )
         self._run_seconds = run_seconds
-        self._parts: dict[Key, Began | Ended] = {}
+        self._tasks: dict[AttemptKey, TaskStarted | TaskEnded] = {}
 
-    def _joined(self, _: wire.Welcome) -> None:
-        self.link.say(wire.Here(tuple(self._parts.values())))
+    def _on_welcome(self, _: wire.Welcome) -> None:
+        self.connection.send(wire.NodeInventory(tuple(self._tasks.values())))
 
-    def _heard(self, message: wire.ToAgent) -> None:
+    def _on_message(self, message: wire.ToAgent) -> None:
         match message:
-            case wire.Run() if message.part.key not in self._parts:
-                self._say(Began(message.part, message.port or 1))
+            case wire.StartTask() if message.task.key not in self._tasks:
+                self._report(TaskStarted(message.task, message.port or 1))
                 if math.isfinite(self._run_seconds):
                     loop = asyncio.get_running_loop()
                     loop.call_later(
-                        self._run_seconds, self._end, message.part.key, Outcome.FINISHED
+                        self._run_seconds, self._end, message.task.key, Outcome.FINISHED
                     )
-            case wire.Run():
-                self.link.say(self._parts[message.part.key])
+            case wire.StartTask():
+                self.connection.send(self._tasks[message.task.key])
             case Stop(number, attempt):
                 self._end((number, attempt), Outcome.STOPPED)
             case Forget(number, attempt):
-                self._parts.pop((number, attempt), None)
+                self._tasks.pop((number, attempt), None)
 
-    def _end(self, key: Key, outcome: Outcome) -> None:
-        part = self._parts.get(key)
-        if isinstance(part, Began):
-            self._say(Ended(part=part.part, outcome=outcome))
+    def _end(self, key: AttemptKey, outcome: Outcome) -> None:
+        task = self._tasks.get(key)
+        if isinstance(task, TaskStarted):
+            self._report(TaskEnded(task=task.task, outcome=outcome))
 
-    def _say(self, said: Began | Ended) -> None:
-        self._parts[said.part.key] = said
-        self.link.say(said)
+    def _report(self, said: TaskStarted | TaskEnded) -> None:
+        self._tasks[said.task.key] = said
+        self.connection.send(said)
 
 
 async def simulate(connect: str, token: str, cluster: str, run_seconds: float) -> None:
@@ -63,8 +65,8 @@ async def simulate(connect: str, token: str, cluster: str, run_seconds: float) -
     nodes = parse_cluster(cluster).nodes
     async with asyncio.TaskGroup() as agents:
         for node in nodes:
-            settings = Settings(node=node, connect=connect, token=token)
-            agents.create_task(SimulatedAgent(settings, run_seconds).link.keep())
+            settings = AgentSettings(node=node, connect=connect, token=token)
+            agents.create_task(SimulatedAgent(settings, run_seconds).connection.run())
 
 
 def main() -> None:

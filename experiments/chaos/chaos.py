@@ -1,9 +1,9 @@
-"""Is anything ever lost? `volvelle serve`, agents, keepers and jobs as real processes, and much goes wrong.
+"""Is anything ever lost? `volvelle serve`, agents, supervisors and jobs as processes, and much goes wrong.
 
 In every run clients submit short jobs over the API while the controller is killed with -9 again and again:
 while it starts, at a message of an agent or a job, at a request of a client, as soon as a job is
-acknowledged, at any moment. Agents, keepers and jobs are killed too, the disk under everything is filled to
-its last byte, the store is stopped. Under executor `dial-in` nodes are cut off, and messages delayed,
+acknowledged, at any moment. Agents, supervisors and jobs are killed too, the disk under everything is filled
+to its last byte, the store is stopped. Under executor `dial-in` nodes are cut off, and messages delayed,
 repeated, put after later ones and lost with their connection; under `ray` raylets are killed. Then all that
 stops, the queue has to drain, and the jobs' own traces are read. What is chosen follows from the seed; when
 it meets which message depends on the machine.

@@ -1,4 +1,4 @@
-"""A small cluster of real processes: server, agents, keepers, jobs; clients, store, disk."""
+"""A small cluster of real processes: server, agents, supervisors, jobs; clients, store, disk."""
 
 import time
 from collections.abc import Callable
@@ -90,7 +90,7 @@ class ChaosSite:
             return None
 
     def processes(self) -> dict[int, str]:
-        """Keepers and all processes of jobs, with their command lines."""
+        """Supervisors and all processes of jobs, with their command lines."""
         found = marked(f"{self.disk.path}/")
         return {pid: line for pid, line in found.items() if _AGENT not in line}
 

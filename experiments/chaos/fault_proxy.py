@@ -16,8 +16,11 @@ from typing import Any
 
 import msgspec
 
-_QUIET = {"challenge", "hello", "welcome", "refused", "here", "ping", "pong", "renew", "renewed"}
-"""What makes or keeps a connection, and is neither repeated nor moved."""
+_CONNECTION_MESSAGES = {
+    "challenge", "hello", "welcome", "refused", "node-inventory", "ping", "pong", "renew-lease",
+    "lease-renewal",
+}  # fmt: skip
+"""They open or keep a connection, and are neither repeated nor reordered."""
 _MOST_SWALLOWED = 6
 _LATEST_REPEAT_SECONDS = 2.0
 
@@ -133,7 +136,7 @@ class FaultProxy:
         async for frame in _frames(reader):
             self._frame()
             kind, about = _subject(frame)
-            if kind in _QUIET:
+            if kind in _CONNECTION_MESSAGES:
                 writer.write(frame)
             elif held is None and self._happens("swap"):
                 held = about, frame
@@ -204,5 +207,5 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 def _subject(frame: bytes) -> tuple[str, Any]:
     """The kind of a message, and the attempt that it is about."""
     message = msgspec.json.decode(frame[4:])
-    inner = message.get("part") or message.get("start") or message
+    inner = message.get("task") or message.get("start") or message
     return message["type"], (inner.get("number"), inner.get("attempt"))

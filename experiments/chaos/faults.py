@@ -25,7 +25,7 @@ class Faults:
         """Any of them."""
         faults: list[tuple[int, Callable[[], Happened]]] = [
             (4, self._kill_agent),
-            (3, self._kill_keeper),
+            (3, self._kill_supervisor),
             (4, self._kill_job),
             (self.site.ground.severs, self._sever),
             (self.site.ground.takes_away, self._take_a_node_away),
@@ -43,8 +43,8 @@ class Faults:
     def _kill_agent(self) -> Happened:
         return self.site.ground.kill_agent(self._rng)
 
-    def _kill_keeper(self) -> Happened:
-        return self._kill_one("keeper.py", "keeper killed")
+    def _kill_supervisor(self) -> Happened:
+        return self._kill_one("supervisor.py", "supervisor killed")
 
     def _kill_job(self) -> Happened:
         return self._kill_one("traced_job.py", "job killed")

@@ -13,7 +13,7 @@ from volvelle.core.journal import Header
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Ask, Hold, Release, Submit
 from volvelle.live.job_request import JobRequest
-from volvelle.live.nodes.executor import Site, executors
+from volvelle.live.nodes.executor import ExecutorContext, executors
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
@@ -58,11 +58,11 @@ class Live:
         cluster = parse_cluster(CLUSTER)
         self._store = Store.open(f"sqlite:///{folder / 'store.db'}")
         header = Header(volvelle=volvelle.__version__, cluster=cluster, composition=composition)
-        site = Site(cluster, folder / "site", "fidelity")
+        site = ExecutorContext(cluster, folder / "site", "fidelity")
         self._folder = folder
         self.controller = Controller(self._store, header, executors.make(executor), site)
         self.controller.start()
-        self._until(lambda: all(n.state == "up" for n in self.controller.picture.nodes))
+        self._until(lambda: all(n.state == "up" for n in self.controller.status.nodes))
 
     def submit(self, request: JobRequest) -> int:
         """The number of the job."""
@@ -71,12 +71,12 @@ class Live:
 
     def wait_for_iterations(self, number: int, iterations: int) -> None:
         """Wait until a job has done so many."""
-        self._until(lambda: self.controller.picture.jobs[number].iterations >= iterations)
+        self._until(lambda: self.controller.status.jobs[number].iterations >= iterations)
 
     def hold(self, number: int) -> None:
         """Stop a job at a checkpoint, and wait until it has ended."""
         self._ask(Hold(number))
-        self._until(lambda: self.controller.picture.jobs[number].state is JobState.HELD)
+        self._until(lambda: self.controller.status.jobs[number].state is JobState.HELD)
 
     def release(self, number: int) -> None:
         """Let a held job go on."""
@@ -84,7 +84,7 @@ class Live:
 
     def drain(self) -> None:
         """Wait until no job is left."""
-        self._until(lambda: not self.controller.picture.jobs, patience=3600.0)
+        self._until(lambda: not self.controller.status.jobs, patience=3600.0)
 
     def end(self) -> Path:
         """Stop the controller; the journal it left."""

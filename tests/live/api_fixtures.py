@@ -17,7 +17,7 @@ from volvelle.live.http.app import application
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.role import Role
 from volvelle.live.messages import NodeJoined, Order, Report
-from volvelle.live.nodes.executor import Executor, Site
+from volvelle.live.nodes.executor import Executor, ExecutorContext
 from volvelle.live.store import Batch, Store, StoreFailed
 from volvelle.model.cluster import parse_cluster
 
@@ -28,7 +28,7 @@ class Silent(Executor):
     name: ClassVar[str] = "silent"
     logs: ClassVar[Logless] = Logless()
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> "Silent":
+    def open(self, site: ExecutorContext, report: Callable[[Report], None]) -> "Silent":
         for node in site.cluster.nodes:
             report(NodeJoined(node=node))
         return self
@@ -71,7 +71,7 @@ def api_world(folder: Path, body_bytes: int = 10_000) -> Iterator[ApiWorld]:
     """The API over a controller that keeps its store in ``folder``."""
     store = FragileStore.open(f"sqlite:///{folder}/store.db")
     cluster = parse_cluster("1x8")
-    site = Site(cluster, folder, "secret")
+    site = ExecutorContext(cluster, folder, "secret")
     controller = Controller(store, header_of(cluster), Silent(), site)
     controller.start()
     limits = Limits(body_bytes=body_bytes, request=0.5, jobs=50, jobs_of_a_user=40)

@@ -11,7 +11,7 @@ from ground import header_of
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
 from volvelle.live.job_request import JobRequest
-from volvelle.live.nodes.executor import Site, executors
+from volvelle.live.nodes.executor import ExecutorContext, executors
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, parse_cluster
 
@@ -24,7 +24,7 @@ def controlling(
 ) -> Iterator[Controller]:
     """In charge of ``cluster``; afterwards whatever runs runs on."""
     made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
-    site = Site(made, folder / "site", "the token of the site")
+    site = ExecutorContext(made, folder / "site", "the token of the site")
     store = Store.open(str(folder / "store.db"))
     header = header_of(made, policy, placement="consolidated")
     controller = Controller(store, header, executors.make(executor), site)

@@ -15,7 +15,8 @@ import msgspec
 from ray_cluster import ray_ground
 from waiting import until
 
-from volvelle.live.agent.folders import AgentFolder, Settings, write
+from volvelle.live.agent.files import write_file
+from volvelle.live.agent.folders import AgentFolder, AgentSettings
 from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import (
     AttemptEnded,
@@ -27,7 +28,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.nodes.executor import OpenExecutor, Site, executors
+from volvelle.live.nodes.executor import ExecutorContext, OpenExecutor, executors
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import parse_cluster
 
@@ -44,7 +45,7 @@ class Stage(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.site = Site(parse_cluster("2x2"), folder / "site", "the token of the site")
+        self.site = ExecutorContext(parse_cluster("2x2"), folder / "site", "the token of the site")
         self.nodes = [node.name for node in self.site.cluster.nodes]
         self.reports: list[Report] = []
         self._open: OpenExecutor | None = None
@@ -194,10 +195,10 @@ class DialInStage(Stage):
     """Agents are started by hand, and again when they are gone."""
 
     def __init__(
-        self, folder: Path, lease_seconds: float = 600.0, *, central: bool = False
+        self, folder: Path, lease_seconds: float = 600.0, *, central_renewal: bool = False
     ) -> None:
         super().__init__(folder)
-        self._central = central
+        self._central_renewal = central_renewal
         self._port = free_port()
         self.written = f"dial-in:port={self._port},lease_seconds={lease_seconds}"
         self._watching: threading.Thread | None = None
@@ -207,16 +208,16 @@ class DialInStage(Stage):
     def provide(self) -> None:
         if self._watching is None:
             for node in self.site.cluster.nodes:
-                settings = Settings(
+                settings = AgentSettings(
                     node=node,
                     connect=f"127.0.0.1:{self._port}",
                     token=self.site.token,
                     progress_seconds=0.05,
-                    central=self._central,
+                    central_renewal=self._central_renewal,
                     work=str(self.site.folder / "work"),
                 )
                 folder = AgentFolder(self.agent_folder(node.name))
-                write(folder.path / "agent.json", msgspec.json.encode(settings))
+                write_file(folder.path / "agent.json", msgspec.json.encode(settings))
             self._watching = threading.Thread(target=self._watch)
             self._watching.start()
 
@@ -241,7 +242,7 @@ class DialInStage(Stage):
     def replace_agent(self, node: str) -> None:
         """After the agents were ended for good, one begins anew for ``node``, in a folder of its own."""
         before, folder = self.agent_folder(node), AgentFolder(self.site.folder / f"another-{node}")
-        write(folder.path / "agent.json", (before / "agent.json").read_bytes())
+        write_file(folder.path / "agent.json", (before / "agent.json").read_bytes())
         self._returned.append(self._started(folder.path))
 
     def end_agents(self) -> None:

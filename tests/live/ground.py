@@ -34,7 +34,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.nodes.executor import Executor, Site
+from volvelle.live.nodes.executor import Executor, ExecutorContext
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, parse_cluster
 
@@ -208,7 +208,7 @@ class Grounded(Executor):
 
     ground: Any
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> "OpenGrounded":
+    def open(self, site: ExecutorContext, report: Callable[[Report], None]) -> "OpenGrounded":
         opened = OpenGrounded(self.ground)
         self.ground.report = report
         for node in self.ground.cluster.nodes:
@@ -222,10 +222,10 @@ class Grounded(Executor):
 class Logless:
     """Nodes on which nobody ever wrote anything."""
 
-    def sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
         return self._known({})
 
-    def piece(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
         return self._known(b"")
 
     def _known(self, answer: T) -> Future[T]:
@@ -308,7 +308,7 @@ def opened(folder: Path, ground: Ground, header: Header) -> Controller:
         (folder / "store.db").write_bytes(_empty_store())
     store = Store.open(str(folder / "store.db"))
     _hurry(store)
-    site = Site(header.cluster, folder, "secret")
+    site = ExecutorContext(header.cluster, folder, "secret")
     controller = Controller(store, header, Grounded(ground=ground), site, ground.clock())
     controller.open()
     return controller

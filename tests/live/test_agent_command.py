@@ -54,7 +54,7 @@ def test_it_dials_in_for_its_node_until_it_is_interrupted(
         (
             "a wrong token",
             ("--gpus", "2", "--pretend"),
-            "refuses: the token is not that of this site",
+            "refuses: the token is not that of this cluster",
         ),
         (
             "the right token",

@@ -12,8 +12,8 @@ import pytest
 from waiting import until
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.controller_connection import Link, RefusedError
-from volvelle.live.agent.folders import Settings
+from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
+from volvelle.live.agent.folders import AgentSettings
 from volvelle.live.messages import (
     AttemptEnded,
     Grant,
@@ -27,7 +27,7 @@ from volvelle.live.messages import (
 )
 from volvelle.live.nodes import agents_server
 from volvelle.live.nodes.agents_server import AgentsServer
-from volvelle.live.nodes.executor import Site
+from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
@@ -53,17 +53,17 @@ def dial(
     """Dial in as an agent until welcome. Raises `RefusedError`, TimeoutError."""
 
     async def talk() -> None:
-        settings = Settings(
+        settings = AgentSettings(
             node=node, connect=f"localhost:{port}", token=token, authority=authority
         )
         welcome = asyncio.Event()
 
         def joined(_: wire.Welcome) -> None:
-            link.say(wire.Here(()))
+            connection.send(wire.NodeInventory(()))
             welcome.set()
 
-        link = Link(settings, identity, joined, lambda message: None)
-        keeping = asyncio.create_task(link.keep())
+        connection = ControllerConnection(settings, identity, joined, lambda message: None)
+        keeping = asyncio.create_task(connection.run())
         waiting = asyncio.create_task(welcome.wait())
         await asyncio.wait((keeping, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -84,7 +84,7 @@ def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[R
 @pytest.mark.parametrize(
     ("token", "node", "reason"),
     [
-        ("a wrong token", NODE, "the token is not that of this site"),
+        ("a wrong token", NODE, "the token is not that of this cluster"),
         ("the right token", Node("gpu04", 8, "a100"), "the cluster has no node 'gpu04'"),
         (
             "the right token",
@@ -118,7 +118,7 @@ def test_neither_the_token_nor_what_runs_is_told_to_a_server_that_does_not_know_
     heard = bytearray()
 
     async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(wire.frame(wire.Challenge(wire.nonce())))
+        writer.write(wire.frame(wire.Challenge(wire.new_nonce())))
         await wire.receive(reader, wire.from_agent)
         writer.write(wire.frame(wire.Welcome(proof="0" * 64, lease_seconds=0.0)))
         heard.extend(await reader.read())
@@ -137,12 +137,16 @@ def test_a_second_agent_for_a_node_is_refused_while_the_first_is_there(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     async def first() -> None:
-        settings = Settings(node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token")
-        link = Link(settings, "a", lambda _: link.say(wire.Here(())), lambda message: None)
-        keeping = asyncio.create_task(link.keep())
+        settings = AgentSettings(
+            node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
+        )
+        connection = ControllerConnection(
+            settings, "a", lambda _: connection.send(wire.NodeInventory(())), lambda message: None
+        )
+        keeping = asyncio.create_task(connection.run())
         while not reports:
             await asyncio.sleep(0.01)
-        with pytest.raises(RefusedError, match="another agent speaks for node 'gpu03'"):
+        with pytest.raises(RefusedError, match="another agent is connected for node 'gpu03'"):
             await asyncio.to_thread(dial, server.port, "the right token", NODE, "b")
         keeping.cancel()
 
@@ -152,15 +156,17 @@ def test_a_second_agent_for_a_node_is_refused_while_the_first_is_there(
 def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
     server: AgentsServer, reports: list[Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents_server, "_MOST_WAITING_BYTES", 1 << 20)
+    monkeypatch.setattr(agents_server, "_MAX_UNSENT_BYTES", 1 << 20)
     much = Launch(command=("true",), environment={"MUCH": "x" * 100_000})
 
     async def deaf() -> None:
-        settings = Settings(node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token")
+        settings = AgentSettings(
+            node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
+        )
         reader, writer = await _connect(server.port)
-        link = Link(settings, "a", lambda _: None, lambda message: None)
-        await link._introduce(reader, writer)
-        writer.write(wire.frame(wire.Here(())))
+        connection = ControllerConnection(settings, "a", lambda _: None, lambda message: None)
+        await connection._handshake(reader, writer)
+        writer.write(wire.frame(wire.NodeInventory(())))
         while not reports:
             await asyncio.sleep(0.01)
         for number in range(500):
@@ -192,7 +198,7 @@ def test_what_was_ordered_before_a_node_is_said_to_be_lost_is_lost_with_it(
 ) -> None:
     held = threading.Event()
     server._loop.call_soon_threadsafe(held.wait)
-    server.lost("gpu03", "it burnt")
+    server.node_lost("gpu03", "it burnt")
     server.send(START)
     assert not reports
     held.set()
@@ -206,11 +212,11 @@ def test_a_node_is_given_up_only_while_nothing_is_on_it(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     server.send(START)
-    assert not server.release("gpu03", "nobody needs it")
+    assert not server.release_node("gpu03", "nobody needs it")
     server.send(Stop(1, 1, kill=True))
     dial(server.port, "the right token")
     until(lambda: any(isinstance(report, AttemptEnded) for report in reports))
-    assert server.release("gpu03", "nobody needs it")
+    assert server.release_node("gpu03", "nobody needs it")
     assert reports[-1] == NodeLost("gpu03", "nobody needs it")
     with pytest.raises(RefusedError, match="the cluster has no node"):
         dial(server.port, "the right token")
@@ -227,7 +233,7 @@ def test_with_a_certificate_agents_speak_tls_and_trust_no_other(
         subprocess.run([*command.split(), *subject], cwd=tmp_path, check=True, capture_output=True)
     pem, key = str(tmp_path / "head.pem"), str(tmp_path / "head.key")
     executor = DialIn(port=0, certificate=pem, key=key)
-    site = Site(Cluster((NODE,)), tmp_path, "the right token")
+    site = ExecutorContext(Cluster((NODE,)), tmp_path, "the right token")
     opened = executor.open(site, reports.append)
     assert isinstance(opened, AgentsServer)
     try:

@@ -156,7 +156,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiWorld) ->
     assert dana.post("/v1/jobs", json=large).status_code == 413
     unannounced = dana.post("/v1/jobs", content=(b"x" * 1000 for _ in range(20)))
     assert unannounced.status_code == 413
-    assert api.controller.picture.jobs == {}
+    assert api.controller.status.jobs == {}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_malformed_job_is_refused_with_what_is_wrong_where_and_the_nearest_nam
         assert answered.status_code == 422
         assert said in answered.json()["thing"]
         assert answered.json()["place"] == "body"
-    assert api.controller.picture.jobs == {}
+    assert api.controller.status.jobs == {}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_while_the_store_is_down_submissions_are_told_when_to_come_again(
     _until(lambda: dana.get("/readyz").status_code == 200)
     again = dana.post("/v1/jobs", json=TRAIN, headers=key)
     assert again.json() == {"numbers": [0]}
-    assert len(api.controller.picture.jobs) == 1
+    assert len(api.controller.status.jobs) == 1
 
 
 def _until(true: Callable[[], bool]) -> None:
@@ -278,14 +278,14 @@ def test_logs_are_those_of_all_attempts_and_of_plain_files_only(
     dana = api.client("dana")
     dana.post("/v1/jobs", json=TRAIN)
     for attempt, text in (
-        ("over/0-9", "first\n"),
+        ("ended/0-9", "first\n"),
         ("attempts/0-10", "second\n"),
-        ("over/1-1", "no\n"),
+        ("ended/1-1", "no\n"),
     ):
         folder = tmp_path / "nodes" / "node-0" / attempt
         folder.mkdir(parents=True)
         (folder / "output.log").write_text(text)
-    other = tmp_path / "nodes" / "node-0" / "over" / "0-11"
+    other = tmp_path / "nodes" / "node-0" / "ended" / "0-11"
     other.mkdir()
     (other / "output.log").symlink_to("/etc/passwd")
     assert dana.get("/v1/jobs/0/logs").text == "first\nsecond\n"

@@ -13,7 +13,7 @@ from volvelle.core.journal import read_journal, replay
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Ask, Cancel, Hold, Recompose, Release, SetNode, Submit
 from volvelle.live.job_request import JobRequest
-from volvelle.live.nodes.executor import Site
+from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.metrics.recorder import outcomes_of
@@ -36,7 +36,7 @@ def submit(stage: Stage, request: JobRequest, key: str | None = None) -> int:
 
 
 def state(stage: Stage, number: int) -> str:
-    job = stage.controller.picture.jobs.get(number)
+    job = stage.controller.status.jobs.get(number)
     if job is not None:
         return job.state.value
     record = stage.controller.store.job(number)
@@ -53,19 +53,19 @@ def stage(tmp_path: Path) -> Stage:
 
 def test_nodes_that_never_joined_are_shown_as_down(tmp_path: Path) -> None:
     stage = Stage.at(tmp_path, "2x1")
-    assert [node.state for node in stage.controller.picture.nodes] == ["down", "down"]
+    assert [node.state for node in stage.controller.status.nodes] == ["down", "down"]
     stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
+    assert [node.state for node in stage.controller.status.nodes] == ["up", "up"]
 
 
 def test_a_job_is_started_runs_and_finishes(stage: Stage) -> None:
     number = submit(stage, sleeping(5))
-    job = stage.controller.picture.jobs[number]
+    job = stage.controller.status.jobs[number]
     assert (job.state, job.grants, job.attempt) == (JobState.RUNNING, (("node-0", (0,)),), 1)
-    assert stage.controller.picture.nodes[0].free == 1
+    assert stage.controller.status.nodes[0].free == 1
     stage.step(5)
     assert state(stage, number) == "finished"
-    assert stage.controller.picture.nodes[0].free == 2
+    assert stage.controller.status.nodes[0].free == 2
 
 
 def test_a_job_outlives_the_controller(stage: Stage) -> None:
@@ -104,7 +104,7 @@ def test_a_job_that_is_gone_without_a_trace_is_started_again(stage: Stage) -> No
     stage.ground.runs.clear()
     stage.crash()
     stage.deliver()
-    job = stage.controller.picture.jobs[number]
+    job = stage.controller.status.jobs[number]
     assert (job.state, job.attempt, job.failures) == (JobState.RUNNING, 2, 1)
 
 
@@ -130,7 +130,7 @@ def test_a_preempted_job_leaves_before_the_next_begins_and_resumes(tmp_path: Pat
     assert (stage.controller.figures.lease.count, stage.controller.figures.lease.total) == (1, 1.0)
     stage.step(5)
     assert (state(stage, long), state(stage, short)) == ("running", "finished")
-    job = stage.controller.picture.jobs[long]
+    job = stage.controller.status.jobs[long]
     assert (job.attempt, job.preemptions, job.saved_iterations) == (2, 1, 11)
     assert stage.ground.runs[long].start.saved_iterations == 11
 
@@ -140,9 +140,9 @@ def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(stage: Stage) -> 
     stage.controller.ask(Cancel(number))
     stage.controller.step()
     assert state(stage, number) == "cancelled"
-    assert stage.controller.picture.nodes[0].free == 0
+    assert stage.controller.status.nodes[0].free == 0
     stage.deliver()
-    assert stage.controller.picture.nodes[0].free == 2
+    assert stage.controller.status.nodes[0].free == 2
     with pytest.raises(Problem, match="job 0 is over"):
         ask(stage, Cancel(number))
 
@@ -171,7 +171,7 @@ def test_a_job_that_was_done_while_it_was_being_stopped_is_done(stage: Stage) ->
 def test_a_failing_job_is_retried_as_often_as_asked(stage: Stage) -> None:
     number = submit(stage, JobRequest(command=("fail", "3"), retries=1))
     stage.step(3)
-    assert stage.controller.picture.jobs[number].failures == 1
+    assert stage.controller.status.jobs[number].failures == 1
     stage.step(3)
     assert state(stage, number) == "failed"
     record = stage.controller.store.job(number)
@@ -191,11 +191,11 @@ def test_a_lost_node_takes_its_jobs_elsewhere(tmp_path: Path) -> None:
     stage.deliver()
     assert (state(stage, number), state(stage, wide)) == ("waiting", "running")
     ask(stage, Cancel(wide))
-    assert stage.controller.picture.jobs[number].grants == (("node-1", (0, 1)),)
+    assert stage.controller.status.jobs[number].grants == (("node-1", (0, 1)),)
     assert stage.ground.runs[number].start.saved_iterations == 7
     stage.ground.join("node-0")
     stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
+    assert [node.state for node in stage.controller.status.nodes] == ["up", "up"]
 
 
 def test_a_node_that_does_not_come_back_with_the_controller_gets_nothing_new(
@@ -209,15 +209,15 @@ def test_a_node_that_does_not_come_back_with_the_controller_gets_nothing_new(
     stage.ground.silent.add(away.name)
     stage.crash()
     stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["draining", "up"]
+    assert [node.state for node in stage.controller.status.nodes] == ["draining", "up"]
     assert any("'node-0' has not joined" in said for said in stage.controller.health.trouble)
     newcomer = submit(stage, sleeping(50))
     stage.step(5)
     assert [state(stage, number) for number in running] == ["running", "finished"]
-    assert stage.controller.picture.jobs[newcomer].grants == (("node-1", (0,)),)
+    assert stage.controller.status.jobs[newcomer].grants == (("node-1", (0,)),)
     stage.ground.join(away.name)
     stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
+    assert [node.state for node in stage.controller.status.nodes] == ["up", "up"]
     assert state(stage, running[0]) == "running"
 
 
@@ -240,7 +240,7 @@ def test_an_elastic_job_is_stopped_and_started_on_other_gpus(tmp_path: Path) -> 
     other = submit(stage, sleeping(50, 2))
     assert state(stage, elastic) == "stopping"
     stage.step(1)
-    jobs = stage.controller.picture.jobs
+    jobs = stage.controller.status.jobs
     assert (jobs[elastic].gpus, jobs[elastic].attempt) == (2, 2)
     assert (jobs[other].state, jobs[elastic].state) == (JobState.RUNNING, JobState.RUNNING)
     assert stage.ground.runs[elastic].start.saved_iterations == 4
@@ -271,7 +271,7 @@ def test_what_can_never_run_is_refused_at_once(stage: Stage) -> None:
 def test_the_policy_changes_while_jobs_run(stage: Stage) -> None:
     running = submit(stage, sleeping(50, 2))
     ask(stage, Recompose("sjf", "accept-all"))
-    assert stage.controller.picture.policy == "sjf"
+    assert stage.controller.status.policy == "sjf"
     assert state(stage, running) == "running"
     with pytest.raises(Problem, match="unknown policy"):
         ask(stage, Recompose("sfj", "accept-all"))
@@ -294,7 +294,9 @@ def served(tmp_path: Path, cluster: str = "1x2") -> Controller:
     ground = Ground(made, up={node.name for node in made.nodes})
     store = Store.open(str(tmp_path / "store.db"))
     header = header_of(made)
-    controller = Controller(store, header, Grounded(ground=ground), Site(made, tmp_path, ""))
+    controller = Controller(
+        store, header, Grounded(ground=ground), ExecutorContext(made, tmp_path, "")
+    )
     controller.start()
     return controller
 
@@ -306,10 +308,10 @@ def test_a_controller_in_its_threads_answers_foresees_and_stops(tmp_path: Path) 
             controller.ask(Submit("ada", sleeping(seconds, 2))).result(10.0)
 
         def promised() -> bool:
-            return all(job.promised is not None for job in controller.picture.jobs.values())
+            return all(job.promised is not None for job in controller.status.jobs.values())
 
         wait_for(promised)
-        last = controller.picture.jobs[2]
+        last = controller.status.jobs[2]
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
         assert last.reason == "waits for 2 GPUs: 0 free; 1 job ahead"
@@ -361,7 +363,7 @@ def test_another_policy_in_the_configuration_rules_from_the_next_start_on(stage:
     stage.header = header_of(stage.ground.cluster, "sjf")
     stage.crash()
     stage.deliver()
-    assert stage.controller.picture.policy == "sjf"
+    assert stage.controller.status.policy == "sjf"
     stage.header = header_of(stage.ground.cluster, placement="consolidated")
     with pytest.raises(Problem, match="were placed and predicted under placement 'first-free'"):
         stage.crash()

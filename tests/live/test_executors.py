@@ -18,7 +18,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.nodes.executor import executors
-from volvelle.live.nodes.node_logs import PIECE_BYTES
+from volvelle.live.nodes.node_logs import CHUNK_BYTES
 
 
 @pytest.fixture(params=sorted(executors.all()))
@@ -79,20 +79,20 @@ def test_a_gang_ends_after_the_same_iteration_on_all_nodes(stage: Stage) -> None
 def test_what_a_job_writes_is_read_while_it_runs_and_after_its_end(stage: Stage) -> None:
     node, logs = stage.nodes[0], stage.logs
     stage.start(command=("sh", "-c", "echo one; read forever < /dev/zero"))
-    until(lambda: logs.sizes(node, 1).result(5) == {1: 4})
-    assert logs.piece(node, 1, 1, 0).result(5) == b"one\n"
-    assert logs.piece(node, 1, 1, 2).result(5) == b"e\n"
+    until(lambda: logs.log_sizes(node, 1).result(5) == {1: 4})
+    assert logs.read_log(node, 1, 1, 0).result(5) == b"one\n"
+    assert logs.read_log(node, 1, 1, 2).result(5) == b"e\n"
     stage.send(Stop(1, 1, kill=True))
     stage.end()
     stage.send(Forget(1, 1))
     stage.start(command=("sh", "-c", "head -c 70000 /dev/zero"), attempt=2)
     stage.end(attempt=2)
-    assert logs.sizes(node, 1).result(5) == {1: 4, 2: 70_000}
-    first = logs.piece(node, 1, 2, 0).result(5)
-    assert len(first) == PIECE_BYTES
-    assert len(first + logs.piece(node, 1, 2, PIECE_BYTES).result(5)) == 70_000
+    assert logs.log_sizes(node, 1).result(5) == {1: 4, 2: 70_000}
+    first = logs.read_log(node, 1, 2, 0).result(5)
+    assert len(first) == CHUNK_BYTES
+    assert len(first + logs.read_log(node, 1, 2, CHUNK_BYTES).result(5)) == 70_000
     for number, attempt in ((1, 3), (2, 1)):
-        assert logs.piece(node, number, attempt, 0).result(5) == b""
+        assert logs.read_log(node, number, attempt, 0).result(5) == b""
 
 
 def test_a_repeated_start_starts_nothing_also_after_the_end(stage: Stage) -> None:
@@ -183,7 +183,7 @@ def test_a_killed_keeper_is_a_failed_attempt_of_which_no_process_is_left(stage: 
     until(lambda: len(stage.jobs()) == 2)
     stage.kill(stage.keepers(stage.nodes[0]))
     ended = stage.end()
-    assert (ended.outcome, ended.reason) == (Outcome.FAILED, "its keeper was killed")
+    assert (ended.outcome, ended.reason) == (Outcome.FAILED, "its supervisor was killed")
     assert stage.jobs() == []
 
 
@@ -311,5 +311,5 @@ def test_what_belongs_to_a_job_is_readable_by_its_owner_alone(stage: Stage) -> N
     assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
     stage.send(Forget(1, 1))
     until(lambda: not folder.exists())
-    over = folder.parent.parent / "over" / "1-1"
+    over = folder.parent.parent / "ended" / "1-1"
     until(lambda: {path.name for path in over.iterdir()} == {"exit.json", "output.log"})

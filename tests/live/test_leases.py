@@ -7,7 +7,7 @@ import pytest
 from executor_stages import DialInStage
 from waiting import until
 
-from volvelle.live.agent.central_renewal import Renewal
+from volvelle.live.agent.central_renewal import CentralRenewalClient
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -23,7 +23,7 @@ LEASE_SECONDS = 1.0
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInStage]:
-    monkeypatch.setattr(agents_server, "_MARGIN_SECONDS", 2.0)
+    monkeypatch.setattr(agents_server, "_LEASE_MARGIN_SECONDS", 2.0)
     stage = DialInStage(tmp_path, LEASE_SECONDS)
     try:
         stage.open()
@@ -91,17 +91,17 @@ def test_an_agent_that_begins_anew_is_let_in_at_once_where_nothing_ran(stage: Di
 def test_with_central_renewal_every_check_is_answered_by_the_controllers_side(
     tmp_path: Path,
 ) -> None:
-    stage = DialInStage(tmp_path, central=True)
+    stage = DialInStage(tmp_path, central_renewal=True)
     try:
         stage.open()
         stage.start("deaf")
         stage.wait(AttemptProgress)
         agent = stage.agent_folder(stage.nodes[0])
-        renewal, other = Renewal(agent, (1, 1)), Renewal(agent, (2, 1))
-        assert renewal.holds()
-        assert not other.holds()
+        renewal, other = CentralRenewalClient(agent, (1, 1)), CentralRenewalClient(agent, (2, 1))
+        assert renewal.is_valid()
+        assert not other.is_valid()
         stage.send(Stop(1, 1))
-        until(lambda: not renewal.holds())
+        until(lambda: not renewal.is_valid())
         renewal.close()
         other.close()
     finally:

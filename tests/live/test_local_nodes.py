@@ -8,7 +8,7 @@ from executor_stages import LocalStage
 from waiting import until
 
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
-from volvelle.live.nodes.executor import Site, executors
+from volvelle.live.nodes.executor import ExecutorContext, executors
 from volvelle.live.nodes.executors import local
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
@@ -24,7 +24,7 @@ def stage(tmp_path: Path) -> Iterator[LocalStage]:
 
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
-    site = Site(parse_cluster("1x1"), Path("/proc/nowhere"), "token")
+    site = ExecutorContext(parse_cluster("1x1"), Path("/proc/nowhere"), "token")
     with pytest.raises(Problem, match="agents cannot work in /proc/nowhere"):
         executors.make("local").open(site, print)
 
@@ -91,6 +91,6 @@ def test_a_cluster_of_more_gpus_than_there_are_is_refused(
     nvidia_smi.write_text("#!/bin/sh\necho 0\n")
     nvidia_smi.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    site = Site(parse_cluster("2x4"), tmp_path / "site", "token")
+    site = ExecutorContext(parse_cluster("2x4"), tmp_path / "site", "token")
     with pytest.raises(Problem, match="the cluster has 8 GPUs, this machine 1"):
         executors.make("local").open(site, print)

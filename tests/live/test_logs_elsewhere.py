@@ -14,7 +14,7 @@ from waiting import until
 
 from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import AttemptStarted
-from volvelle.live.nodes.node_logs import PIECE_BYTES, NodeAway
+from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeUnreachableError
 
 WAITS = "echo before; until test -e {gate}; do sleep 0.05; done; echo after"
 
@@ -97,13 +97,13 @@ def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: 
         stage.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"))
         stage.wait(AttemptStarted)
         logs, node = stage.logs, stage.nodes[0]
-        until(lambda: logs.sizes(node, 1).result(10) == {1: 20_000_000})
+        until(lambda: logs.log_sizes(node, 1).result(10) == {1: 20_000_000})
         ends, read = threading.Event(), [0] * 20
 
         def flood(reader: int) -> None:
             while not ends.is_set():
                 offset = read[reader] % 20_000_000
-                read[reader] += len(logs.piece(node, 1, 1, offset).result(30))
+                read[reader] += len(logs.read_log(node, 1, 1, offset).result(30))
 
         readers = [threading.Thread(target=flood, args=(each,)) for each in range(20)]
         for reader in readers:
@@ -117,8 +117,8 @@ def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: 
         ends.set()
         for reader in readers:
             reader.join()
-        assert min(read) > PIECE_BYTES
-        assert max(read) < 2 * min(read) + 2 * PIECE_BYTES  # they take turns
+        assert min(read) > CHUNK_BYTES
+        assert max(read) < 2 * min(read) + 2 * CHUNK_BYTES  # they take turns
         assert sorted(took)[10] < 2.0
     finally:
         stage.end_all()
@@ -130,10 +130,14 @@ def test_a_reader_of_a_node_that_goes_away_is_told_at_once(tmp_path: Path) -> No
         stage.open()
         stage.end_agents()
         node, logs = stage.nodes[0], stage.logs
-        with pytest.raises(NodeAway, match=f"node {node} is away since .* UTC; its logs are there"):
-            until(lambda: logs.sizes(node, 1).result(5))
-        with pytest.raises(NodeAway, match="node gpu-9 is not a node of the cluster any more"):
-            logs.piece("gpu-9", 1, 1, 0).result(5)
+        with pytest.raises(
+            NodeUnreachableError, match=f"node {node} is away since .* UTC; its logs are there"
+        ):
+            until(lambda: logs.log_sizes(node, 1).result(5))
+        with pytest.raises(
+            NodeUnreachableError, match="node gpu-9 is not a node of the cluster any more"
+        ):
+            logs.read_log("gpu-9", 1, 1, 0).result(5)
         stage.close()
     finally:
         stage.end_all()

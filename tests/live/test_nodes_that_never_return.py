@@ -27,7 +27,7 @@ LEASE_SECONDS = 1.0
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInStage]:
-    monkeypatch.setattr(agents_server, "_MARGIN_SECONDS", 2.0)
+    monkeypatch.setattr(agents_server, "_LEASE_MARGIN_SECONDS", 2.0)
     stage = DialInStage(tmp_path, LEASE_SECONDS)
     try:
         yield stage
@@ -54,12 +54,12 @@ def submitted(controller: Controller, *arguments: str) -> int:
 
 
 def states(controller: Controller) -> dict[str, str]:
-    return {node.name: node.state for node in controller.picture.nodes}
+    return {node.name: node.state for node in controller.status.nodes}
 
 
 def runs_on(controller: Controller, number: int, node: str) -> Callable[[], bool]:
     def does() -> bool:
-        job = controller.picture.jobs.get(number)
+        job = controller.status.jobs.get(number)
         return bool(job and job.state is JobState.RUNNING and [n for n, _ in job.grants] == [node])
 
     return does
@@ -84,8 +84,8 @@ def test_jobs_of_a_node_that_never_dials_in_again_run_elsewhere_and_it_is_fenced
         number = submitted(controller, "iterations=500")
         first = until(
             lambda: (
-                controller.picture.jobs[number].grants
-                if controller.picture.jobs[number].iterations
+                controller.status.jobs[number].grants
+                if controller.status.jobs[number].iterations
                 else None
             )
         )[0][0]
@@ -96,7 +96,7 @@ def test_jobs_of_a_node_that_never_dials_in_again_run_elsewhere_and_it_is_fenced
         until(runs_on(controller, number, "node-1"))
         assert states(controller) == {"node-0": "down", "node-1": "up"}
         assert not controller.health.trouble
-        job = controller.picture.jobs[number]
+        job = controller.status.jobs[number]
         assert (job.attempt, job.ran_on) == (2, {"node-0": 1, "node-1": 2})
         assert ended(controller, number) == "finished"
         if nodes == NODES:  # and the late one is as good as new
@@ -160,7 +160,7 @@ def test_local_nodes_that_leave_the_cluster_end_their_jobs_and_are_gone(tmp_path
 def test_gpus_stay_with_the_nodes_that_had_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "gpus_found", lambda: ["0", "1", "2", "3"])
+    monkeypatch.setattr(local, "find_gpus", lambda: ["0", "1", "2", "3"])
     stage = LocalStage(tmp_path)
     try:
         stage.open()
@@ -168,7 +168,7 @@ def test_gpus_stay_with_the_nodes_that_had_them(
         stage.wait(AttemptProgress)
         stage.close()
         other = Node("other-0", 2)
-        stage.site = replace(stage.site, cluster=Cluster((other, NODES[1])), awaited=NODES)
+        stage.site = replace(stage.site, cluster=Cluster((other, NODES[1])), expected=NODES)
         with pytest.raises(Exception, match="4 GPUs beside 2 on which jobs of nodes that left it"):
             stage.open()
         stage.site = replace(stage.site, cluster=Cluster((other,)))
@@ -180,7 +180,7 @@ def test_gpus_stay_with_the_nodes_that_had_them(
         assert [each.name for each in stage.since(NodeLost, told)] == ["node-1"]
         stage.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES"), number=2, first=1)
         stage.end(2)
-        assert stage.logs.piece("other-0", 2, 1, 0).result(5) == b"2,3\n"
+        assert stage.logs.read_log("other-0", 2, 1, 0).result(5) == b"2,3\n"
     finally:
         stage.end_all()
 
@@ -196,7 +196,7 @@ def test_a_ray_node_that_died_while_no_controller_was_there_is_lost(tmp_path: Pa
         stage.ground.kill("node-0")
         ends.callback(stage.ground.add, "node-0")
         until(lambda: not stage.jobs())
-        stage.site = replace(stage.site, awaited=NODES)
+        stage.site = replace(stage.site, expected=NODES)
         stage.nodes.remove("node-0")
         told = len(stage.reports)
         stage.open()

@@ -158,14 +158,14 @@ class Chaos:
                 ground.join(node.name)
             self.ask(SetNode(node.name, NodeState.UP))
         for _ in range(400):
-            for number, job in self.stage.controller.picture.jobs.items():
+            for number, job in self.stage.controller.status.jobs.items():
                 if job.state.value == "held":
                     self.ask(Release(number))
             ground.tell_again()
             self.stage.step(1.0)
-            if not self.stage.controller.picture.jobs and not ground.runs:
+            if not self.stage.controller.status.jobs and not ground.runs:
                 return
-        raise AssertionError(f"the queue does not drain: {self.stage.controller.picture.jobs}")
+        raise AssertionError(f"the queue does not drain: {self.stage.controller.status.jobs}")
 
 
 @given(policy=st.sampled_from(POLICIES), actions=st.lists(ACTIONS, max_size=40))

@@ -39,14 +39,14 @@ def test_logs_are_there_for_the_time_said_and_no_older_attempt_starts_afterwards
     stage.end()
     began = time.monotonic()
     stage.send(Forget(1, 1))
-    over = stage.agent_folder(node) / "over" / "1-1"
+    over = stage.agent_folder(node) / "ended" / "1-1"
     until(over.exists)
     while over.exists():
-        assert stage.logs.sizes(node, 1).result(5) in ({1: 4}, {})
+        assert stage.logs.log_sizes(node, 1).result(5) in ({1: 4}, {})
         assert time.monotonic() < began + 10 * KEEP_SECONDS
         time.sleep(0.05)
     assert time.monotonic() - began > KEEP_SECONDS - 0.1  # moments of files are a little coarse
-    assert stage.logs.sizes(node, 1).result(5) == {}
+    assert stage.logs.log_sizes(node, 1).result(5) == {}
     stage.close()
     stage.kill(stage.agents(node))
     stage.open()  # neither the executor nor the agent knows anything but what stands in the folder
@@ -64,17 +64,17 @@ def test_only_what_is_old_is_pruned_and_what_was_written_down_half_is_no_harm(
     folder = AgentFolder(tmp_path)
     now = time.time()
     for name, age in (("1-1", 100), ("1-2", 90), ("2-7", 80), ("3-1", 10)):
-        path = folder.over / name
+        path = folder.ended / name
         path.mkdir()
         (path / "output.log").write_text("something")
         os.utime(path, (now - age, now - age))
     (folder.attempts / "1-3").mkdir()
     folder.prune(now - 50)
-    assert [path.name for path in folder.over.iterdir()] == ["3-1"]
+    assert [path.name for path in folder.ended.iterdir()] == ["3-1"]
     assert (tmp_path / "pruned").read_text().split() == ["1-2", "2-7"]
-    assert folder.newest() == {1: 3, 2: 7, 3: 1}
+    assert folder.latest_attempts() == {1: 3, 2: 7, 3: 1}
     with (tmp_path / "pruned").open("a") as file:
         file.write("\n12-")
     folder.prune(now)
-    assert folder.newest() == {1: 3, 2: 7, 3: 1}
-    assert folder.alive() == [(1, 3)]
+    assert folder.latest_attempts() == {1: 3, 2: 7, 3: 1}
+    assert folder.active_attempts() == [(1, 3)]

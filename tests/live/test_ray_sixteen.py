@@ -26,7 +26,7 @@ def wait_for(holds: Callable[[], bool], what: str) -> None:
 
 
 def up(controller: Controller) -> int:
-    return sum(node.state == "up" for node in controller.picture.nodes)
+    return sum(node.state == "up" for node in controller.status.nodes)
 
 
 def more(count: Callable[[], int], by: int) -> Callable[[], bool]:
@@ -64,9 +64,9 @@ def test_sixteen_raylets_lose_nothing_while_some_are_killed(tmp_path: Path) -> N
                 totals[number] = total
             for together in (1, 2, 3):
                 wait_for(more(begun, 10), "jobs to get on")
-                busy = [node.name for node in controller.picture.nodes if node.jobs]
+                busy = [node.name for node in controller.status.nodes if node.jobs]
                 kill_some(controller, ground, rng.sample(busy, together))
-            wait_for(lambda: not controller.picture.jobs, "the queue to drain")
+            wait_for(lambda: not controller.status.jobs, "the queue to drain")
             ended = [record.state for record in controller.store.jobs(limit=2 * _JOBS)]
     finally:
         ground.end()

@@ -19,7 +19,7 @@ from volvelle.core.journal import Entry, read_journal
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
 from volvelle.live.messages import AttemptStarted
-from volvelle.live.nodes.executor import Site
+from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.records import Drained
 from volvelle.live.store import (
     Batch,
@@ -266,7 +266,7 @@ def test_what_is_no_store_is_refused_with_its_reason(url: str, said: str) -> Non
 def controller_on(url: str, folder: Path) -> Controller:
     cluster = parse_cluster("1x2")
     ground = Ground(cluster, up={"node-0"})
-    site = Site(cluster, folder, "")
+    site = ExecutorContext(cluster, folder, "")
     controller = Controller(Store.open(url), header_of(cluster), Grounded(ground=ground), site)
     controller.start()
     return controller
@@ -282,7 +282,7 @@ def test_a_full_disk_holds_everything_back_until_there_is_room(tmp_path: Path) -
             answers[0].result(1.0)
         wait_for(lambda: any("disk is full" in said for said in controller.health.trouble))
         assert not controller.health.ready
-        assert len(controller.picture.jobs) == 1
+        assert len(controller.status.jobs) == 1
         limit(10_000)
         assert sum(len(answer.result(10.0)) for answer in answers) == 3000
         assert controller.health.ready

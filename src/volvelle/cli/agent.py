@@ -1,4 +1,4 @@
-"""``volvelle agent``: be the agent of this machine for a controller with executor ``dial-in``."""
+"""``volvelle agent``: the agent of this machine, for a controller with executor ``dial-in``."""
 
 import sys
 from pathlib import Path
@@ -52,37 +52,38 @@ def agent(
     import os
 
     from volvelle.live.agent.controller_connection import RefusedError
-    from volvelle.live.agent.folders import AgentFolder, Settings, umask
-    from volvelle.live.agent.node_agent import work as serve
+    from volvelle.live.agent.files import current_umask
+    from volvelle.live.agent.folders import AgentFolder, AgentSettings
+    from volvelle.live.agent.node_agent import run_agent
     from volvelle.model.node import Node
     from volvelle.model.problems import Problem
 
     devices = _devices(gpus, pretend=pretend)
-    settings = Settings(
+    settings = AgentSettings(
         node=Node(node, len(devices) if gpus is None else gpus, gpu_type),
         connect=connect,
         token=token_file.read_text(encoding="utf-8").strip(),
         address=address,
         devices=None if pretend else devices,
         work=str(work.absolute()) if work else "",
-        umask=umask(),
+        umask=current_umask(),
         authority=str(authority.absolute()) if authority else "",
-        keep_seconds=_seconds(keep),
+        retention_seconds=_retention_seconds(keep),
     )
     os.umask(0o077)
     try:
-        if not asyncio.run(serve(AgentFolder(folder.absolute()), settings, _complain)):
+        if not asyncio.run(run_agent(AgentFolder(folder.absolute()), settings, _print_problem)):
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
     except RefusedError as refusal:
         raise Problem(f"the controller at {connect} refuses: {refusal}") from None
 
 
-def _complain(trouble: str) -> None:
-    print(f"{trouble}; it is dialled again and again.", file=sys.stderr, flush=True)
+def _print_problem(problem: str) -> None:
+    print(f"{problem}; it is dialled again and again.", file=sys.stderr, flush=True)
 
 
-def _seconds(keep: str) -> float:
-    """The duration in words. Raises `Problem`."""
+def _retention_seconds(keep: str) -> float:
+    """Seconds of the duration in ``keep``. Raises `Problem`."""
     from volvelle.durations import parse_duration
     from volvelle.model.problems import Problem
 
@@ -96,11 +97,11 @@ def _seconds(keep: str) -> float:
 
 
 def _devices(gpus: int | None, *, pretend: bool) -> tuple[str, ...]:
-    """What CUDA calls the GPUs that are given to jobs. Raises `Problem`."""
-    from volvelle.live.agent.gpus import gpus_found
+    """The GPUs that are given to jobs, as CUDA names them. Raises `Problem`."""
+    from volvelle.live.agent.gpus import find_gpus
     from volvelle.model.problems import Problem
 
-    found = () if pretend else tuple(gpus_found())
+    found = () if pretend else tuple(find_gpus())
     if pretend and gpus is None:
         raise Problem("nobody knows how many GPUs to make up", mend="say --gpus N", usage=True)
     if not pretend and len(found) < (gpus or 1):

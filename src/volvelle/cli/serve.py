@@ -106,7 +106,7 @@ def serve(
 def _say(serving: "Serving") -> None:
     from volvelle.cli.facts import cluster_line
 
-    jobs = serving.controller.picture.jobs
+    jobs = serving.controller.status.jobs
     print(f"{serving.policy} on {cluster_line(serving.cluster)}, at {serving.url}")
     for difference in serving.controller.differences:
         print(f"warning: {difference}", file=sys.stderr)

@@ -100,7 +100,7 @@ class ServeConfig(_Strict):
         if self.nodes:
             return cluster_from({"nodes": self.nodes, "pools": self.pools}, "serve")
         if self.cluster is None:
-            if (found := self.make_executor().found()) is not None:
+            if (found := self.make_executor().discover_cluster()) is not None:
                 return found
             raise Problem(
                 "no cluster is given",

@@ -12,7 +12,7 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import digest_of, new_token
 from volvelle.live.http.role import Role
 from volvelle.live.http.server import bound, serve, url_of
-from volvelle.live.nodes.executor import Site
+from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.serve_folder import Announced, ServeFolder, keep_secret, read_secret
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster
@@ -48,7 +48,7 @@ def run(config: ServeConfig, ready: Callable[[Serving], None]) -> None:
     folder.prepare()
     with bound(config.listen) as opened:
         store = Store.open(config.store_url)
-        site = Site(cluster, config.jobs_folder, _agents_token(folder))
+        site = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder))
         controller = Controller(store, header, executor, site)
         url = url_of(opened, config.listen)
         certificate = config.listen.certificate

@@ -1,4 +1,4 @@
-"""What a job's processes are given: a command, a place, and an environment with nothing in it by chance."""
+"""Prepares a task: its folders, its command, and a clean environment."""
 
 import os
 import random
@@ -8,52 +8,56 @@ from pathlib import Path
 import msgspec
 
 from volvelle.client.control_block import ControlBlock
-from volvelle.live.agent.folders import AgentFolder, AttemptFolder, Settings, write
-from volvelle.live.agent.processes import MARK, start_ticks
-from volvelle.live.agent.wire import Run
+from volvelle.live.agent.files import write_file
+from volvelle.live.agent.folders import AgentFolder, AgentSettings, AttemptFolder
+from volvelle.live.agent.processes import ATTEMPT_VARIABLE, start_ticks
+from volvelle.live.agent.wire import StartTask
 
-_HANDED_ON = """
+_INHERITED_VARIABLES = """
     PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR LD_LIBRARY_PATH
 """.split()  # noqa: SIM905 - read as a list
-"""What a job has of its agent's environment."""
+"""What a job inherits of its agent's environment."""
 
 _PORTS = range(20_000, 32_768)
-"""Below those that systems give to outgoing connections."""
+"""Below the ports that systems give to outgoing connections."""
 
 
-def prepare(run: Run, agent: AgentFolder, settings: Settings, lease: Path | None) -> None:
-    """Write down all that the keeper needs; the command last, without which nothing is started.
+def prepare_task(
+    order: StartTask, agent: AgentFolder, settings: AgentSettings, lease: Path | None
+) -> None:
+    """Write all that the supervisor needs. The command comes last; without it nothing is started.
 
-    lease: the file in which this node's lease stands, where it has one. Raises OSError where the disk or
-    the user's paths do not allow it.
+    lease: the file of the node's lease, if it has one. Raises OSError if the disk or the user's paths do not
+    allow it.
     """
-    launch, own = run.start.launch, work_folder(run.start.number, agent, settings)
-    folder = agent.attempt(run.part.key)
+    launch, own = order.start.launch, job_folder(order.start.number, agent, settings)
+    folder = agent.attempt(order.task.key)
     directory = own / launch.directory
     checkpoint = directory / launch.checkpoint if launch.checkpoint else own / "checkpoint"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_writable(checkpoint)
     folder.path.mkdir(mode=0o700)
-    folder.order = run
-    ControlBlock.create(folder.block, run.start.attempt, run.start.saved_iterations)
+    folder.order = order
+    ControlBlock.create(folder.control_block, order.start.attempt, order.start.saved_iterations)
+    pid = settings.lifetime_pid
     command = {
         "command": launch.command,
         "directory": str(directory),
-        "environment": _environment(run, folder, settings, checkpoint),
+        "environment": _environment(order, folder, settings, checkpoint),
         "umask": settings.umask,
         "lease": None if lease is None else str(lease),
-        "anchor": [settings.anchor, start_ticks(settings.anchor)] if settings.anchor else None,
+        "lifetime": [pid, start_ticks(pid)] if pid else None,
     }
-    write(folder.command, msgspec.json.encode(command))
+    write_file(folder.command, msgspec.json.encode(command))
 
 
-def work_folder(number: int, agent: AgentFolder, settings: Settings) -> Path:
-    """The folder of a job's own, the same for all its attempts."""
+def job_folder(number: int, agent: AgentFolder, settings: AgentSettings) -> Path:
+    """The folder of a job, the same for all its attempts."""
     return (Path(settings.work) if settings.work else agent.path / "work") / str(number)
 
 
 def free_port() -> int:
-    """A port on which nobody listens now."""
+    """A port on which nobody listens now. Raises OSError if none is found."""
     for port in random.sample(_PORTS, 100):
         with socket.socket() as probe:
             try:
@@ -65,32 +69,33 @@ def free_port() -> int:
 
 
 def _environment(
-    run: Run, folder: AttemptFolder, settings: Settings, checkpoint: Path
+    order: StartTask, folder: AttemptFolder, settings: AgentSettings, checkpoint: Path
 ) -> dict[str, str]:
-    start, gpus = run.start, run.start.grants[run.rank].gpus
+    start, gpus = order.start, order.start.grants[order.rank].gpus
     devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
+    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     return {
-        **{name: os.environ[name] for name in _HANDED_ON if name in os.environ},
+        **inherited,
         **start.launch.environment,
-        MARK: str(folder.path),
+        ATTEMPT_VARIABLE: str(folder.path),
         "VOLVELLE_JOB": str(start.number),
         "VOLVELLE_ATTEMPT": str(start.attempt),
         "VOLVELLE_NODE": settings.node.name,
-        "VOLVELLE_NODE_RANK": str(run.rank),
+        "VOLVELLE_NODE_RANK": str(order.rank),
         "VOLVELLE_NODES": str(len(start.grants)),
         "VOLVELLE_GPUS": ",".join(map(str, gpus)),
         "VOLVELLE_CHECKPOINT": str(checkpoint),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(devices),
-        "MASTER_ADDR": run.address,
-        "MASTER_PORT": str(run.port),
+        "MASTER_ADDR": order.address,
+        "MASTER_PORT": str(order.port),
     }
 
 
 def _check_writable(checkpoint: Path) -> None:
-    """Raise PermissionError before hours are computed that nobody could save."""
-    there = next(path for path in (checkpoint, *checkpoint.parents) if path.exists())
-    if not os.access(there, os.W_OK):
+    """Raise PermissionError now, not when the first checkpoint cannot be saved."""
+    existing = next(path for path in (checkpoint, *checkpoint.parents) if path.exists())
+    if not os.access(existing, os.W_OK):
         raise PermissionError(
-            f"checkpoints cannot be written to {checkpoint}: {there} is read-only"
+            f"checkpoints cannot be written to {checkpoint}: {existing} is read-only"
         )

@@ -1,4 +1,4 @@
-"""The agent: all attempts of a node, and what is said about them."""
+"""The agent of a node: runs its tasks and reports them to the agents server."""
 
 import asyncio
 import contextlib
@@ -7,193 +7,203 @@ from collections.abc import Callable
 
 import msgspec
 
-from volvelle.live.agent import logs, wire
-from volvelle.live.agent.central_renewal import Renewals
-from volvelle.live.agent.controller_connection import Link, RefusedError
-from volvelle.live.agent.folders import AgentFolder, Settings, lock
-from volvelle.live.agent.launch import free_port, prepare
-from volvelle.live.agent.node_lease import Lease
-from volvelle.live.agent.processes import sweep
-from volvelle.live.agent.task_runner import Attempt
-from volvelle.live.agent.wire import Ended, Key
+from volvelle.live.agent import wire
+from volvelle.live.agent.central_renewal import CentralRenewal
+from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
+from volvelle.live.agent.files import lock
+from volvelle.live.agent.folders import AgentFolder, AgentSettings
+from volvelle.live.agent.launch import free_port, prepare_task
+from volvelle.live.agent.logs import log_sizes, read_log
+from volvelle.live.agent.node_lease import NodeLease
+from volvelle.live.agent.processes import kill_remaining
+from volvelle.live.agent.task_runner import TaskRunner
+from volvelle.live.agent.wire import AttemptKey, TaskEnded
 from volvelle.live.messages import Forget, Outcome, Stop
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
+_LEASE_CHECK_SECONDS = 0.2
 
 
-class Agent:
+class NodeAgent:
     """Works in ``folder`` for the node of ``settings``."""
 
     def __init__(
-        self, folder: AgentFolder, settings: Settings, complain: Callable[[str], None]
+        self, folder: AgentFolder, settings: AgentSettings, on_problem: Callable[[str], None]
     ) -> None:
         self._folder, self._settings = folder, settings
-        self._attempts: dict[Key, Attempt] = {}
-        self._unable: dict[Key, Ended] = {}
-        """Ends of what could not even be prepared, and so has no folder."""
-        self._newest = folder.newest()
-        self._link = Link(settings, folder.identity, self._joined, self._heard, complain)
-        self._lives: asyncio.TaskGroup
-        self._lease = Lease(folder.lease)
-        self._renewals = Renewals(folder.path, self._link.say)
+        self._runners: dict[AttemptKey, TaskRunner] = {}
+        self._failed_starts: dict[AttemptKey, TaskEnded] = {}
+        """Ends of tasks that could not be prepared, and so have no folder."""
+        self._latest_attempts = folder.latest_attempts()
+        self._connection = ControllerConnection(
+            settings, folder.identity, self._on_welcome, self._on_message, on_problem
+        )
+        self._background: asyncio.TaskGroup
+        self._lease = NodeLease(folder.lease)
+        self._renewal = CentralRenewal(folder.path, self._connection.send)
 
-    async def work(self) -> None:
-        """Take over what runs, then serve until it is no longer wanted. Raises `RefusedError`."""
-        async with asyncio.TaskGroup() as self._lives:
-            for key in self._folder.alive():
+    async def run(self) -> None:
+        """Take over running tasks, then serve until the agent is not needed. Raises `RefusedError`."""
+        async with asyncio.TaskGroup() as self._background:
+            for key in self._folder.active_attempts():
                 try:
-                    self._live(key)
+                    self._run_task(key)
                 except (OSError, ValueError, msgspec.MsgspecError):
-                    await self._give_up(key)
-            duties = [self._link.keep(), self._tell(), self._prune()]
-            if self._settings.central:
-                duties.append(self._renewals.serve())
-            tasks = [self._lives.create_task(duty) for duty in duties]
-            await self._unwanted()
+                    await self._discard_unreadable(key)
+            loops = [self._connection.run(), self._report_repeatedly(), self._prune_repeatedly()]
+            if self._settings.central_renewal:
+                loops.append(self._renewal.serve())
+            tasks = [self._background.create_task(loop) for loop in loops]
+            await self._until_not_needed()
             for task in tasks:
                 task.cancel()
 
-    def _live(self, key: Key) -> None:
-        attempt = self._attempts[key] = Attempt(self._folder.attempt(key), self._link.say)
-        self._lives.create_task(attempt.live())
+    def _run_task(self, key: AttemptKey) -> None:
+        runner = TaskRunner(self._folder.attempt(key), self._connection.send)
+        self._runners[key] = runner
+        self._background.create_task(runner.run())
 
-    async def _give_up(self, key: Key) -> None:
-        """Nothing can be read of this attempt; mostly it was never prepared to the end."""
+    async def _discard_unreadable(self, key: AttemptKey) -> None:
+        """Remove an attempt whose folder cannot be read; usually its preparation was interrupted."""
         folder = self._folder.attempt(key)
-        await sweep(folder.path, folder.kept_by)
+        await kill_remaining(folder.path, folder.supervisor)
         self._folder.discard(key)
 
-    # ------------------------------------------------------------------ what it hears
+    # ------------------------------------------------------------------ messages
 
-    def _joined(self, welcome: wire.Welcome) -> None:
+    def _on_welcome(self, welcome: wire.Welcome) -> None:
         self._lease.seconds = welcome.lease_seconds
-        parts = [attempt.told or attempt.begins for attempt in self._attempts.values()]
-        self._link.say(wire.Here((*parts, *self._unable.values())))
-        for attempt in self._attempts.values():
-            for asked in (attempt.signal_asked, attempt.exit_asked):
-                if asked is not None:
-                    self._link.say(asked)
-        self._renewals.ask_again()
+        tasks = [runner.state for runner in self._runners.values()]
+        self._connection.send(wire.NodeInventory((*tasks, *self._failed_starts.values())))
+        for runner in self._runners.values():
+            for request in (runner.signal_request, runner.exit_request):
+                if request is not None:
+                    self._connection.send(request)
+        self._renewal.resend()
 
-    def _heard(self, message: wire.ToAgent) -> None:
+    def _on_message(self, message: wire.ToAgent) -> None:
         match message:
-            case wire.Run():
-                self._run(message)
+            case wire.StartTask():
+                self._start(message)
             case Stop(number, attempt, kill):
-                if known := self._attempts.get((number, attempt)):
-                    known.stop(kill=kill)
+                if runner := self._runners.get((number, attempt)):
+                    runner.stop(kill=kill)
             case Forget(number, attempt):
                 self._forget((number, attempt))
-            case wire.Signal(number, attempt):
-                if known := self._attempts.get((number, attempt)):
-                    known.signal()
+            case wire.SignalTask(number, attempt):
+                if runner := self._runners.get((number, attempt)):
+                    runner.send_stop_signal()
             case wire.ExitAt(number, attempt, iteration):
-                if known := self._attempts.get((number, attempt)):
-                    known.exit_at(iteration)
-            case wire.ExitTold(number, attempt, iteration):
-                if known := self._attempts.get((number, attempt)):
-                    known.exit_told(iteration)
-            case wire.Renewed():
-                self._renewals.answered(message)
+                if runner := self._runners.get((number, attempt)):
+                    runner.exit_at(iteration)
+            case wire.ExitConfirmed(number, attempt, iteration):
+                if runner := self._runners.get((number, attempt)):
+                    runner.confirm_exit(iteration)
+            case wire.LeaseRenewal():
+                self._renewal.on_renewal(message)
             case wire.ListLogs() | wire.ReadLog():
-                self._lives.create_task(self._read(message))
+                self._background.create_task(self._send_logs(message))
             case wire.Pong(at):
                 self._lease.renew(at)
 
-    def _run(self, run: wire.Run) -> None:
-        part = run.part
-        if known := self._attempts.get(part.key):
-            if known.told is not None:
-                self._link.say(known.told)
+    def _start(self, order: wire.StartTask) -> None:
+        task = order.task
+        if runner := self._runners.get(task.key):
+            if runner.reported is not None:
+                self._connection.send(runner.reported)
             return
-        if self._newest.get(part.number, 0) >= part.attempt:
-            self._cannot(part, Outcome.LOST, "it, or a later one, has been here before")
+        if self._latest_attempts.get(task.number, 0) >= task.attempt:
+            reason = "this attempt, or a later one, was started here before"
+            self._report_failed_start(task, Outcome.LOST, reason)
             return
         try:
-            self._newest[part.number] = part.attempt
-            run = run if run.port else msgspec.structs.replace(run, port=free_port())
-            prepare(run, self._folder, self._settings, self._lease.file)
-            self._live(part.key)
+            self._latest_attempts[task.number] = task.attempt
+            order = order if order.port else msgspec.structs.replace(order, port=free_port())
+            prepare_task(order, self._folder, self._settings, self._lease.file)
+            self._run_task(task.key)
         except OSError as error:
-            self._folder.discard(part.key)
-            self._cannot(part, Outcome.FAILED, f"could not begin: {error}")
+            self._folder.discard(task.key)
+            self._report_failed_start(task, Outcome.FAILED, f"could not begin: {error}")
 
-    def _cannot(self, part: wire.Part, outcome: Outcome, reason: str) -> None:
-        ended = self._unable[part.key] = Ended(part=part, outcome=outcome, reason=reason)
-        self._link.say(ended)
+    def _report_failed_start(self, task: wire.NodeTask, outcome: Outcome, reason: str) -> None:
+        ended = self._failed_starts[task.key] = TaskEnded(task=task, outcome=outcome, reason=reason)
+        self._connection.send(ended)
 
-    def _forget(self, key: Key) -> None:
-        self._unable.pop(key, None)
-        if (known := self._attempts.get(key)) and not known.runs:
-            del self._attempts[key]
-            with contextlib.suppress(OSError):  # then it is told again, and forgotten again
-                self._folder.put_aside(key)
+    def _forget(self, key: AttemptKey) -> None:
+        self._failed_starts.pop(key, None)
+        if (runner := self._runners.get(key)) and not runner.running:
+            del self._runners[key]
+            with contextlib.suppress(OSError):  # reported again, and forgotten again
+                self._folder.archive(key)
 
-    async def _read(self, question: wire.ListLogs | wire.ReadLog) -> None:
-        """Say what jobs wrote; a slow disk holds nothing else up."""
+    async def _send_logs(self, request: wire.ListLogs | wire.ReadLog) -> None:
+        """Answer a request for logs, in a thread: a slow disk must not delay other messages."""
         folder = self._folder.path
-        if isinstance(question, wire.ListLogs):
-            sizes = await asyncio.to_thread(logs.sizes, folder, question.number)
-            self._link.say(wire.LogSizes(question.ticket, sizes))
+        if isinstance(request, wire.ListLogs):
+            sizes = await asyncio.to_thread(log_sizes, folder, request.number)
+            self._connection.send(wire.LogSizes(request.request_id, sizes))
             return
-        place = question.number, question.attempt, question.offset, question.most_bytes
-        content = await asyncio.to_thread(logs.piece, folder, *place)
-        self._link.say(wire.LogPiece(question.ticket, content))
+        position = request.number, request.attempt, request.offset, request.max_bytes
+        content = await asyncio.to_thread(read_log, folder, *position)
+        self._connection.send(wire.LogChunk(request.request_id, content))
 
-    # ------------------------------------------------------------------ what it does by itself
+    # ------------------------------------------------------------------ background loops
 
-    async def _tell(self) -> None:
-        """Progress now and then; ends again and again, until they are forgotten."""
+    async def _report_repeatedly(self) -> None:
+        """Report progress at an interval, and ends until they are forgotten."""
         repeat_at = time.monotonic() + _REPEAT_SECONDS
         while True:
             await asyncio.sleep(self._settings.progress_seconds)
-            if not self._link.up:
+            if not self._connection.connected:
                 continue
-            for attempt in self._attempts.values():
-                if (progress := attempt.progress()) and (news := progress.news()):
-                    self._link.say(news)
+            for runner in self._runners.values():
+                if (progress := runner.progress) and (changes := progress.changes()):
+                    self._connection.send(changes)
             if time.monotonic() < repeat_at:
                 continue
             repeat_at = time.monotonic() + _REPEAT_SECONDS
-            ends = [a.told for a in self._attempts.values() if isinstance(a.told, Ended)]
-            for ended in (*ends, *self._unable.values()):
-                self._link.say(ended)
+            states = [runner.reported for runner in self._runners.values()]
+            ends = [state for state in states if isinstance(state, TaskEnded)]
+            for ended in (*ends, *self._failed_starts.values()):
+                self._connection.send(ended)
 
-    async def _prune(self) -> None:
-        """Away with what was kept for long enough, now and then."""
-        keep = self._settings.keep_seconds
+    async def _prune_repeatedly(self) -> None:
+        """Remove what attempts wrote after the retention time."""
+        retention = self._settings.retention_seconds
         while True:
             with contextlib.suppress(OSError):  # tried again
-                await asyncio.to_thread(self._folder.prune, time.time() - keep)
-            await asyncio.sleep(min(_PRUNE_SECONDS, keep))
+                await asyncio.to_thread(self._folder.prune, time.time() - retention)
+            await asyncio.sleep(min(_PRUNE_SECONDS, retention))
 
-    async def _unwanted(self) -> None:
-        """Mind the lease; return when there has been neither a job nor a controller for long."""
+    async def _until_not_needed(self) -> None:
+        """Enforce the lease; return after a long time without tasks and without a controller."""
         idle_since = time.monotonic()
         linger = self._settings.linger_seconds
         while linger is None or time.monotonic() - idle_since < linger:
-            running = [attempt for attempt in self._attempts.values() if attempt.runs]
-            if running or self._link.up:
+            running = [runner for runner in self._runners.values() if runner.running]
+            if running or self._connection.connected:
                 idle_since = time.monotonic()
-            for attempt in running:
-                if self._lease.ends_within(attempt.run.start.launch.grace_seconds):
-                    attempt.stop(kill=False, because=self._lease.reason)
-            await asyncio.sleep(0.2)
+            for runner in running:
+                if self._lease.expires_within(runner.order.start.launch.grace_seconds):
+                    runner.stop(kill=False, reason=self._lease.reason)
+            await asyncio.sleep(_LEASE_CHECK_SECONDS)
 
 
-async def work(
-    folder: AgentFolder, settings: Settings, complain: Callable[[str], None] = lambda trouble: None
+async def run_agent(
+    folder: AgentFolder,
+    settings: AgentSettings,
+    on_problem: Callable[[str], None] = lambda problem: None,
 ) -> bool:
-    """Be the agent in ``folder`` until it is unwanted; False at once where there is one already.
+    """Run the agent in ``folder`` until it is not needed; return False at once if one runs there already.
 
-    complain: is told, for people, why there is no connection to the controller.
+    on_problem: called with a message for people why there is no connection to the controller.
     Raises `RefusedError`.
     """
     with lock(folder.path / "lock") as free:
         try:
             if free:
-                await Agent(folder, settings, complain).work()
+                await NodeAgent(folder, settings, on_problem).run()
         except* RefusedError as refusals:
             raise refusals.exceptions[0] from None
         return free

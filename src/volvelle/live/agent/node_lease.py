@@ -1,7 +1,8 @@
-"""How long a node may go on without a word from its controller, which then gives its jobs to others.
+"""The lease of a node: how long it may run jobs without contact to the controller.
 
-Jobs are asked to stop in time to do so within their grace; what runs on after the end is killed by its
-keeper, which reads the end in a file. So it holds also where the agent is dead.
+After its end the controller gives the jobs to other nodes. The agent asks jobs to stop early enough for their
+grace period. Supervisors read the lease's end from a file and kill what still runs then, also if the agent is
+dead.
 """
 
 import contextlib
@@ -12,8 +13,8 @@ from volvelle.live.agent.processes import since_boot
 _WIDTH = 32
 
 
-class Lease:
-    """The lease whose end stands in a file; ``seconds`` from each word to it, 0 where it has none."""
+class NodeLease:
+    """A lease whose end is stored in a file. ``seconds``: its length after each renewal; 0: no lease."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -24,23 +25,23 @@ class Lease:
 
     @property
     def file(self) -> Path | None:
-        """Where its end stands, if it has one."""
+        """The file that holds its end; None without a lease."""
         return self._path if self.seconds else None
 
     def renew(self, at: float) -> None:
-        """The controller heard us since ``at``, by our clock since boot."""
+        """The controller had contact ``at`` this time of our clock since boot."""
         if not self.seconds:
             self._ends = None
             self._path.unlink(missing_ok=True)
             return
         self._ends = at + self.seconds
-        written = f"{self._ends:.3f}".ljust(_WIDTH).encode()
+        text = f"{self._ends:.3f}".ljust(_WIDTH).encode()
         mode = "r+b" if self._path.exists() else "wb"
         with contextlib.suppress(OSError), self._path.open(mode) as file:
-            file.write(written)  # in place, which needs no room on a full disk
+            file.write(text)  # in place: works on a full disk
 
-    def ends_within(self, seconds: float) -> bool:
-        """Whether it is over in so many seconds; not asked for before half of it has passed."""
+    def expires_within(self, seconds: float) -> bool:
+        """Whether it expires within ``seconds``; never true in the first half of the lease."""
         if self._ends is None:
             return False
         ahead = min(seconds, self.seconds / 2) if self.seconds else seconds

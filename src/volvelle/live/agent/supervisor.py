@@ -1,12 +1,12 @@
-"""The keeper: starts one command, waits for its end, leaves nothing of it and writes down how it ended.
+"""The supervisor: runs one command, waits for its end, kills what is left of it and writes its exit record.
 
 A program of its own that imports nothing of ours, so that it starts in the time of a bare interpreter::
 
-    python -I -S keeper.py FOLDER
+    python -I -S supervisor.py FOLDER
 
-It outlives the agent that started it. FOLDER/command.json says what to run; the lock on FOLDER/lock is held
-as long as anything of the command runs; FOLDER/keeper.json says who runs, FOLDER/exit.json how it ended.
-Where either is there already, nothing is started: a command runs once.
+It outlives the agent that started it. FOLDER/command.json is the command. The lock on FOLDER/lock is held as
+long as any process of the command runs. FOLDER/supervisor.json holds the process ids, FOLDER/exit.json the
+exit. If either exists already, nothing is started: a command runs once.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_SUBREAPER = 36
-_DIE_WITH_PARENT = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
 _LEASE_CHECK_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 
@@ -44,64 +44,64 @@ def main(folder: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    if os.path.exists("exit.json") or os.path.exists("keeper.json"):
+    if os.path.exists("exit.json") or os.path.exists("supervisor.json"):
         return
-    keep(_read("command.json"))
+    supervise(_read("command.json"))
 
 
-def keep(command: Json) -> None:
-    """Start it, wait, sweep, and write how it ended."""
-    who = {"boot": _boot(), "keeper": os.getpid()}
-    _write("keeper.json", who)
+def supervise(command: Json) -> None:
+    """Start the command, wait for it, kill what is left, and write the exit record."""
+    record = {"boot": _boot_id(), "supervisor": os.getpid()}
+    _write("supervisor.json", record)
     _reserve("exit.json")
-    _prctl(_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     leader, error = _start(command)
     if not error:
         try:
-            _write("keeper.json", who | {"leader": leader, "ticks": _start_ticks(leader)})
-        except OSError as full:  # nobody could stop it
+            _write("supervisor.json", record | {"leader": leader, "ticks": _start_ticks(leader)})
+        except OSError as full:  # without the record nobody could stop it
             error = str(full)
     if error:
-        _sweep(leader)
-        _write_at_last("exit.json", {"error": error})
+        _kill_remaining(leader)
+        _write_with_retries("exit.json", {"error": error})
         return
-    status, expired = _wait(leader, command["lease"], command["anchor"])
-    _sweep(leader)
+    status, expired = _wait(leader, command["lease"], command["lifetime"])
+    _kill_remaining(leader)
     code = os.waitstatus_to_exitcode(status)
-    _write_at_last("exit.json", {"code": code, "lease_expired": expired})
+    _write_with_retries("exit.json", {"code": code, "lease_expired": expired})
 
 
 def _start(command: Json) -> tuple[int, str]:
-    """The command's process, and why it could not become the command, if so."""
+    """Process id of the command's first process, and why it could not exec the command ("": it could)."""
     output = os.open("output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    told, tell = os.pipe()
-    keeper = os.getpid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    read_end, write_end = os.pipe()
+    supervisor = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            _become(command, keeper, nothing, output)
+            _exec(command, supervisor, null, output)
         except BaseException as error:
-            os.write(tell, str(error).encode()[:4000])
+            os.write(write_end, str(error).encode()[:4000])
         os._exit(127)
-    for descriptor in (output, nothing, tell):
+    for descriptor in (output, null, write_end):
         os.close(descriptor)
-    with open(told, "rb") as pipe:
+    with open(read_end, "rb") as pipe:
         return child, pipe.read().decode(errors="replace")
 
 
-def _become(command: Json, keeper: int, nothing: int, output: int) -> None:
+def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
     os.setsid()
-    _prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != keeper:
-        raise RuntimeError("its keeper was killed")
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != supervisor:
+        raise RuntimeError("its supervisor was killed")
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for wanted, descriptor in ((0, nothing), (1, output), (2, output)):
-        os.dup2(descriptor, wanted)
+    for target, descriptor in ((0, null), (1, output), (2, output)):
+        os.dup2(descriptor, target)
     os.umask(command["umask"])
     directory, program = command["directory"], command["command"]
     try:
@@ -114,29 +114,31 @@ def _become(command: Json, keeper: int, nothing: int, output: int) -> None:
         raise OSError(f"cannot run {program[0]!r}: {error.strerror}") from None
 
 
-def _wait(leader: int, lease: str | None, anchor: list[int] | None) -> tuple[int, bool]:
-    """How the command's first process ended; by force when the lease is over or the anchor gone."""
+def _wait(leader: int, lease: str | None, lifetime: list[int] | None) -> tuple[int, bool]:
+    """Wait status of the first process, and whether it was killed because its lease or lifetime ended."""
     expired = False
     while True:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == leader:
                 return ended[1], expired
-        if lease is None and anchor is None:
+        if lease is None and lifetime is None:
             signal.sigwait([signal.SIGCHLD])
         elif signal.sigtimedwait([signal.SIGCHLD], _LEASE_CHECK_SECONDS) is None and (
-            _over(lease) or _gone(anchor)
+            _lease_expired(lease) or _lifetime_ended(lifetime)
         ):
             expired = True
             os.kill(leader, signal.SIGKILL)
 
 
-def _gone(anchor: list[int] | None) -> bool:
-    """Whether the process is gone with which all is to end."""
-    return anchor is not None and (_start_ticks(anchor[0]) != anchor[1] or _dead(anchor[0]))
+def _lifetime_ended(lifetime: list[int] | None) -> bool:
+    """Whether the process has ended to whose lifetime the command is bound."""
+    if lifetime is None:
+        return False
+    return _start_ticks(lifetime[0]) != lifetime[1] or _is_dead(lifetime[0])
 
 
-def _over(lease: str | None) -> bool:
-    """Whether the lease on this node, a moment of the clock that also counts sleep, has passed."""
+def _lease_expired(lease: str | None) -> bool:
+    """Whether the node's lease has expired, by the clock that counts suspension."""
     if lease is None:
         return False
     try:
@@ -146,8 +148,8 @@ def _over(lease: str | None) -> bool:
         return False
 
 
-def _sweep(leader: int) -> None:
-    """Kill and reap whatever the command left; orphans have become our children."""
+def _kill_remaining(leader: int) -> None:
+    """Kill and reap all processes that the command left; orphans have become our children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
     while True:
@@ -168,7 +170,7 @@ def _children() -> list[int]:
 
 
 def _stat(pid: int | str) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; none where the process is gone."""
+    """The fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()
@@ -176,7 +178,7 @@ def _stat(pid: int | str) -> list[str]:
         return []
 
 
-def _dead(pid: int) -> bool:
+def _is_dead(pid: int) -> bool:
     return (_stat(pid) or ["X"])[0] in "ZX"
 
 
@@ -184,7 +186,7 @@ def _start_ticks(pid: int) -> int:
     return int((_stat(pid) or ["0"] * 20)[19])
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
@@ -196,7 +198,7 @@ def _read(name: str) -> Json:
 
 
 def _reserve(name: str) -> None:
-    """Room on the disk for what has to be written when it is full."""
+    """Reserve disk space for a file that must be written when the disk is full."""
     with open(name + ".partial", "w") as file:
         file.write(" " * 4096)
         file.flush()
@@ -204,7 +206,7 @@ def _reserve(name: str) -> None:
 
 
 def _write(name: str, content: Json) -> None:
-    """There all at once or not at all; over what was reserved, where something was."""
+    """Write a file atomically, over reserved space if there is some."""
     descriptor = os.open(name + ".partial", os.O_WRONLY | os.O_CREAT, 0o600)
     with open(descriptor, "w") as file:
         file.write(json.dumps(content).ljust(4096))
@@ -213,8 +215,8 @@ def _write(name: str, content: Json) -> None:
     os.replace(name + ".partial", name)
 
 
-def _write_at_last(name: str, content: Json) -> None:
-    """Written, however long the disk is full: the lock is held until then."""
+def _write_with_retries(name: str, content: Json) -> None:
+    """Write a file, however long the disk is full; the lock is held until then."""
     while True:
         try:
             return _write(name, content)

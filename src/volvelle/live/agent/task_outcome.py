@@ -1,49 +1,54 @@
-"""How an attempt ended on a node, in the words of reports."""
+"""The outcome of a task: from its exit, the stop that was ordered, and its control block."""
 
 import signal
 
 from volvelle.client.control_block import ATTACHED, PREEMPTED, ControlBlock
-from volvelle.live.agent.folders import Exit, StopAsked
+from volvelle.live.agent.folders import ExitRecord, StopRecord
 from volvelle.live.messages import Launch, Outcome
 
 
-def verdict(
-    end: Exit, stop: StopAsked | None, block: ControlBlock, launch: Launch, last_line: str
+def task_outcome(
+    record: ExitRecord,
+    stop: StopRecord | None,
+    block: ControlBlock,
+    launch: Launch,
+    last_line: str,
 ) -> tuple[Outcome, str]:
-    """The outcome of an attempt, and its reason for people.
+    """The outcome of a task, and its reason for people.
 
-    After an order to stop every end is a stop, save the plain end of a script that reads its page and does
-    not say there that it left: it had just finished.
+    After an ordered stop every end counts as stopped, with one exception: exit code 0 of a script that reads
+    its control block and has not marked itself preempted. That script had just finished.
     """
-    if end.rebooted:
+    if record.rebooted:
         return Outcome.LOST, "the machine was started anew"
-    if end.lease_expired:
+    if record.lease_expired:
         return Outcome.STOPPED, "its node was cut off: killed as its lease ran out"
-    if end.code == 0 and not block[PREEMPTED] and (stop is None or block[ATTACHED]):
+    if record.code == 0 and not block[PREEMPTED] and (stop is None or block[ATTACHED]):
         return Outcome.FINISHED, ""
-    how = _how(end, last_line)
-    if stop is None and not (end.code == 0 and block[PREEMPTED]):
-        return Outcome.FAILED, how
-    return Outcome.STOPPED, _why_stopped(stop, block, launch) or ("" if end.code == 0 else how)
+    description = _description(record, last_line)
+    if stop is None and not (record.code == 0 and block[PREEMPTED]):
+        return Outcome.FAILED, description
+    reason = _stop_reason(stop, block, launch)
+    return Outcome.STOPPED, reason or ("" if record.code == 0 else description)
 
 
-def _why_stopped(stop: StopAsked | None, block: ControlBlock, launch: Launch) -> str:
+def _stop_reason(stop: StopRecord | None, block: ControlBlock, launch: Launch) -> str:
     if stop is None:
-        return "left by itself"
+        return "exited by itself"
     if stop.forced:
-        ignored = "its lease" if block[ATTACHED] else launch.stop_signal or "that it was to stop"
+        ignored = "its lease" if block[ATTACHED] else launch.stop_signal or "the order to stop"
         return f"ignored {ignored}: killed after {launch.grace_seconds:g} s"
-    return stop.because or ("killed by order" if stop.kill else "")
+    return stop.reason or ("killed by order" if stop.kill else "")
 
 
-def _how(end: Exit, last_line: str) -> str:
-    said = f": {last_line}" if last_line else ""
-    if end.code is None:
-        return end.error
-    if end.code >= 0:
-        return f"exit code {end.code}{said}"
+def _description(record: ExitRecord, last_line: str) -> str:
+    suffix = f": {last_line}" if last_line else ""
+    if record.code is None:
+        return record.error
+    if record.code >= 0:
+        return f"exit code {record.code}{suffix}"
     try:
-        name = signal.Signals(-end.code).name
+        name = signal.Signals(-record.code).name
     except ValueError:
-        name = f"signal {-end.code}"
-    return f"killed by {name}{said}"
+        name = f"signal {-record.code}"
+    return f"killed by {name}{suffix}"

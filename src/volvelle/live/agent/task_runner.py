@@ -1,4 +1,4 @@
-"""One attempt on this node, from its order to its end."""
+"""Runs one task on this node, from its order to its end."""
 
 import asyncio
 import contextlib
@@ -19,76 +19,96 @@ from volvelle.client.control_block import (
     ControlBlock,
 )
 from volvelle.live.agent import processes, supervisor
-from volvelle.live.agent.folders import AttemptFolder, Exit, KeptBy, StopAsked, last_line
+from volvelle.live.agent.files import last_line
+from volvelle.live.agent.folders import AttemptFolder, ExitRecord, StopRecord, SupervisorRecord
 from volvelle.live.agent.processes import since_boot
-from volvelle.live.agent.progress import Progress
-from volvelle.live.agent.task_outcome import verdict
-from volvelle.live.agent.wire import Began, Ended, ExitAt, ExitTold, Run, Signal
+from volvelle.live.agent.progress import ProgressReader
+from volvelle.live.agent.task_outcome import task_outcome
+from volvelle.live.agent.wire import (
+    ExitAt,
+    ExitConfirmed,
+    SignalTask,
+    StartTask,
+    TaskEnded,
+    TaskStarted,
+)
 
-_BEGINNING_SECONDS = 0.01
-_PAGE_SECONDS = 0.005
-"""How often a page is read by which a job may be about to end."""
+_START_POLL_SECONDS = 0.01
+_EXIT_POLL_SECONDS = 0.005
+"""Polling interval of the control block of a job that may choose its last iteration."""
 
-Say = Callable[[Began | Ended | Signal | ExitAt | ExitTold], None]
+Send = Callable[[TaskStarted | TaskEnded | SignalTask | ExitAt | ExitConfirmed], None]
 
 
-class Attempt:
-    """Begins or takes over what is prepared in ``folder``; `live` sees it to its end."""
+class TaskRunner:
+    """Starts, or takes over, the task prepared in ``folder``. `run` lasts until its end.
 
-    def __init__(self, folder: AttemptFolder, say: Say) -> None:
-        """Raises OSError, ValueError where ``folder`` was never prepared to the end."""
+    reported: the latest state sent to the server. signal_request, exit_request: to be sent again on a new
+    connection.
+    """
+
+    def __init__(self, folder: AttemptFolder, send: Send) -> None:
+        """Raises OSError, ValueError if ``folder`` was not prepared completely."""
         if not folder.command.exists():
             raise FileNotFoundError(folder.command)
-        self.run: Run = folder.order
-        self.part = self.run.part
-        self.told: Began | Ended | None = None
-        self._folder, self._say = folder, say
-        self._block = ControlBlock(folder.block)
-        self._progress = Progress(self.part, folder, self._block)
-        self._began = asyncio.Event()
+        self.order: StartTask = folder.order
+        self.task = self.order.task
+        self.reported: TaskStarted | TaskEnded | None = None
+        self.signal_request: SignalTask | None = None
+        self.exit_request: ExitAt | None = None
+        self._folder, self._send = folder, send
+        self._block = ControlBlock(folder.control_block)
+        self._progress = ProgressReader(self.task, folder, self._block)
+        self._started = asyncio.Event()
         self._stop = folder.stop
         self._stopping: asyncio.Task[None] | None = None
         self._signalled = False
-        self.signal_asked: Signal | None = None
-        self.exit_asked: ExitAt | None = None
 
     @property
-    def begins(self) -> Began:
-        """That it is here, and may run."""
-        return Began(self.part, self.run.port)
+    def state(self) -> TaskStarted | TaskEnded:
+        """The state to report in an inventory: as last reported, else that the task is here."""
+        return self.reported or TaskStarted(self.task, self.order.port)
 
     @property
-    def runs(self) -> bool:
+    def running(self) -> bool:
         """Whether its end has not been seen."""
-        return not isinstance(self.told, Ended)
+        return not isinstance(self.reported, TaskEnded)
 
-    async def live(self) -> None:
-        """See the attempt to its end, telling its beginning and its end."""
+    @property
+    def progress(self) -> ProgressReader | None:
+        """Progress, reported by the leading node while the task runs."""
+        leads = self.task.rank == 0 and isinstance(self.reported, TaskStarted)
+        return self._progress if leads else None
+
+    # ------------------------------------------------------------------ from start to end
+
+    async def run(self) -> None:
+        """Run the task to its end, and report its start and its end."""
         if self._stop is not None:
-            self._enforce()
+            self._schedule_stop()
         try:
-            ended = await self._live()
+            ended = await self._run()
         except OSError as error:
-            ended = await self._concluded(Exit(error=f"its agent could not go on: {error}"))
+            ended = await self._conclude(ExitRecord(error=f"its agent could not go on: {error}"))
         if self._stopping is not None:
             self._stopping.cancel()
-        self._tell(ended)
+        self._report(ended)
 
-    async def _live(self) -> Ended:
-        new = self._folder.exit is None and self._folder.kept_by is None
-        child = self._start_keeper() if new else None
-        kept = await self._beginning(child)
-        if kept is not None and kept.leader:
-            self._began.set()
-            self._tell(self.begins)
-            await self._keeper_gone(kept)
+    async def _run(self) -> TaskEnded:
+        new = self._folder.exit is None and self._folder.supervisor is None
+        child = self._start_supervisor() if new else None
+        record = await self._wait_for_start(child)
+        if record is not None and record.leader:
+            self._started.set()
+            self._report(TaskStarted(self.task, self.order.port))
+            await self._wait_for_supervisor(record)
         if child is not None:
-            await processes.gone(child.pid)
+            await processes.wait_for_exit(child.pid)
             child.wait()
-        return await self._concluded(self._folder.exit)
+        return await self._conclude(self._folder.exit)
 
-    def _start_keeper(self) -> subprocess.Popen[bytes]:
-        with (self._folder.path / "keeper.log").open("wb") as log:
+    def _start_supervisor(self) -> subprocess.Popen[bytes]:
+        with self._folder.supervisor_log.open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", supervisor.__file__, str(self._folder.path)],
                 stdin=subprocess.DEVNULL,
@@ -99,126 +119,128 @@ class Attempt:
                 start_new_session=True,
             )
 
-    async def _beginning(self, child: subprocess.Popen[bytes] | None) -> KeptBy | None:
-        """Who keeps it, once the command runs or the keeper is gone."""
+    async def _wait_for_start(
+        self, child: subprocess.Popen[bytes] | None
+    ) -> SupervisorRecord | None:
+        """The supervisor's record, once the command runs or the supervisor has ended."""
         while True:
-            over = self._folder.exit is not None
-            kept = self._folder.kept_by
-            if over or (kept is not None and kept.leader):
-                return kept
+            ended = self._folder.exit is not None
+            record = self._folder.supervisor
+            if ended or (record is not None and record.leader):
+                return record
             if child is None or child.poll() is not None:
-                with self._folder.alone() as free:
+                with self._folder.locked() as free:
                     if free:
-                        return kept
-            await asyncio.sleep(_BEGINNING_SECONDS)
+                        return record
+            await asyncio.sleep(_START_POLL_SECONDS)
 
-    async def _keeper_gone(self, kept: KeptBy) -> None:
+    async def _wait_for_supervisor(self, record: SupervisorRecord) -> None:
         while True:
-            with self._folder.alone() as free:
+            with self._folder.locked() as free:
                 if free:
                     return
-            await processes.gone(kept.keeper)
+            await processes.wait_for_exit(record.supervisor)
 
-    async def _concluded(self, end: Exit | None) -> Ended:
-        """The end, after which no process is left: where the keeper did not see to that, we do."""
-        if end is None or end.error:
-            kept = self._folder.kept_by
-            with self._folder.alone():
-                await processes.sweep(self._folder.path, kept)
-                if end is None:
-                    end = self._unkept(kept)
+    async def _conclude(self, exit_record: ExitRecord | None) -> TaskEnded:
+        """The end of the task. Processes that the supervisor did not kill are killed here."""
+        if exit_record is None or exit_record.error:
+            record = self._folder.supervisor
+            with self._folder.locked():
+                await processes.kill_remaining(self._folder.path, record)
+                if exit_record is None:
+                    exit_record = self._unsupervised_exit(record)
                     with contextlib.suppress(OSError):
-                        self._folder.exit = end
-        outcome, reason = verdict(
-            end, self._stop, self._block, self.run.start.launch, last_line(self._folder.output)
-        )
-        return Ended(
-            part=self.part,
+                        self._folder.exit = exit_record
+        launch, output = self.order.start.launch, last_line(self._folder.output)
+        outcome, reason = task_outcome(exit_record, self._stop, self._block, launch, output)
+        return TaskEnded(
+            task=self.task,
             outcome=outcome,
-            exit_code=end.code,
+            exit_code=exit_record.code,
             reason=reason,
             iterations=self._block[ITERATIONS],
             saved_iterations=self._block[SAVED_ITERATIONS],
         )
 
-    def _unkept(self, kept: KeptBy | None) -> Exit:
-        if kept is None:
-            said = self._folder.complaint
-            return Exit(error="its keeper could not begin" + (f": {said}" if said else ""))
-        return Exit(error="its keeper was killed", rebooted=kept.boot != processes.boot())
+    def _unsupervised_exit(self, record: SupervisorRecord | None) -> ExitRecord:
+        if record is None:
+            error = self._folder.supervisor_error
+            return ExitRecord(
+                error="its supervisor could not start" + (f": {error}" if error else "")
+            )
+        rebooted = record.boot != processes.boot_id()
+        return ExitRecord(error="its supervisor was killed", rebooted=rebooted)
 
-    def _tell(self, what: Began | Ended) -> None:
-        self.told = what
-        self._say(what)
+    def _report(self, state: TaskStarted | TaskEnded) -> None:
+        self.reported = state
+        self._send(state)
 
-    def stop(self, *, kill: bool, because: str = "") -> None:
-        """Revoke its lease; where ``kill``, end it at once. A repeat changes nothing."""
+    # ------------------------------------------------------------------ stopping
+
+    def stop(self, *, kill: bool, reason: str = "") -> None:
+        """Revoke the lease; with ``kill``, kill the task at once. A repeat changes nothing."""
         before = self._stop
-        if not self.runs or (before is not None and before.kill >= kill):
+        if not self.running or (before is not None and before.kill >= kill):
             return
-        self._remember(
-            StopAsked(at=since_boot(), kill=True, because=because or before.because)
+        self._record_stop(
+            StopRecord(at=since_boot(), kill=True, reason=reason or before.reason)
             if before is not None
-            else StopAsked(at=since_boot(), kill=kill, because=because)
+            else StopRecord(at=since_boot(), kill=kill, reason=reason)
         )
-        self._enforce(signalling=not kill)
+        self._schedule_stop(signalling=not kill)
 
-    def _remember(self, asked: StopAsked) -> None:
-        self._stop = asked
-        with contextlib.suppress(OSError):  # an agent that comes after us is told again
-            self._folder.stop = asked
+    def _record_stop(self, stop: StopRecord) -> None:
+        self._stop = stop
+        with contextlib.suppress(OSError):  # a later agent receives the order again
+            self._folder.stop = stop
 
-    def _enforce(self, *, signalling: bool = False) -> None:
+    def _schedule_stop(self, *, signalling: bool = False) -> None:
         if self._stopping is not None:
             self._stopping.cancel()
-        self._stopping = asyncio.create_task(self._end(signalling))
+        self._stopping = asyncio.create_task(self._carry_out_stop(signalling))
 
-    async def _end(self, signalling: bool) -> None:
-        """Have it end: by its page or by a signal, and after its grace by force."""
-        asked, launch = self._stop, self.run.start.launch
-        assert asked is not None
-        await self._began.wait()
-        kept = self._folder.kept_by
-        assert kept is not None
-        if not asked.kill:
-            if self.part.rank == 0:
+    async def _carry_out_stop(self, signalling: bool) -> None:
+        """Stop by the control block or by a signal; after the grace period, kill."""
+        stop, launch = self._stop, self.order.start.launch
+        assert stop is not None
+        await self._started.wait()
+        record = self._folder.supervisor
+        assert record is not None
+        if not stop.kill:
+            if self.task.rank == 0:
                 self._block[REVOKED] = 1
                 if signalling and launch.stop_signal is not None and not self._block[ATTACHED]:
-                    self.signal()
-                    self.signal_asked = Signal(*self.part.key)
-                    self._say(self.signal_asked)
-            await self._grace(asked.at + launch.grace_seconds)
-            self._remember(msgspec.structs.replace(asked, forced=True))
-        processes.send_signal(kept, signal.SIGKILL)
+                    self.send_stop_signal()
+                    self.signal_request = SignalTask(*self.task.key)
+                    self._send(self.signal_request)
+            await self._wait_for_grace(stop.at + launch.grace_seconds)
+            self._record_stop(msgspec.structs.replace(stop, forced=True))
+        processes.send_signal(record, signal.SIGKILL)
 
-    async def _grace(self, until: float) -> None:
-        """Wait; where the leading rank chooses its last iteration meanwhile, have the others told."""
+    async def _wait_for_grace(self, until: float) -> None:
+        """Wait; if the leading rank chooses its last iteration meanwhile, have the others informed."""
         while since_boot() < until:
-            chosen = self._block[EXIT_AT] if self.part.rank == 0 else 0
-            if chosen and self.exit_asked is None:
-                self.exit_asked = ExitAt(*self.part.key, chosen)
-                if len(self.part.nodes) == 1:
-                    self.exit_told(chosen)
+            chosen = self._block[EXIT_AT] if self.task.rank == 0 else 0
+            if chosen and self.exit_request is None:
+                self.exit_request = ExitAt(*self.task.key, chosen)
+                if len(self.task.nodes) == 1:
+                    self.confirm_exit(chosen)
                 else:
-                    self._say(self.exit_asked)
-            await asyncio.sleep(_PAGE_SECONDS)
+                    self._send(self.exit_request)
+            await asyncio.sleep(_EXIT_POLL_SECONDS)
 
-    def signal(self) -> None:
-        """Tell the job by its signal that it is to stop; once, as a second may end it before it has saved."""
-        kept, name = self._folder.kept_by, self.run.start.launch.stop_signal
-        if kept is not None and name is not None and not self._signalled:
+    def send_stop_signal(self) -> None:
+        """Send the job its stop signal, once: a second one may end it before it has saved."""
+        record, name = self._folder.supervisor, self.order.start.launch.stop_signal
+        if record is not None and name is not None and not self._signalled:
             self._signalled = True
-            processes.send_signal(kept, signal.Signals[name])
+            processes.send_signal(record, signal.Signals[name])
 
     def exit_at(self, iteration: int) -> None:
         """The leading rank has chosen the last iteration."""
         self._block[EXIT_AT] = iteration
-        self._say(ExitTold(*self.part.key, iteration))
+        self._send(ExitConfirmed(*self.task.key, iteration))
 
-    def exit_told(self, iteration: int) -> None:
-        """The last iteration stands on the pages of all other nodes."""
+    def confirm_exit(self, iteration: int) -> None:
+        """The control blocks of all other nodes hold the last iteration."""
         self._block[EXIT_CONFIRMED] = iteration
-
-    def progress(self) -> Progress | None:
-        """Where it tells how far it is: on the leading node, while it runs."""
-        return self._progress if self.part.rank == 0 and isinstance(self.told, Began) else None

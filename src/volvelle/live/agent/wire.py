@@ -1,9 +1,11 @@
-"""What the agents of nodes and the controller's side of them say to each other, and in which form.
+"""The protocol between agents and the agents server.
 
-Agents dial in, nobody dials them. A frame is four bytes of length and a message in JSON. Both sides prove
-that they know the site's token without sending it: each answers the other's nonce with an HMAC. After that
-the agent says what is on its node (`Here`), and says it anew on every later connection; so neither side
-keeps what it sent, only how things stand.
+Agents dial in; the server never dials. A frame is four bytes of length and a JSON message. Both sides prove
+that they know the cluster's agent token without sending it: each answers the other's nonce with an HMAC. Then
+the agent sends all that is on its node (`NodeInventory`), and again on every new connection. So neither side
+keeps sent messages, only state.
+
+A *task* is the part of an attempt that runs on one node.
 """
 
 import asyncio
@@ -18,26 +20,26 @@ from volvelle.live.messages import AttemptProgress, Forget, Outcome, Start, Stop
 from volvelle.model.node import Node
 
 VERSION = 1
-MOST_BYTES = 64 << 20
-MOST_BYTES_OF_STRANGERS = 64 << 10
+MAX_FRAME_BYTES = 64 << 20
+MAX_HANDSHAKE_BYTES = 64 << 10
 PING_SECONDS = 5.0
-QUIET_SECONDS = 20.0
-"""A connection on which nothing was heard for so long is taken for dead."""
+SILENCE_SECONDS = 20.0
+"""A connection without a message for this long is closed."""
 
-Key = tuple[int, int]
-"""A job's number and its attempt's."""
+AttemptKey = tuple[int, int]
+"""Number of the job and number of its attempt."""
 
 
 class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
-    """Controller's side, first: prove who you are."""
+    """Server, first: prove that you know the token."""
 
     nonce: str
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
-    """Agent, second. ``identity``: of the agent's folder, so that two agents are told from one come back.
+    """Agent, second. ``identity``: of the agent's folder, to tell a second agent from one that reconnects.
 
-    ``address``: where other nodes reach programs of this one; empty: where it dialled in from.
+    ``address``: where other nodes reach programs of this node; empty: the address it dialled in from.
     """
 
     version: int
@@ -49,21 +51,21 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
-    """Controller's side, third. ``lease_seconds``: an agent on its own stops its jobs after; 0: never."""
+    """Server, third. ``lease_seconds``: an agent without contact stops its jobs after this; 0: never."""
 
     proof: str
     lease_seconds: float
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """Controller's side: no. ``for_now``: ask again."""
+    """Server: the agent is not accepted. ``retry``: it may be accepted later."""
 
     reason: str
-    for_now: bool = False
+    retry: bool = False
 
 
-class Part(msgspec.Struct, frozen=True):
-    """What one node does of an attempt."""
+class NodeTask(msgspec.Struct, frozen=True):
+    """The part of an attempt that runs on one node: rank ``rank`` of ``nodes``."""
 
     number: int
     attempt: int
@@ -71,22 +73,22 @@ class Part(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
 
     @property
-    def key(self) -> Key:
-        """Of which attempt."""
+    def key(self) -> AttemptKey:
+        """The attempt."""
         return self.number, self.attempt
 
 
-class Began(msgspec.Struct, frozen=True, tag="began"):
-    """Agent: the processes of this part run. ``port``: free on the leading node, for the ranks to meet."""
+class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
+    """Agent: the processes of the task run. ``port``: free on the leading node, where the ranks meet."""
 
-    part: Part
+    task: NodeTask
     port: int
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended", kw_only=True):
-    """Agent: no process of this part is left. Repeated until a `Forget` comes."""
+class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
+    """Agent: no process of the task is left. Repeated until a `Forget` comes."""
 
-    part: Part
+    task: NodeTask
     outcome: Outcome
     exit_code: int | None = None
     reason: str = ""
@@ -94,14 +96,14 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", kw_only=True):
     saved_iterations: int = 0
 
 
-class Here(msgspec.Struct, frozen=True, tag="here"):
-    """Agent, once it is welcome: all that is on this node."""
+class NodeInventory(msgspec.Struct, frozen=True, tag="node-inventory"):
+    """Agent, after the welcome: all tasks on the node."""
 
-    parts: tuple[Began | Ended, ...]
+    tasks: tuple[TaskStarted | TaskEnded, ...]
 
 
-class Run(msgspec.Struct, frozen=True, tag="run", kw_only=True):
-    """Controller's side: begin the part of ``rank``. The leading one begins first and says a ``port``."""
+class StartTask(msgspec.Struct, frozen=True, tag="start-task", kw_only=True):
+    """Server: start the task of ``rank``. The leading rank starts first and reports a ``port``."""
 
     start: Start
     rank: int
@@ -109,16 +111,17 @@ class Run(msgspec.Struct, frozen=True, tag="run", kw_only=True):
     port: int = 0
 
     @property
-    def part(self) -> Part:
-        """What is to be begun."""
+    def task(self) -> NodeTask:
+        """The task to start."""
         nodes = tuple(grant.node for grant in self.start.grants)
-        return Part(self.start.number, self.start.attempt, self.rank, nodes)
+        return NodeTask(self.start.number, self.start.attempt, self.rank, nodes)
 
 
-class Signal(msgspec.Struct, frozen=True, tag="signal"):
-    """The job does not read its pages and is told by its signal: leading agent to all others, as `ExitAt`.
+class SignalTask(msgspec.Struct, frozen=True, tag="signal-task"):
+    """The job does not read its control blocks: send it its stop signal. Leading agent to all others.
 
-    The leading one decides for all: on the others a script that reads its page may not have come so far yet.
+    The leading agent decides for all: on other nodes a script that reads its control block may not have
+    attached yet. Travels over the server, as `ExitAt` does.
     """
 
     number: int
@@ -126,15 +129,15 @@ class Signal(msgspec.Struct, frozen=True, tag="signal"):
 
 
 class ExitAt(msgspec.Struct, frozen=True, tag="exit-at"):
-    """All ranks end after this iteration: leading agent to controller's side, from there to the others."""
+    """All ranks exit after this iteration: leading agent to the server, from there to the other agents."""
 
     number: int
     attempt: int
     iteration: int
 
 
-class ExitTold(msgspec.Struct, frozen=True, tag="exit-told"):
-    """It stands on the page: each of the others to the controller's side; when all did, on to the first."""
+class ExitConfirmed(msgspec.Struct, frozen=True, tag="exit-confirmed"):
+    """The control block holds it: other agents to the server; after all have, on to the leading agent."""
 
     number: int
     attempt: int
@@ -142,89 +145,89 @@ class ExitTold(msgspec.Struct, frozen=True, tag="exit-told"):
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
-    """Agent: still there, ``at`` this moment of its own clock."""
+    """Agent: heartbeat, ``at`` a time of its own clock."""
 
     at: float
 
 
 class Pong(msgspec.Struct, frozen=True, tag="pong"):
-    """Controller's side: heard what was said at ``at``, and so the agent's lease is as young."""
+    """Server: received the ping sent ``at`` this time, from which the agent's lease is renewed."""
 
     at: float
 
 
-class Renew(msgspec.Struct, frozen=True, tag="renew"):
-    """Agent, with central renewal only: does the lease of this attempt hold?"""
+class RenewLease(msgspec.Struct, frozen=True, tag="renew-lease"):
+    """Agent, with central renewal only: is the lease of this attempt valid?"""
 
     number: int
     attempt: int
-    ticket: int
+    request_id: int
 
 
-class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
-    """Controller's side: the answer to the question with this ticket."""
+class LeaseRenewal(msgspec.Struct, frozen=True, tag="lease-renewal"):
+    """Server: the answer to `RenewLease`."""
 
-    ticket: int
-    holds: bool
+    request_id: int
+    valid: bool
 
 
 class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
-    """Controller's side: which attempts of this job are there logs of?"""
+    """Server: which attempts of this job have logs on the node?"""
 
-    ticket: int
+    request_id: int
     number: int
 
 
 class LogSizes(msgspec.Struct, frozen=True, tag="log-sizes"):
-    """Agent: the answer to the question with this ticket, bytes by attempt."""
+    """Agent: the answer to `ListLogs`, bytes by attempt."""
 
-    ticket: int
+    request_id: int
     sizes: dict[int, int]
 
 
 class ReadLog(msgspec.Struct, frozen=True, tag="read-log"):
-    """Controller's side: what stands in this log from byte ``offset`` on, at most so much?"""
+    """Server: read this log from byte ``offset`` on."""
 
-    ticket: int
+    request_id: int
     number: int
     attempt: int
     offset: int
-    most_bytes: int
+    max_bytes: int
 
 
-class LogPiece(msgspec.Struct, frozen=True, tag="log-piece"):
-    """Agent: the answer to the question with this ticket; nothing at the end, and of what is not there."""
+class LogChunk(msgspec.Struct, frozen=True, tag="log-chunk"):
+    """Agent: the answer to `ReadLog`; empty at the end of the log, or if there is none."""
 
-    ticket: int
+    request_id: int
     content: bytes
 
 
 FromAgent = (
     Hello
-    | Here
-    | Began
-    | Ended
+    | NodeInventory
+    | TaskStarted
+    | TaskEnded
     | AttemptProgress
-    | Signal
+    | SignalTask
     | ExitAt
-    | ExitTold
+    | ExitConfirmed
     | Ping
-    | Renew
+    | RenewLease
     | LogSizes
-    | LogPiece
+    | LogChunk
 )
 ToAgent = (
     Challenge
     | Welcome
     | Refused
-    | Run
+    | StartTask
     | Stop
     | Forget
-    | Signal
+    | SignalTask
     | ExitAt
-    | ExitTold
+    | ExitConfirmed
     | Pong
-    | Renewed
+    | LeaseRenewal
     | ListLogs
     | ReadLog
 )
@@ -236,7 +239,7 @@ _M = TypeVar("_M")
 
 
 class FrameError(Exception):
-    """The other side does not speak as it should."""
+    """The other side violates the protocol."""
 
 
 def frame(message: FromAgent | ToAgent) -> bytes:
@@ -246,28 +249,31 @@ def frame(message: FromAgent | ToAgent) -> bytes:
 
 
 async def receive(
-    reader: asyncio.StreamReader, decoder: msgspec.json.Decoder[_M], most_bytes: int = MOST_BYTES
+    reader: asyncio.StreamReader,
+    decoder: msgspec.json.Decoder[_M],
+    max_bytes: int = MAX_FRAME_BYTES,
 ) -> _M:
     """The next message. Raises `FrameError`, asyncio.IncompleteReadError at the end, OSError."""
     length = int.from_bytes(await reader.readexactly(4))
-    if length > most_bytes:
-        raise FrameError(f"a frame of {length} bytes, at most {most_bytes} are read")
+    if length > max_bytes:
+        raise FrameError(f"a frame of {length} bytes, at most {max_bytes} are read")
     try:
         return decoder.decode(await reader.readexactly(length))
     except msgspec.MsgspecError as error:
         raise FrameError(str(error)) from None
 
 
-def nonce() -> str:
-    """A number used once."""
+def new_nonce() -> str:
+    """A random number that is used once."""
     return secrets.token_hex(16)
 
 
-def proof(token: str, side: str, *said: str) -> str:
-    """That ``side`` knows the token, for what was said in this connection and for no other."""
-    return hmac.new(token.encode(), "\n".join((side, *said)).encode(), hashlib.sha256).hexdigest()
+def proof(token: str, side: str, *transcript: str) -> str:
+    """Proof that ``side`` knows the token, valid for this connection's ``transcript`` only."""
+    message = "\n".join((side, *transcript)).encode()
+    return hmac.new(token.encode(), message, hashlib.sha256).hexdigest()
 
 
-def proves(given: str, token: str, side: str, *said: str) -> bool:
-    """Whether ``given`` is that proof; takes as long for a wrong one."""
-    return hmac.compare_digest(given.encode(), proof(token, side, *said).encode())
+def verify_proof(given: str, token: str, side: str, *transcript: str) -> bool:
+    """Whether ``given`` is that proof, in constant time."""
+    return hmac.compare_digest(given.encode(), proof(token, side, *transcript).encode())

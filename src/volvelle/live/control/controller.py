@@ -30,11 +30,11 @@ from volvelle.live.forecasts.suggestions import Remedies, remedies
 from volvelle.live.forecasts.what_if import Shift, what_if, what_if_recomposed
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost, Order, Report, Start, Stop
-from volvelle.live.nodes.executor import Executor, OpenExecutor, Site
-from volvelle.live.nodes.gpu_demand import demand
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
+from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.live.status.metrics import Figures
-from volvelle.live.status.view import Happening, JobPicture, JobState, Picture
+from volvelle.live.status.view import ChangeEvent, JobState, JobStatusView, StatusView
 from volvelle.live.store import Batch, Store, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
@@ -66,7 +66,7 @@ class Controller:
         store: Store,
         header: Header,
         executor: Executor,
-        site: Site,
+        site: ExecutorContext,
         clock: Clock | None = None,
     ) -> None:
         self.store = store
@@ -83,8 +83,8 @@ class Controller:
         self.site = replace(
             site,
             folder=site.folder / f"since-{books.epoch:.3f}",
-            awaited=awaited(books),
-            demand=lambda: demand(self.picture),
+            expected=awaited(books),
+            demand=lambda: gpu_demand(self.status),
         )
         """Where the executor works: jobs of one journal never find those of another, numbered alike."""
         self._opened: OpenExecutor | None = None
@@ -162,9 +162,9 @@ class Controller:
         return self._opened.logs
 
     @property
-    def picture(self) -> Picture:
+    def status(self) -> StatusView:
         """How things stand."""
-        return self._engine.picture
+        return self._engine.status
 
     @property
     def health(self) -> Health:
@@ -193,7 +193,7 @@ class Controller:
             ahead, wanted.policy, wanted.admission, max(self._time.now(), ahead.now)
         )
 
-    def remedies(self, job: JobPicture) -> Remedies:
+    def remedies(self, job: JobStatusView) -> Remedies:
         """What would help a job that waits or is held."""
         ahead, outlook = self._fork(), self._forecaster.outlook
         if job.number not in (*ahead.known, *ahead.aside) and not any(
@@ -212,14 +212,14 @@ class Controller:
         self._stimuli.put(look)
         return look.answer.result(timeout=_FORK_TIMEOUT)
 
-    def events(self, after: int, timeout: float | None = None) -> list[Happening] | None:
+    def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
         """What happened after entry ``after``, waiting for it up to ``timeout`` seconds.
 
         None where that is no longer known: then look at the picture.
         """
         happenings = self._engine.gallery.happenings
 
-        def news() -> list[Happening]:
+        def news() -> list[ChangeEvent]:
             return [each for each in list(happenings) if each.seq > after]
 
         with self._happened:

@@ -23,7 +23,7 @@ from volvelle.live.forecasts.forecaster import Foreseen
 from volvelle.live.messages import AttemptEnded, Order
 from volvelle.live.status.metrics import Figures
 from volvelle.live.status.publisher import Gallery
-from volvelle.live.status.view import JobPicture, JobState, Picture
+from volvelle.live.status.view import JobState, JobStatusView, StatusView
 from volvelle.live.store.rows import Batch, Ended, StoredEntry, Submission
 from volvelle.model.problems import Problem
 
@@ -36,7 +36,7 @@ class Prepared:
     orders: list[Order]
     answers: list[tuple[Future[Any], Any]]
     touched: set[int]
-    farewells: list[JobPicture] = field(default_factory=list)
+    farewells: list[JobStatusView] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     complaints: dict[str, str] = field(default_factory=dict)
 
@@ -54,9 +54,9 @@ class Engine:
         """What is wrong with nodes, by their names."""
 
     @property
-    def picture(self) -> Picture:
+    def status(self) -> StatusView:
         """The latest that is in the store."""
-        return self.gallery.picture
+        return self.gallery.status
 
     @staticmethod
     def keys(stimuli: Sequence[Stimulus]) -> list[tuple[str, str]]:
@@ -140,7 +140,7 @@ class Engine:
             entry,
             tuple(intake.accepted),
             tuple(intake.submitted),
-            tuple(_ended(picture) for picture in prepared.farewells),
+            tuple(_ended(status) for status in prepared.farewells),
         )
         prepared.orders += self._orders(settled)
         prepared.touched |= settled.touched
@@ -190,12 +190,12 @@ class Engine:
         return prepared.orders
 
 
-def _ended(picture: JobPicture) -> Ended:
-    assert picture.ended is not None
+def _ended(status: JobStatusView) -> Ended:
+    assert status.ended is not None
     return Ended(
-        number=picture.number,
-        state=picture.state.value,
-        reason=picture.reason,
-        ended=picture.ended,
-        picture=asdict(picture),
+        number=status.number,
+        state=status.state.value,
+        reason=status.reason,
+        ended=status.ended,
+        picture=asdict(status),
     )

@@ -10,7 +10,7 @@ from volvelle.live.control.gpu_ledger import Phase, Tenancy
 from volvelle.live.forecasts.forecaster import Expected
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
-from volvelle.live.status.view import JobPicture, JobState
+from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store.rows import JobRecord
 
 _SHOWN_SECONDS = 0.5
@@ -104,7 +104,7 @@ class Life:
             case _:
                 return self.note
 
-    def picture(self, scheduler: Scheduler, tenancy: Tenancy, epoch: float) -> JobPicture:
+    def picture(self, scheduler: Scheduler, tenancy: Tenancy, epoch: float) -> JobStatusView:
         """How the job stands. ``epoch``: time 0 of the scheduler."""
         attempt, due = tenancy.attempts.get(self.number), tenancy.due.get(self.number)
         if attempt is not None:
@@ -116,7 +116,7 @@ class Life:
         preemptions = 0
         if (row := scheduler.jobs.row_of.get(self.number)) is not None:
             preemptions = int(scheduler.jobs.matrix[Column.PREEMPTIONS, row])
-        return JobPicture(
+        return JobStatusView(
             number=self.number,
             name=self.request.name,
             user=self.user,

@@ -16,7 +16,7 @@ from volvelle.core.events import Event, JobReleased, JobSubmitted, NodeChanged, 
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.forecaster import Outlook
 from volvelle.live.job_request import JobRequest
-from volvelle.live.status.view import JobPicture
+from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
 from volvelle.simulate.forecast import forecast, withdrawn
@@ -78,7 +78,7 @@ class _Tried:
 def remedies(
     scheduler: Scheduler,
     outlook: Outlook,
-    job: JobPicture,
+    job: JobStatusView,
     now: float,
     epoch: float,
 ) -> Remedies:
@@ -162,7 +162,7 @@ def _runs(scheduler: Scheduler, number: int) -> bool:
 
 
 def _candidates(
-    scheduler: Scheduler, job: JobPicture, now: float
+    scheduler: Scheduler, job: JobStatusView, now: float
 ) -> Iterator[tuple[Scheduler, _Candidate]]:
     """Each with the scheduler on which to try it; the least that a user would mind first."""
     number = job.number

@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.errors import Refusal
 from volvelle.live.http.role import Role
-from volvelle.live.status.view import JobPicture
+from volvelle.live.status.view import JobStatusView
 from volvelle.live.store import Store, StoreFailed, Token
 
 REFRESH_SECONDS = 2.0
@@ -39,7 +39,7 @@ class Who:
         """Whether everything is theirs to see and touch."""
         return self.role is Role.OPERATOR
 
-    def may_see(self, job: JobPicture) -> bool:
+    def may_see(self, job: JobStatusView) -> bool:
         """Whether what is inside a job is theirs to see, and the job theirs to touch."""
         return self.operates or job.user == self.user
 

@@ -9,7 +9,7 @@ from volvelle.live.http.errors import described
 from volvelle.live.http.jobs import Number, visible
 from volvelle.live.http.responses import Why, answer
 from volvelle.live.job_request import JobRequest
-from volvelle.live.status.view import JobPicture, JobState, Picture
+from volvelle.live.status.view import JobState, JobStatusView, StatusView
 
 router = APIRouter(prefix="/v1", tags=["forecasts"])
 
@@ -27,11 +27,11 @@ async def why(number: Number, who: Anybody, controller: Live, store: Stored) -> 
     if job.state not in (JobState.WAITING, JobState.HELD):
         return answer(Why(job, job.reason))
     found = await run_in_threadpool(controller.remedies, job)
-    ahead = _ahead(controller.picture, job)
+    ahead = _ahead(controller.status, job)
     return answer(Why(job, job.reason, ahead, found.after, found.changes, found.complete))
 
 
-def _ahead(picture: Picture, job: JobPicture) -> tuple[int, ...]:
+def _ahead(picture: StatusView, job: JobStatusView) -> tuple[int, ...]:
     """Jobs that wait too and are believed to start before this one."""
     if job.predicted_start is None:
         return ()

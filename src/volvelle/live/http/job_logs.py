@@ -7,9 +7,9 @@ from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.agent import logs as kept
-from volvelle.live.nodes.node_logs import PIECE_BYTES, NodeAway, NodeLogs
-from volvelle.live.status.view import JobPicture
+from volvelle.live.agent.logs import log_sizes, read_log
+from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeLogs, NodeUnreachableError
+from volvelle.live.status.view import JobStatusView
 
 Place = tuple[int, str]
 """An attempt and a node: in this order logs are read."""
@@ -33,12 +33,12 @@ class Logs:
     _through: dict[str, int] = field(default_factory=dict)
     """Nodes elsewhere that have nothing new to tell, unless the job is started there again after this."""
 
-    async def look(self, job: JobPicture) -> dict[Place, int]:
+    async def look(self, job: JobStatusView) -> dict[Place, int]:
         """The logs of ``job`` that have grown since they were read, and their sizes."""
         self._here = await run_in_threadpool(self._nodes_here)
         found: dict[str, dict[int, int]] = {}
         for node, folder in self._here.items():
-            found[node] = await run_in_threadpool(kept.sizes, folder, job.number)
+            found[node] = await run_in_threadpool(log_sizes, folder, job.number)
         holding = {node for node, _ in job.grants}
         distant = [
             node
@@ -56,7 +56,7 @@ class Logs:
             if size > self._read_to.get(place, 0)
         }
 
-    async def read(self, job: JobPicture, grown: dict[Place, int]) -> AsyncIterator[bytes]:
+    async def read(self, job: JobStatusView, grown: dict[Place, int]) -> AsyncIterator[bytes]:
         """What stands in the logs that have ``grown``, from where they were read to, one after the other."""
         for place, size in grown.items():
             try:
@@ -66,7 +66,7 @@ class Logs:
                         break
                     self._read_to[place] = offset + len(piece)
                     yield piece
-            except NodeAway as away:
+            except NodeUnreachableError as away:
                 self.away[place[1]] = str(away)
         holding = {node for node, _ in job.grants}
         for node, attempt in job.ran_on.items():
@@ -76,8 +76,8 @@ class Logs:
     async def _sizes(self, node: str, number: int) -> dict[int, int]:
         """Of which attempts there are logs elsewhere, as far as somebody can tell."""
         try:
-            sizes = await asyncio.wrap_future(self.elsewhere.sizes(node, number))
-        except NodeAway as away:
+            sizes = await asyncio.wrap_future(self.elsewhere.log_sizes(node, number))
+        except NodeUnreachableError as away:
             self.away[node] = str(away)
             return {}
         self.away.pop(node, None)
@@ -86,9 +86,9 @@ class Logs:
     async def _piece(self, number: int, place: Place, offset: int) -> bytes:
         attempt, node = place
         if node not in self._here:
-            return await asyncio.wrap_future(self.elsewhere.piece(node, number, attempt, offset))
-        where = self._here[node], number, attempt, offset, PIECE_BYTES
-        return await run_in_threadpool(kept.piece, *where)
+            return await asyncio.wrap_future(self.elsewhere.read_log(node, number, attempt, offset))
+        where = self._here[node], number, attempt, offset, CHUNK_BYTES
+        return await run_in_threadpool(read_log, *where)
 
     def _nodes_here(self) -> dict[str, Path]:
         nodes = self.folder / "nodes"

@@ -18,7 +18,7 @@ from volvelle.live.http.authentication import Anybody, Live, Stored, Who
 from volvelle.live.http.errors import Refusal, described, later, no_such_job
 from volvelle.live.http.responses import JobPage, Submitted, answer, seen_by
 from volvelle.live.job_request import JobRequest
-from volvelle.live.status.view import JobPicture, JobState
+from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -72,7 +72,7 @@ async def look(
     limit: Limit = 500,
 ) -> Response:
     """The jobs that are not over, by number; or those that are: one's own, for operators everybody's."""
-    time = controller.picture.time
+    time = controller.status.time
     if over:
         records = await _past(store, who, state, user, after, limit)
         found = [picture_of(record) for record in records]
@@ -80,7 +80,7 @@ async def look(
             JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
         )
     found = []
-    jobs = controller.picture.jobs
+    jobs = controller.status.jobs
     numbers = sorted(jobs)
     for number in numbers[bisect_right(numbers, after) if after is not None else 0 :]:
         job = jobs[number]
@@ -110,7 +110,7 @@ async def _past(
     )
 
 
-@router.get("/{number}", response_model=JobPicture, responses=described(404))
+@router.get("/{number}", response_model=JobStatusView, responses=described(404))
 async def one(number: Number, who: Anybody, controller: Live, store: Stored) -> Response:
     """One job, over or not."""
     return answer(await visible(number, who, controller, store))
@@ -159,22 +159,22 @@ async def done(controller: Controller, ask: Ask) -> Any:
         raise later("the controller does not answer; what was asked may still be done") from None
 
 
-async def visible(number: int, who: Who, controller: Controller, store: Store) -> JobPicture:
+async def visible(number: int, who: Who, controller: Controller, store: Store) -> JobStatusView:
     """The job, if it is there and is theirs to see; a `Refusal` that does not say which otherwise."""
-    job = controller.picture.jobs.get(number)
+    job = controller.status.jobs.get(number)
     if job is None:
         record = await run_in_threadpool(store.job, number)
-        job = controller.picture.jobs.get(number) if record is None else picture_of(record)
+        job = controller.status.jobs.get(number) if record is None else picture_of(record)
     if job is None or not who.may_see(job):
         raise no_such_job(number)
     return job
 
 
-def picture_of(record: JobRecord) -> JobPicture:
+def picture_of(record: JobRecord) -> JobStatusView:
     """A job of the store: as it was last shown, or as it was accepted a moment ago."""
     if record.picture is not None:
-        return msgspec.convert(record.picture, JobPicture)
-    return JobPicture(
+        return msgspec.convert(record.picture, JobStatusView)
+    return JobStatusView(
         number=record.number,
         name=record.name,
         user=record.user,
@@ -196,7 +196,7 @@ class Room:
 
     def check(self, controller: Controller, who: Who, more: int) -> None:
         """Raise `Refusal` where there is no room for so many ``more`` jobs."""
-        picture = controller.picture
+        picture = controller.status
         if picture.version != self._version:
             self._version = picture.version
             self._of = Counter(picture.jobs_of)

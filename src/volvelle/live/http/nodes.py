@@ -11,7 +11,7 @@ from volvelle.live.http.authentication import Anybody, Live, Operator
 from volvelle.live.http.errors import Refusal, described
 from volvelle.live.http.jobs import done
 from volvelle.live.http.responses import answer
-from volvelle.live.status.view import NodePicture
+from volvelle.live.status.view import NodeStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.problems import nearest
 
@@ -25,13 +25,13 @@ class Nodes:
     """All nodes."""
 
     time: float
-    nodes: tuple[NodePicture, ...]
+    nodes: tuple[NodeStatusView, ...]
 
 
 @router.get("", response_model=Nodes, responses=described())
 async def look(who: Anybody, controller: Live) -> Response:
     """The nodes, who is on them and what is free."""
-    return answer(Nodes(controller.picture.time, controller.picture.nodes))
+    return answer(Nodes(controller.status.time, controller.status.nodes))
 
 
 @router.post("/{name}/drain", status_code=204, responses=described(403, 404, 409))
@@ -47,7 +47,7 @@ async def resume(name: Name, who: Operator, controller: Live) -> Response:
 
 
 async def _become(name: str, state: NodeState, controller: Controller) -> Response:
-    names = [node.name for node in controller.picture.nodes]
+    names = [node.name for node in controller.status.nodes]
     if name not in names:
         thing = f"there is no node {name!r}{nearest(name, names)}"
         raise Refusal(404, thing, place="node", mend="see: volvelle nodes")

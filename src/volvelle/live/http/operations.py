@@ -49,7 +49,7 @@ class NewToken(_Strict):
 @router.get("/policy", response_model=Policy, responses=described())
 async def policy(who: Anybody, controller: Live) -> Response:
     """What decides now."""
-    return answer(Policy(controller.picture.policy, controller.picture.admission))
+    return answer(Policy(controller.status.policy, controller.status.admission))
 
 
 @router.put("/policy", response_model=Policy, responses=described(403, 409))
@@ -76,7 +76,7 @@ def _chosen(wanted: NewPolicy, controller: Controller) -> Recompose:
                 place="policy",
                 mend="name an installed part, or start the server with the file",
             )
-    now = controller.picture
+    now = controller.status
     return Recompose(wanted.policy or now.policy, wanted.admission or now.admission)
 
 

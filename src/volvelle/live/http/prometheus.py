@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.status.metrics import Figures, Histogram
-from volvelle.live.status.view import JobState, Picture
+from volvelle.live.status.view import JobState, StatusView
 from volvelle.model.cluster import NodeState
 
 _HISTOGRAMS = {
@@ -32,12 +32,12 @@ _HISTOGRAMS = {
 def exposition(controller: Controller) -> bytes:
     """All of it, in Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(_Everything(controller.figures, controller.picture))
+    registry.register(_Everything(controller.figures, controller.status))
     return generate_latest(registry)
 
 
 class _Everything(Collector):
-    def __init__(self, figures: Figures, picture: Picture) -> None:
+    def __init__(self, figures: Figures, picture: StatusView) -> None:
         self._figures = figures
         self._picture = picture
 
@@ -91,12 +91,12 @@ def _labelled(name: str, what: str, values: dict[str, int]) -> GaugeMetricFamily
     return family
 
 
-def _jobs(picture: Picture) -> dict[str, int]:
+def _jobs(picture: StatusView) -> dict[str, int]:
     states = Counter(job.state for job in picture.jobs.values())
     return {state.value: states[state] for state in JobState if not state.over}
 
 
-def _gpus(picture: Picture) -> dict[str, int]:
+def _gpus(picture: StatusView) -> dict[str, int]:
     found = dict.fromkeys(("held", "free", "draining", "down"), 0)
     for node in picture.nodes:
         if node.state == NodeState.DOWN:

@@ -8,7 +8,7 @@ from fastapi import Response
 
 from volvelle.live.forecasts.suggestions import Change
 from volvelle.live.http.authentication import Who
-from volvelle.live.status.view import JobPicture
+from volvelle.live.status.view import JobStatusView
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class JobPage:
     """Some jobs. ``next``: what to give as ``after`` to see those that follow; null at the end."""
 
     time: float
-    jobs: tuple[JobPicture, ...]
+    jobs: tuple[JobStatusView, ...]
     next: int | None
 
 
@@ -35,7 +35,7 @@ class Why:
     complete: whether all changes that could help were tried.
     """
 
-    job: JobPicture
+    job: JobStatusView
     reason: str
     ahead: tuple[int, ...] = ()
     after: int | None = None
@@ -76,6 +76,6 @@ def answer(thing: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(thing), status, media_type="application/json")
 
 
-def seen_by(who: Who, job: JobPicture) -> JobPicture:
+def seen_by(who: Who, job: JobStatusView) -> JobStatusView:
     """A row of the queue: of others' jobs without command, environment, metrics, and how they ended."""
-    return job if who.may_see(job) else job.outside()
+    return job if who.may_see(job) else job.public()

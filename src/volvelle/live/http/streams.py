@@ -16,7 +16,7 @@ from volvelle.live.http.authentication import Anybody, Live, Stored, Who
 from volvelle.live.http.errors import Refusal, described
 from volvelle.live.http.job_logs import Logs, Place
 from volvelle.live.http.jobs import BIGGEST, Number, visible
-from volvelle.live.status.view import Happening, JobPicture
+from volvelle.live.status.view import ChangeEvent, JobStatusView
 
 router = APIRouter(prefix="/v1", tags=["streams"])
 
@@ -86,7 +86,7 @@ def _latest(controller: Controller) -> int:
     return found[-1].seq if found else NEVER
 
 
-def _as_event(happening: Happening, who: Who) -> bytes:
+def _as_event(happening: ChangeEvent, who: Who) -> bytes:
     """What of it is theirs to see, which may be nothing."""
     changes = [one for one in happening.changes if who.operates or one.user == who.user]
     if not changes:
@@ -114,7 +114,7 @@ async def written(
     Where there is nothing else to show, that is the answer (503), unless one waits for it (``follow``).
     """
 
-    async def job() -> JobPicture:
+    async def job() -> JobStatusView:
         return await visible(number, who, controller, store)
 
     logs, first = Logs(request.app.state.jobs_folder, controller.logs), await job()
@@ -128,9 +128,9 @@ async def written(
 
 async def _written(
     logs: Logs,
-    job: JobPicture,
+    job: JobStatusView,
     grown: dict[Place, int],
-    again: Callable[[], Awaitable[JobPicture]] | None,
+    again: Callable[[], Awaitable[JobStatusView]] | None,
     closing: Closing,
 ) -> AsyncIterator[bytes]:
     """What the logs have ``grown``, and ``again`` until the job is over."""

@@ -1,1 +1,1 @@
-"""To be described."""
+"""Nodes: executors, the agents server, and the coordination of attempts over nodes. See README.md."""

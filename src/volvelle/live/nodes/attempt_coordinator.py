@@ -1,16 +1,15 @@
-"""What the nodes say, put together: parts on nodes become attempts, orders become parts.
+"""Coordinates attempts over nodes: orders become tasks on nodes, reports of tasks become reports of attempts.
 
-No sockets and no clock: orders, and what agents say, go in; reports, and messages to agents, come out. For
-each node it mirrors what the agent there has said; for each attempt it keeps what was ordered. After every
-change the attempts concerned are settled anew from these two, so it does not matter what came first, twice
-or not at all.
+No sockets and no clock: orders and messages of agents go in; reports and messages to agents come out. For
+each node it mirrors what the agent reported (`NodeSession`); for each attempt it keeps the orders
+(`CoordinatedAttempt`). After every change it settles the attempts concerned from these two. So the order of
+messages does not matter, nor whether one is repeated or lost.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.wire import Began, Ended, Key, Part, Run
+from volvelle.live.agent.wire import AttemptKey, NodeTask, StartTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -23,337 +22,306 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes.coordinated_attempt import (
+    CoordinatedAttempt,
+    attempt_end,
+    combine_ends,
+    lost_task,
+)
+from volvelle.live.nodes.node_session import NodeSession
 from volvelle.model.node import Node
 
-_WORSE = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
-"""A gang ends as its worst part."""
 
+class AttemptCoordinator:
+    """Coordinates attempts on ``nodes`` and on those that are ``leaving``.
 
-@dataclass
-class _Site:
-    """A node as its agent describes it. ``here``: connected; ``heard``: since we began, or lost."""
-
-    node: Node
-    leaving: bool = False
-    here: bool = False
-    heard: bool = False
-    address: str = ""
-    parts: dict[Key, Began | Ended] = field(default_factory=dict)
-
-
-@dataclass
-class _Gang:
-    """An attempt.
-
-    asked, stopped, signalled: what the present connection of each node was told. exit_on: nodes on whose
-    pages the last iteration stands.
-    """
-
-    key: Key
-    nodes: tuple[str, ...] = ()
-    start: Start | None = None
-    stop: Stop | None = None
-    asked: set[str] = field(default_factory=set)
-    stopped: dict[str, Stop] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
-    started: bool = False
-    over: AttemptEnded | None = None
-    signal: wire.Signal | None = None
-    signalled: set[str] = field(default_factory=set)
-    exit_at: int = 0
-    exit_on: set[str] = field(default_factory=set)
-
-
-class Gangs:
-    """Over ``nodes`` and those that are ``leaving``.
-
-    ``report`` goes to the controller, ``tell`` to the agent of a node that is here.
+    ``report`` goes to the controller, ``send`` to the agent of a connected node.
     """
 
     def __init__(
         self,
         nodes: Iterable[Node],
         report: Callable[[Report], None],
-        tell: Callable[[str, wire.ToAgent], None],
+        send: Callable[[str, wire.ToAgent], None],
         leaving: Iterable[Node] = (),
     ) -> None:
-        self._report, self._tell = report, tell
-        self._sites = {node.name: _Site(node) for node in nodes}
-        self._sites |= {node.name: _Site(node, leaving=True) for node in leaving}
-        self._gangs: dict[Key, _Gang] = {}
-        self._newest: dict[int, int] = {}
-        """The newest attempt that was ordered, by the job's number: older ones are not started."""
-        self._forgotten: dict[int, int] = {}
-        """The newest attempt that was forgotten, by the job's number."""
+        self._report, self._send = report, send
+        self._sessions = {node.name: NodeSession(node) for node in nodes}
+        self._sessions |= {node.name: NodeSession(node, leaving=True) for node in leaving}
+        self._attempts: dict[AttemptKey, CoordinatedAttempt] = {}
+        self._latest: dict[int, int] = {}
+        """The latest attempt that was ordered, by the job's number: older ones are not started."""
+        self._latest_forgotten: dict[int, int] = {}
+        """The latest attempt that was forgotten, by the job's number."""
 
     # ------------------------------------------------------------------ orders
 
     def order(self, order: Order) -> None:
-        """Carry out, as far as the nodes are there."""
+        """Carry an order out, as far as the nodes are connected."""
         key = order.number, order.attempt
         match order:
             case Start():
                 self._start(key, order)
             case Stop():
-                gang = self._gangs.setdefault(key, _Gang(key))
-                self._saw(key)
-                if gang.stop is None or order.kill:
-                    gang.stop = order
-                self._settle(gang, again=True)
+                attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
+                self._note_latest(key)
+                if attempt.stop is None or order.kill:
+                    attempt.stop = order
+                self._settle(attempt, repeat=True)
             case Forget():
                 self._forget(key)
 
-    def _start(self, key: Key, order: Start) -> None:
-        if key not in self._gangs and self._newest.get(order.number, 0) >= order.attempt:
+    def _start(self, key: AttemptKey, order: Start) -> None:
+        if key not in self._attempts and self._latest.get(order.number, 0) >= order.attempt:
             return
-        gang = self._gangs.setdefault(key, _Gang(key))
-        self._saw(key)
+        attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
+        self._note_latest(key)
         names = [grant.node for grant in order.grants]
-        gang.start, gang.nodes = order, self._known(names)
+        attempt.start, attempt.nodes = order, self._known_names(names)
         for name in names:
-            if name not in self._sites:
-                gang.over = gang.over or _end(key, Outcome.LOST, f"there is no node {name}")
-        gang.started = False
-        self._settle(gang, again=True)
+            if name not in self._sessions:
+                reason = f"there is no node {name}"
+                attempt.end = attempt.end or attempt_end(key, Outcome.LOST, reason)
+        attempt.started = False
+        self._settle(attempt, repeat=True)
 
-    def _forget(self, key: Key) -> None:
-        number, attempt = key
-        self._saw(key)
-        self._forgotten[number] = max(attempt, self._forgotten.get(number, 0))
-        gang = self._gangs.pop(key, _Gang(key))
-        for name in gang.nodes:
-            if self._sites[name].parts.pop(key, None) and self._sites[name].here:
-                self._tell(name, Forget(number, attempt))
+    def _forget(self, key: AttemptKey) -> None:
+        number, attempt_number = key
+        self._note_latest(key)
+        self._latest_forgotten[number] = max(attempt_number, self._latest_forgotten.get(number, 0))
+        attempt = self._attempts.pop(key, CoordinatedAttempt(key))
+        for name in attempt.nodes:
+            session = self._sessions[name]
+            if session.tasks.pop(key, None) and session.connected:
+                self._send(name, Forget(number, attempt_number))
 
-    def _saw(self, key: Key) -> None:
-        self._newest[key[0]] = max(key[1], self._newest.get(key[0], 0))
+    def _note_latest(self, key: AttemptKey) -> None:
+        self._latest[key[0]] = max(key[1], self._latest.get(key[0], 0))
 
-    # ------------------------------------------------------------------ what agents say
+    # ------------------------------------------------------------------ nodes
 
-    def joined(self, name: str, address: str, parts: Iterable[Began | Ended]) -> None:
-        """The agent of a node is there (again), with all that is on the node."""
-        site = self._sites[name]
-        before, site.parts = site.parts, {}
-        site.here = site.heard = True
-        site.address = address
-        for gang in self._with(name):
-            gang.asked.discard(name)
-            gang.stopped.pop(name, None)
-            gang.signalled.discard(name)
-            gang.exit_on.discard(name)
-        for said in parts:
-            self._heed(name, said)
-        for key, known in before.items():
-            if key not in site.parts and key in self._gangs:
-                vanished = _lost(known.part, f"{name} knows nothing of it any more")
-                self._note(name, known if isinstance(known, Ended) else vanished)
-        attempts = tuple(site.parts)
-        self._report(NodeJoined(node=site.node, leaving=site.leaving, attempts=attempts))
-        self._settle_on(name)
-
-    def know(self, node: Node) -> None:
-        """There is a node, from now on if it was not known."""
-        known = self._sites.get(node.name)
+    def add_node(self, node: Node) -> None:
+        """Accept a node that was not known, or has changed."""
+        known = self._sessions.get(node.name)
         if known is None or known.node != node:
-            self._sites[node.name] = _Site(node)
+            self._sessions[node.name] = NodeSession(node)
 
-    def away(self, name: str) -> None:
-        """The connection to a node has ended; it is waited for."""
-        self._sites[name].here = False
-
-    def lost(self, name: str, reason: str) -> None:
-        """A node is gone for good, as was said, and with certainty all that ran there."""
-        site = self._sites[name]
-        site.here, site.heard = False, True
-        for gang in self._with(name):
-            if not isinstance(site.parts.get(gang.key), Ended):
-                rank = gang.nodes.index(name)
-                part = Part(*gang.key, rank, gang.nodes)
-                self._note(name, _lost(part, f"{name} was lost: {reason}"))
+    def node_joined(
+        self, name: str, address: str, tasks: Iterable[TaskStarted | TaskEnded]
+    ) -> None:
+        """The agent of a node has connected, with ``tasks`` on the node."""
+        session = self._sessions[name]
+        before, session.tasks = session.tasks, {}
+        session.connected = session.reported = True
+        session.address = address
+        for attempt in self._attempts_on(name):
+            attempt.forget_connection(name)
+        for state in tasks:
+            self._accept(name, state)
+        for key, known in before.items():
+            if key not in session.tasks and key in self._attempts:
+                vanished = lost_task(known.task, f"{name} knows nothing of it any more")
+                self._record(name, known if isinstance(known, TaskEnded) else vanished)
+        attempts = tuple(session.tasks)
+        self._report(NodeJoined(node=session.node, leaving=session.leaving, attempts=attempts))
         self._settle_on(name)
 
-    def uses(self, name: str) -> bool:
-        """Whether an attempt is on a node, or is to be."""
-        return any(g.over is None or name in self._running(g) for g in self._with(name))
+    def node_disconnected(self, name: str) -> None:
+        """The connection to a node has ended; it may come back."""
+        self._sessions[name].connected = False
 
-    def may_use(self, name: str) -> bool:
-        """Whether an attempt may be on a node, so far as we heard: before we did nobody knows."""
-        return not self._sites[name].heard or self.uses(name)
+    def node_lost(self, name: str, reason: str) -> None:
+        """A node was reported lost, and with certainty all that ran there has ended."""
+        session = self._sessions[name]
+        session.connected, session.reported = False, True
+        for attempt in self._attempts_on(name):
+            if not isinstance(session.tasks.get(attempt.key), TaskEnded):
+                rank = attempt.nodes.index(name)
+                task = NodeTask(*attempt.key, rank, attempt.nodes)
+                self._record(name, lost_task(task, f"{name} was lost: {reason}"))
+        self._settle_on(name)
 
-    def said(self, name: str, message: wire.FromAgent) -> None:
-        """Something new from a node that is here."""
+    def in_use(self, name: str) -> bool:
+        """Whether an attempt is on a node, or is to be started there."""
+        return any(
+            attempt.end is None or name in self._running_nodes(attempt)
+            for attempt in self._attempts_on(name)
+        )
+
+    def may_be_in_use(self, name: str) -> bool:
+        """Whether an attempt may be on a node; always true before its agent has reported."""
+        return not self._sessions[name].reported or self.in_use(name)
+
+    # ------------------------------------------------------------------ messages of agents
+
+    def on_message(self, name: str, message: wire.FromAgent) -> None:
+        """A message of a connected node."""
         match message:
-            case Began() | Ended():
-                if self._heed(name, message):
-                    self._settle(self._gangs[message.part.key], again=isinstance(message, Ended))
-            case AttemptProgress(number=number, attempt=attempt):
-                gang = self._gangs.get((number, attempt))
-                if gang is not None and gang.over is None:
+            case TaskStarted() | TaskEnded():
+                if self._accept(name, message):
+                    attempt = self._attempts[message.task.key]
+                    self._settle(attempt, repeat=isinstance(message, TaskEnded))
+            case AttemptProgress(number=number, attempt=attempt_number):
+                known = self._attempts.get((number, attempt_number))
+                if known is not None and known.end is None:
                     self._report(message)
-            case wire.Signal(number, attempt):
-                if gang := self._gangs.get((number, attempt)):
-                    gang.signal = message
-                    gang.signalled = {name}
-                    self._settle(gang)
-            case wire.ExitAt(number, attempt, iteration):
-                if gang := self._gangs.get((number, attempt)):
-                    gang.exit_at, gang.exit_on = iteration, {name}
-                    self._settle(gang)
-            case wire.ExitTold(number, attempt, iteration):
-                gang = self._gangs.get((number, attempt))
-                if gang is not None and gang.exit_at == iteration:
-                    gang.exit_on.add(name)
-                    self._spread_exit(gang)
-            case wire.Renew(number, attempt, ticket):
-                gang = self._gangs.get((number, attempt))
-                holds = gang is not None and gang.stop is None
-                self._tell(name, wire.Renewed(ticket, holds))
+            case wire.SignalTask(number, attempt_number):
+                if known := self._attempts.get((number, attempt_number)):
+                    known.signal = message
+                    known.signal_sent = {name}
+                    self._settle(known)
+            case wire.ExitAt(number, attempt_number, iteration):
+                if known := self._attempts.get((number, attempt_number)):
+                    known.exit_at, known.exit_confirmed = iteration, {name}
+                    self._settle(known)
+            case wire.ExitConfirmed(number, attempt_number, iteration):
+                known = self._attempts.get((number, attempt_number))
+                if known is not None and known.exit_at == iteration:
+                    known.exit_confirmed.add(name)
+                    self._forward_exit(known)
+            case wire.RenewLease(number, attempt_number, request_id):
+                known = self._attempts.get((number, attempt_number))
+                valid = known is not None and known.stop is None
+                self._send(name, wire.LeaseRenewal(request_id, valid))
 
-    def _heed(self, name: str, said: Began | Ended) -> bool:
-        """Note what a node said, unless all about it is forgotten; whether so."""
-        number, attempt = said.part.key
-        if attempt > self._forgotten.get(number, 0):
-            self._note(name, said)
+    def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
+        """Record a task's state unless its attempt was forgotten. Returns whether it was recorded."""
+        number, attempt_number = state.task.key
+        if attempt_number > self._latest_forgotten.get(number, 0):
+            self._record(name, state)
             return True
-        ended = isinstance(said, Ended)
-        self._tell(name, Forget(number, attempt) if ended else Stop(number, attempt, kill=True))
+        ended = isinstance(state, TaskEnded)
+        answer = (
+            Forget(number, attempt_number) if ended else Stop(number, attempt_number, kill=True)
+        )
+        self._send(name, answer)
         return False
 
-    def _note(self, name: str, said: Began | Ended) -> None:
-        """Mirror what a node said of its part."""
-        key = said.part.key
-        self._saw(key)
-        gang = self._gangs.setdefault(key, _Gang(key))
-        gang.nodes = gang.nodes or self._known(said.part.nodes)
-        gang.asked.discard(name)
-        if isinstance(said, Ended) and name not in gang.ended:
-            gang.ended.append(name)
-        self._sites[name].parts[key] = said
+    def _record(self, name: str, state: TaskStarted | TaskEnded) -> None:
+        """Mirror the state of a task."""
+        key = state.task.key
+        self._note_latest(key)
+        attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
+        attempt.nodes = attempt.nodes or self._known_names(state.task.nodes)
+        attempt.start_sent.discard(name)
+        if isinstance(state, TaskEnded) and name not in attempt.ended_nodes:
+            attempt.ended_nodes.append(name)
+        self._sessions[name].tasks[key] = state
 
-    def _known(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The names of nodes that the cluster still has."""
-        return tuple(name for name in names if name in self._sites)
+    def _known_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of ``names`` that the cluster still has."""
+        return tuple(name for name in names if name in self._sessions)
 
-    def _with(self, name: str) -> Iterator[_Gang]:
-        return (gang for gang in self._gangs.values() if name in gang.nodes)
+    def _attempts_on(self, name: str) -> Iterator[CoordinatedAttempt]:
+        return (attempt for attempt in self._attempts.values() if name in attempt.nodes)
 
     # ------------------------------------------------------------------ settling
 
     def _settle_on(self, name: str) -> None:
-        for gang in list(self._gangs.values()):
-            if name in gang.nodes or not gang.nodes:
-                self._settle(gang)
+        for attempt in list(self._attempts.values()):
+            if name in attempt.nodes or not attempt.nodes:
+                self._settle(attempt)
 
-    def _settle(self, gang: _Gang, *, again: bool = False) -> None:
-        """Do and report what follows from all that is known of ``gang``; ends ``again`` where asked."""
-        if gang.over is not None:
-            if again:
-                self._report(gang.over)
-            if self._running(gang):  # against what a lost node left: it was not lost
-                self._stop(gang, Stop(*gang.key, kill=True))
+    def _settle(self, attempt: CoordinatedAttempt, *, repeat: bool = False) -> None:
+        """Send and report what follows from all that is known of an attempt.
+
+        ``repeat``: report its end again, if it has ended.
+        """
+        if attempt.end is not None:
+            if repeat:
+                self._report(attempt.end)
+            if self._running_nodes(attempt):  # a task outlived its node: the node was not lost
+                self._send_stops(attempt, Stop(*attempt.key, kill=True))
             return
-        unknown = self._unknown(gang)
-        parts = (self._sites[name].parts[gang.key] for name in gang.ended)
-        ends = [part for part in parts if isinstance(part, Ended)]
-        bad = any(end.outcome is not Outcome.FINISHED for end in ends)
-        if bad and gang.stop is None:
-            self._stop(gang, Stop(*gang.key, kill=True))
-        elif gang.stop is not None:
-            self._stop(gang, gang.stop)
-        ending = bad or gang.stop is not None or len(ends) == len(gang.nodes) > 0
-        if ending and not (self._running(gang) or gang.asked or unknown):
-            if ends:
-                self._conclude(gang, _together(gang.key, ends))
-            else:
-                how = (Outcome.STOPPED, "") if gang.start else (Outcome.LOST, "nobody knows of it")
-                self._conclude(gang, _end(gang.key, *how))
-        if not ending and not unknown:
-            self._begin(gang)
-        if gang.signal:
-            self._spread_signal(gang, gang.signal)
-        if gang.exit_at:
-            self._spread_exit(gang)
+        unreported = self._awaits_inventory(attempt)
+        states = (self._sessions[name].tasks[attempt.key] for name in attempt.ended_nodes)
+        ends = [state for state in states if isinstance(state, TaskEnded)]
+        failed = any(end.outcome is not Outcome.FINISHED for end in ends)
+        if failed and attempt.stop is None:
+            self._send_stops(attempt, Stop(*attempt.key, kill=True))
+        elif attempt.stop is not None:
+            self._send_stops(attempt, attempt.stop)
+        ending = failed or attempt.stop is not None or len(ends) == len(attempt.nodes) > 0
+        if ending and not (self._running_nodes(attempt) or attempt.start_sent or unreported):
+            self._conclude(attempt, ends)
+        if not ending and not unreported:
+            self._start_tasks(attempt)
+        if attempt.signal:
+            self._forward_signal(attempt, attempt.signal)
+        if attempt.exit_at:
+            self._forward_exit(attempt)
 
-    def _conclude(self, gang: _Gang, ended: AttemptEnded) -> None:
-        gang.over = ended
-        self._report(ended)
+    def _conclude(self, attempt: CoordinatedAttempt, ends: list[TaskEnded]) -> None:
+        attempt.end = combine_ends(attempt.key, ends) if ends else _end_of_nothing(attempt)
+        self._report(attempt.end)
 
-    def _running(self, gang: _Gang) -> list[str]:
-        """The nodes on which the attempt runs, as far as we heard."""
-        sites = self._sites
-        return [n for n in gang.nodes if isinstance(sites[n].parts.get(gang.key), Began)]
+    def _running_nodes(self, attempt: CoordinatedAttempt) -> list[str]:
+        """The nodes on which the attempt runs, as far as they have reported."""
+        sessions = self._sessions
+        return [
+            name
+            for name in attempt.nodes
+            if isinstance(sessions[name].tasks.get(attempt.key), TaskStarted)
+        ]
 
-    def _unknown(self, gang: _Gang) -> bool:
-        """Whether some node that may know more of it has yet to be heard."""
-        names = gang.nodes or tuple(self._sites)
+    def _awaits_inventory(self, attempt: CoordinatedAttempt) -> bool:
+        """Whether a node that may have a task of the attempt has not reported yet."""
+        names = attempt.nodes or tuple(self._sessions)
         return any(
-            not (site.here or gang.key in site.parts or (site.heard and not gang.nodes))
-            for site in map(self._sites.__getitem__, names)
+            not (
+                session.connected
+                or attempt.key in session.tasks
+                or (session.reported and not attempt.nodes)
+            )
+            for session in map(self._sessions.__getitem__, names)
         )
 
-    def _begin(self, gang: _Gang) -> None:
-        """Ask the leading node to begin; once it did, the others; once all did, say so."""
-        if gang.start is None or gang.started:
+    def _start_tasks(self, attempt: CoordinatedAttempt) -> None:
+        """Start the leading task; once it has started, the others; once all have, report it."""
+        if attempt.start is None or attempt.started:
             return
-        leading, *_ = nodes = gang.nodes
-        begun = {name for name in nodes if gang.key in self._sites[name].parts}
+        leading, *_ = nodes = attempt.nodes
+        begun = {name for name in nodes if attempt.key in self._sessions[name].tasks}
         if len(begun) == len(nodes):
-            gang.started = True
-            self._report(AttemptStarted(*gang.key))
+            attempt.started = True
+            self._report(AttemptStarted(*attempt.key))
             return
-        first, address = self._sites[leading].parts.get(gang.key), self._sites[leading].address
-        port = first.port if isinstance(first, Began) else 0  # after a quick end nobody needs it
+        session = self._sessions[leading]
+        first, address = session.tasks.get(attempt.key), session.address
+        port = first.port if isinstance(first, TaskStarted) else 0  # not needed after a quick end
         for rank, name in enumerate(nodes if leading in begun else (leading,)):
-            if name not in begun and name not in gang.asked:
-                gang.asked.add(name)
-                self._tell(name, Run(start=gang.start, rank=rank, address=address, port=port))
+            if name not in begun and name not in attempt.start_sent:
+                attempt.start_sent.add(name)
+                order = StartTask(start=attempt.start, rank=rank, address=address, port=port)
+                self._send(name, order)
 
-    def _stop(self, gang: _Gang, stop: Stop) -> None:
-        for name in {*self._running(gang), *gang.asked}:
-            if self._sites[name].here and gang.stopped.get(name) != stop:
-                gang.stopped[name] = stop
-                self._tell(name, stop)
+    def _send_stops(self, attempt: CoordinatedAttempt, stop: Stop) -> None:
+        for name in {*self._running_nodes(attempt), *attempt.start_sent}:
+            if self._sessions[name].connected and attempt.stops_sent.get(name) != stop:
+                attempt.stops_sent[name] = stop
+                self._send(name, stop)
 
-    def _spread_signal(self, gang: _Gang, signal: wire.Signal) -> None:
-        """Have the job told by its signal on all nodes."""
-        for name in self._running(gang):
-            if self._sites[name].here and name not in gang.signalled:
-                gang.signalled.add(name)
-                self._tell(name, signal)
+    def _forward_signal(self, attempt: CoordinatedAttempt, signal: wire.SignalTask) -> None:
+        """Have the stop signal sent on all nodes."""
+        for name in self._running_nodes(attempt):
+            if self._sessions[name].connected and name not in attempt.signal_sent:
+                attempt.signal_sent.add(name)
+                self._send(name, signal)
 
-    def _spread_exit(self, gang: _Gang) -> None:
-        """Have the last iteration on the pages of all nodes that still run; then tell the first."""
-        told = wire.ExitTold(*gang.key, gang.exit_at)
-        waiting = [name for name in self._running(gang) if name not in gang.exit_on]
+    def _forward_exit(self, attempt: CoordinatedAttempt) -> None:
+        """Have all running nodes write the last iteration; then confirm it to the leading node."""
+        running = self._running_nodes(attempt)
+        waiting = [name for name in running if name not in attempt.exit_confirmed]
         for name in waiting:
-            if self._sites[name].here:
-                self._tell(name, wire.ExitAt(*gang.key, gang.exit_at))
-        if not waiting and self._sites[gang.nodes[0]].here:
-            self._tell(gang.nodes[0], told)
+            if self._sessions[name].connected:
+                self._send(name, wire.ExitAt(*attempt.key, attempt.exit_at))
+        leading = attempt.nodes[0]
+        if not waiting and self._sessions[leading].connected:
+            self._send(leading, wire.ExitConfirmed(*attempt.key, attempt.exit_at))
 
 
-def _lost(part: Part, reason: str) -> Ended:
-    return Ended(part=part, outcome=Outcome.LOST, reason=reason)
-
-
-def _end(key: Key, outcome: Outcome, reason: str) -> AttemptEnded:
-    return AttemptEnded(number=key[0], attempt=key[1], outcome=outcome, reason=reason)
-
-
-def _together(key: Key, ends: list[Ended]) -> AttemptEnded:
-    """The end of an attempt from those of its parts, in the order in which they were heard of.
-
-    Of several failures the first tells: the others may follow from it.
-    """
-    worst = max(ends, key=lambda end: _WORSE.index(end.outcome))
-    gang = len(worst.part.nodes) > 1
-    place = f"{worst.part.nodes[worst.part.rank]}: " if gang and worst.reason else ""
-    return AttemptEnded(
-        number=key[0],
-        attempt=key[1],
-        outcome=worst.outcome,
-        exit_code=worst.exit_code,
-        reason=place + worst.reason,
-        iterations=max(end.iterations for end in ends),
-        saved_iterations=max(end.saved_iterations for end in ends),
-    )
+def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
+    """The end of an attempt of which no task ever started."""
+    if attempt.start:
+        return attempt_end(attempt.key, Outcome.STOPPED, "")
+    return attempt_end(attempt.key, Outcome.LOST, "nobody knows of it")

@@ -1,35 +1,35 @@
-"""What jobs hold and what they wait for: by this an executor that can add nodes knows how many it needs."""
+"""GPU demand: what jobs hold and wait for. Executors that can add nodes size the cluster by it."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from volvelle.live.status.view import JobState, Picture
+from volvelle.live.status.view import JobState, StatusView
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A job waits for so many GPUs. ``gpu_types``: that will do; none: any."""
+class WaitingJob:
+    """A job that waits for ``gpus``. ``gpu_types``: types that it accepts; empty: any."""
 
     gpus: int
     gpu_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Demand:
-    """GPUs. ``held``: by jobs, by the names of nodes; ``waiting``: a wish for each job, the oldest first."""
+class GpuDemand:
+    """``held``: GPUs held by jobs, by node name. ``waiting``: waiting jobs, the oldest first."""
 
     held: Mapping[str, int] = field(default_factory=dict)
-    waiting: tuple[Wish, ...] = ()
+    waiting: tuple[WaitingJob, ...] = ()
 
 
-def demand(picture: Picture) -> Demand:
-    """What there is in ``picture``."""
+def gpu_demand(view: StatusView) -> GpuDemand:
+    """The GPU demand in ``view``."""
     held: Counter[str] = Counter()
     waiting = []
-    for _, job in sorted(picture.jobs.items()):
+    for _, job in sorted(view.jobs.items()):
         for node, gpus in job.grants:
             held[node] += len(gpus)
         if job.state is JobState.WAITING and not job.grants:
-            waiting.append(Wish(int(job.gpus), tuple(job.request.get("gpu_types", ()))))
-    return Demand(held, tuple(waiting))
+            waiting.append(WaitingJob(int(job.gpus), tuple(job.request.get("gpu_types", ()))))
+    return GpuDemand(held, tuple(waiting))

@@ -1,7 +1,7 @@
-"""Fetches what jobs wrote from the agents of their nodes, over the connections on which they are ordered.
+"""Fetches job logs from agents, over the connections that carry orders.
 
-Orders and signs of life share these connections, so there is never more than one piece of a log under way
-on each, and few at all: however many read logs, and however fast, a piece is all that others wait for.
+Orders and heartbeats share these connections. So at most one chunk is in flight on each connection, and a few
+in total: however many readers there are, other messages wait for one chunk at most.
 """
 
 import asyncio
@@ -12,115 +12,117 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from volvelle.live.agent import wire
-from volvelle.live.nodes.node_logs import PIECE_BYTES, NodeAway
+from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeUnreachableError
 
 T = TypeVar("T")
 
-Answer = wire.LogSizes | wire.LogPiece
+Answer = wire.LogSizes | wire.LogChunk
 
-_AT_ONCE = 4
-"""Pieces under way at once, from all nodes together."""
-_PATIENCE_SECONDS = 10.0
+_MAX_IN_FLIGHT = 4
+"""Chunks in flight from all nodes together."""
+_TIMEOUT_SECONDS = 10.0
 
 
 class LogFetcher:
-    """The logs of ``nodes``, whose agents are asked by ``tell``.
+    """The logs of ``nodes``, whose agents are asked by ``send``.
 
-    A `NodeLogs` for all threads; everything else belongs to the thread of ``loop``.
+    Implements `NodeLogs` for all threads; everything else belongs to the thread of ``loop``.
     """
 
     def __init__(
         self,
         nodes: Iterable[str],
         loop: asyncio.AbstractEventLoop,
-        tell: Callable[[str, wire.ToAgent], None],
+        send: Callable[[str, wire.ToAgent], None],
     ) -> None:
-        self._loop, self._tell = loop, tell
-        began = f"has not been here since the server began, at {_in_words(time.time())}"
-        self._away = dict.fromkeys(nodes, began)
-        """What is said of the nodes that cannot be asked."""
-        self._here: set[str] = set()
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._awaited: dict[int, tuple[str, asyncio.Future[Answer]]] = {}
-        self._tickets = 0
+        self._loop, self._send = loop, send
+        never = f"has not been here since the server began, at {_format_time(time.time())}"
+        self._absences = dict.fromkeys(nodes, never)
+        """What readers are told of nodes that are not connected."""
+        self._connected: set[str] = set()
+        self._node_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._in_flight = asyncio.Semaphore(_MAX_IN_FLIGHT)
+        self._pending: dict[int, tuple[str, asyncio.Future[Answer]]] = {}
+        self._last_id = 0
 
     # ------------------------------------------------------------------ from any thread
 
-    def sizes(self, node: str, number: int) -> Future[dict[int, int]]:
-        """As `NodeLogs` has it."""
-        return self._begin(node, self._sizes(node, number))
+    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+        """See `NodeLogs`."""
+        return self._schedule(node, self._fetch_sizes(node, number))
 
-    def piece(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
-        """As `NodeLogs` has it."""
-        return self._begin(node, self._piece(node, number, attempt, offset))
+    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+        """See `NodeLogs`."""
+        return self._schedule(node, self._fetch_chunk(node, number, attempt, offset))
 
-    def _begin(self, node: str, asking: Coroutine[Any, Any, T]) -> Future[T]:
+    def _schedule(self, node: str, fetch: Coroutine[Any, Any, T]) -> Future[T]:
         try:
-            return asyncio.run_coroutine_threadsafe(asking, self._loop)
-        except RuntimeError:  # closed
-            asking.close()
-            ended: Future[T] = Future()
-            ended.set_exception(NodeAway(f"the server ends; the logs of node {node} are there"))
-            return ended
+            return asyncio.run_coroutine_threadsafe(fetch, self._loop)
+        except RuntimeError:  # the loop is closed
+            fetch.close()
+            failed: Future[T] = Future()
+            failed.set_exception(
+                NodeUnreachableError(f"the server ends; the logs of node {node} are there")
+            )
+            return failed
 
-    # ------------------------------------------------------------------ what becomes of nodes
+    # ------------------------------------------------------------------ events of the server
 
-    def joined(self, node: str) -> None:
-        """Its agent can be asked."""
-        self._here.add(node)
+    def node_connected(self, node: str) -> None:
+        """The agent of a node can be asked."""
+        self._connected.add(node)
 
-    def away(self, node: str) -> None:
-        """It cannot any more, and will not answer what it was asked."""
-        if node in self._here:
-            self._here.discard(node)
-            self._away[node] = f"is away since {_in_words(time.time())}"
-        for asked, answer in self._awaited.values():
-            if asked == node and not answer.done():
-                answer.set_exception(self._missed(node))
+    def node_disconnected(self, node: str) -> None:
+        """The agent of a node cannot be asked any more; its pending requests fail."""
+        if node in self._connected:
+            self._connected.discard(node)
+            self._absences[node] = f"is away since {_format_time(time.time())}"
+        for pending_node, answer in self._pending.values():
+            if pending_node == node and not answer.done():
+                answer.set_exception(self._unreachable(node))
 
-    def answered(self, node: str, answer: Answer) -> None:
+    def on_answer(self, node: str, answer: Answer) -> None:
         """An agent has answered, perhaps too late or twice."""
-        asked, waiting = self._awaited.get(answer.ticket, ("", None))
-        if waiting is not None and asked == node and not waiting.done():
-            waiting.set_result(answer)
+        pending_node, pending = self._pending.get(answer.request_id, ("", None))
+        if pending is not None and pending_node == node and not pending.done():
+            pending.set_result(answer)
 
-    def _missed(self, node: str) -> NodeAway:
-        how = self._away.get(node, "is not a node of the cluster any more")
-        return NodeAway(f"node {node} {how}; its logs are there")
+    def _unreachable(self, node: str) -> NodeUnreachableError:
+        absence = self._absences.get(node, "is not a node of the cluster any more")
+        return NodeUnreachableError(f"node {node} {absence}; its logs are there")
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ requests
 
-    async def _sizes(self, node: str, number: int) -> dict[int, int]:
-        answer = await self._ask(node, lambda ticket: wire.ListLogs(ticket, number))
+    async def _fetch_sizes(self, node: str, number: int) -> dict[int, int]:
+        answer = await self._request(node, lambda id: wire.ListLogs(id, number))
         return answer.sizes if isinstance(answer, wire.LogSizes) else {}
 
-    async def _piece(self, node: str, number: int, attempt: int, offset: int) -> bytes:
-        place = number, attempt, offset, PIECE_BYTES
-        answer = await self._ask(node, lambda ticket: wire.ReadLog(ticket, *place))
-        return answer.content if isinstance(answer, wire.LogPiece) else b""
+    async def _fetch_chunk(self, node: str, number: int, attempt: int, offset: int) -> bytes:
+        position = number, attempt, offset, CHUNK_BYTES
+        answer = await self._request(node, lambda id: wire.ReadLog(id, *position))
+        return answer.content if isinstance(answer, wire.LogChunk) else b""
 
-    async def _ask(
-        self, node: str, question: Callable[[int], wire.ListLogs | wire.ReadLog]
+    async def _request(
+        self, node: str, make_request: Callable[[int], wire.ListLogs | wire.ReadLog]
     ) -> Answer:
-        async with self._turns[node], self._slots:
-            if node not in self._here:
-                raise self._missed(node)
-            self._tickets += 1
-            ticket = self._tickets
+        async with self._node_locks[node], self._in_flight:
+            if node not in self._connected:
+                raise self._unreachable(node)
+            self._last_id += 1
+            request_id = self._last_id
             answer: asyncio.Future[Answer] = self._loop.create_future()
-            self._awaited[ticket] = node, answer
+            self._pending[request_id] = node, answer
             try:
-                self._tell(node, question(ticket))
-                async with asyncio.timeout(_PATIENCE_SECONDS):
+                self._send(node, make_request(request_id))
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
                     return await answer
             except TimeoutError:
-                raise NodeAway(
-                    f"node {node} has not answered for {_PATIENCE_SECONDS:.0f} s; its logs are there"
+                raise NodeUnreachableError(
+                    f"node {node} has not answered for {_TIMEOUT_SECONDS:.0f} s; its logs are there"
                 ) from None
             finally:
-                del self._awaited[ticket]
+                del self._pending[request_id]
 
 
-def _in_words(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
+def _format_time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -1,23 +1,26 @@
-"""What jobs wrote, on the nodes where they wrote it: read in pieces, from whoever can reach the node."""
+"""The interface for reading job logs from the nodes where they were written, in chunks."""
 
 from concurrent.futures import Future
 from typing import Protocol
 
-PIECE_BYTES = 1 << 16
-"""At most read at once."""
+CHUNK_BYTES = 1 << 16
+"""Maximum size of one read."""
 
 
-class NodeAway(Exception):  # noqa: N818 - it is what happened
-    """The node cannot be asked now. What it says is for the reader of the logs."""
+class NodeUnreachableError(Exception):
+    """The node cannot be asked now. The message is for the reader of the logs."""
 
 
 class NodeLogs(Protocol):
-    """The logs of nodes. Both return at once, from any thread; their futures may fail with `NodeAway`."""
+    """Job logs on nodes.
 
-    def sizes(self, node: str, number: int) -> Future[dict[int, int]]:
-        """Of which attempts of job ``number`` there are logs on ``node``, and their bytes so far."""
+    Both methods return at once, from any thread. Their futures may fail with `NodeUnreachableError`.
+    """
+
+    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+        """Bytes of the logs of job ``number`` on ``node``, by attempt."""
         ...
 
-    def piece(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
-        """What stands in a log from byte ``offset`` on, at most `PIECE_BYTES`; nothing at its end."""
+    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+        """A log from byte ``offset`` on, at most `CHUNK_BYTES`; empty at its end."""
         ...

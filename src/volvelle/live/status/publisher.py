@@ -5,7 +5,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from volvelle.live.control.state import Books, Over
-from volvelle.live.status.view import Change, Happening, JobPicture, NodePicture, Picture
+from volvelle.live.status.view import (
+    ChangeEvent,
+    JobStatusView,
+    NodeStatusView,
+    StateChange,
+    StatusView,
+)
 
 _REMEMBERED = 10_000
 """Happenings that can still be asked for."""
@@ -16,16 +22,16 @@ class Gallery:
 
     def __init__(self, books: Books) -> None:
         self._books = books
-        self.happenings: deque[Happening] = deque(maxlen=_REMEMBERED)
+        self.happenings: deque[ChangeEvent] = deque(maxlen=_REMEMBERED)
         jobs = {number: self._drawn(number) for number in books.lives}
         self._jobs_of = Counter(job.user for job in jobs.values())
         nodes = tuple(map(self._node, range(len(books.tenancy.resources.nodes))))
         books.tenancy.moved.clear()
-        self.picture = self._hang(0, jobs, nodes)
+        self.status = self._hang(0, jobs, nodes)
 
-    def farewell(self, over: Over) -> JobPicture:
+    def farewell(self, over: Over) -> JobStatusView:
         """The last picture of a job."""
-        books, before = self._books, self.picture.jobs.get(over.life.number)
+        books, before = self._books, self.status.jobs.get(over.life.number)
         drawn = over.life.picture(books.scheduler, books.tenancy, books.epoch)
         last = drawn if before is None else before
         return replace(
@@ -41,12 +47,12 @@ class Gallery:
         )
 
     def draw(
-        self, touched: Iterable[int], farewells: Iterable[JobPicture], nodes: Iterable[str]
-    ) -> Picture:
+        self, touched: Iterable[int], farewells: Iterable[JobStatusView], nodes: Iterable[str]
+    ) -> StatusView:
         """The picture after a cycle that touched these jobs and changed the state of these nodes."""
-        before = self.picture
+        before = self.status
         jobs = before.jobs.copy()
-        changes: list[Change] = []
+        changes: list[StateChange] = []
         for last in farewells:
             if jobs.pop(last.number, None) is not None:
                 self._jobs_of[last.user] -= 1
@@ -61,20 +67,22 @@ class Gallery:
         if changes:
             books = self._books
             self.happenings.append(
-                Happening(seq=books.seq - 1, time=books.epoch + books.last, changes=tuple(changes))
+                ChangeEvent(
+                    seq=books.seq - 1, time=books.epoch + books.last, changes=tuple(changes)
+                )
             )
-        self.picture = self._hang(before.version + 1, jobs, self._changed_nodes(nodes))
-        return self.picture
+        self.status = self._hang(before.version + 1, jobs, self._changed_nodes(nodes))
+        return self.status
 
-    def _drawn(self, number: int) -> JobPicture:
+    def _drawn(self, number: int) -> JobStatusView:
         books = self._books
         return books.lives[number].picture(books.scheduler, books.tenancy, books.epoch)
 
     def _hang(
-        self, version: int, jobs: dict[int, JobPicture], nodes: tuple[NodePicture, ...]
-    ) -> Picture:
+        self, version: int, jobs: dict[int, JobStatusView], nodes: tuple[NodeStatusView, ...]
+    ) -> StatusView:
         composition = self._books.scheduler.composition
-        return Picture(
+        return StatusView(
             version=version,
             time=self._books.epoch + self._books.last,
             policy=composition.policy.label,
@@ -84,9 +92,9 @@ class Gallery:
             nodes=nodes,
         )
 
-    def _changed_nodes(self, names: Iterable[str]) -> tuple[NodePicture, ...]:
+    def _changed_nodes(self, names: Iterable[str]) -> tuple[NodeStatusView, ...]:
         """The nodes, drawn anew where they changed or somebody came or went."""
-        tenancy, before = self._books.tenancy, self.picture.nodes
+        tenancy, before = self._books.tenancy, self.status.nodes
         resources = tenancy.resources
         changed = {resources.index[name] for name in names}
         if tenancy.moved:
@@ -99,13 +107,13 @@ class Gallery:
             nodes[at : at + 1] = [self._node(at)]
         return tuple(nodes)
 
-    def _node(self, at: int) -> NodePicture:
+    def _node(self, at: int) -> NodeStatusView:
         tenancy = self._books.tenancy
         resources, occupied = tenancy.resources, tenancy.occupied
         first, end = resources.first_slot[at : at + 2].tolist()
         holders = [occupied[slot] for slot in range(first, end) if slot in occupied]
         node = resources.nodes[at]
-        return NodePicture(
+        return NodeStatusView(
             name=node.name,
             gpus=node.gpus,
             gpu_type=node.gpu_type,
@@ -115,5 +123,5 @@ class Gallery:
         )
 
 
-def _change(drawn: JobPicture) -> Change:
-    return Change(number=drawn.number, user=drawn.user, state=drawn.state, reason=drawn.reason)
+def _change(drawn: JobStatusView) -> StateChange:
+    return StateChange(number=drawn.number, user=drawn.user, state=drawn.state, reason=drawn.reason)

@@ -29,7 +29,7 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobPicture:
+class JobStatusView:
     """One job. ``reason``: why it waits, or how it ended. ``grants``: node names and GPU numbers.
 
     ``ran_on``: the nodes on which it was ever started, and its latest attempt on each.
@@ -62,12 +62,12 @@ class JobPicture:
     promised: float | None = None
     """The P50 finish told at submission."""
 
-    def outside(self) -> "JobPicture":
+    def public(self) -> "JobStatusView":
         """What others see: not command, environment and metrics, nor how it ended.
 
         Made without `dataclasses.replace`, which takes ten times as long, and a queue is thousands of jobs.
         """
-        shown = object.__new__(JobPicture)
+        shown = object.__new__(JobStatusView)
         shown.__dict__.update(self.__dict__, request={}, metrics={})
         if self.state.over:
             shown.__dict__["reason"] = ""
@@ -75,7 +75,7 @@ class JobPicture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodePicture:
+class NodeStatusView:
     """One node. ``free``: GPUs nobody holds."""
 
     name: str
@@ -87,21 +87,21 @@ class NodePicture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class StatusView:
     """Everything at one moment. ``version`` grows with each cycle; jobs that are over stay in the store."""
 
     version: int
     time: float
     policy: str
     admission: str
-    jobs: dict[int, JobPicture]
+    jobs: dict[int, JobStatusView]
     jobs_of: dict[str, int]
     """How many of them each user has."""
-    nodes: tuple[NodePicture, ...]
+    nodes: tuple[NodeStatusView, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class StateChange:
     """A job came into another state. ``reason``: why it failed, or waits, or how it ended."""
 
     number: int
@@ -111,9 +111,9 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Happening:
+class ChangeEvent:
     """What one cycle changed. ``seq``: its place in the journal, by which to ask for what came after."""
 
     seq: int
     time: float
-    changes: tuple[Change, ...]
+    changes: tuple[StateChange, ...]

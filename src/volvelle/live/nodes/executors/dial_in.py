@@ -1,4 +1,4 @@
-"""Nodes that come by themselves: agents that somebody starts there with ``volvelle agent``."""
+"""Machines on which somebody starts agents with ``volvelle agent``, which dial in."""
 
 import resource
 import ssl
@@ -9,8 +9,8 @@ from pydantic import Field
 
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
-from volvelle.live.nodes.current_agents import Speakers
-from volvelle.live.nodes.executor import Executor, OpenExecutor, Site, executors
+from volvelle.live.nodes.current_agents import CurrentAgents
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
 from volvelle.model.problems import Problem
 
 _DESCRIPTORS_BESIDE_AGENTS = 256
@@ -25,23 +25,24 @@ class DialIn(Executor):
     host: str = Field("127.0.0.1", description="address to listen at; 0.0.0.0: all")
     port: int = Field(7475, ge=0, le=65_535, description="port to listen at")
     lease_seconds: float = Field(
-        600.0, gt=0, description="how long jobs of a node run on that hears no controller"
+        600.0, gt=0, description="how long jobs of a node run on without contact to the controller"
     )
     certificate: str = Field("", description="PEM file for TLS, with its chain")
     key: str = Field("", description="PEM file of the certificate's key")
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Listen. Raises `Problem`."""
-        _allow_descriptors(len(site.cluster.nodes) + len(site.leaving) + _DESCRIPTORS_BESIDE_AGENTS)
+        nodes, leaving = context.cluster.nodes, context.leaving
+        _raise_descriptor_limit(len(nodes) + len(leaving) + _DESCRIPTORS_BESIDE_AGENTS)
         return AgentsServer(
-            site.cluster.nodes,
-            site.token,
+            nodes,
+            context.token,
             report,
-            leaving=site.leaving,
+            leaving=leaving,
             host=self.host,
             port=self.port,
             lease_seconds=self.lease_seconds,
-            speakers=Speakers(site.folder / "speakers"),
+            current_agents=CurrentAgents(context.folder / "current-agents"),
             security=self._security(),
         )
 
@@ -59,8 +60,8 @@ class DialIn(Executor):
         return security
 
 
-def _allow_descriptors(wanted: int) -> None:
-    """Have room for a connection to each agent. Raises `Problem` where the system does not give it."""
+def _raise_descriptor_limit(wanted: int) -> None:
+    """Allow a connection to each agent. Raises `Problem` if the system does not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return

@@ -11,28 +11,23 @@ from typing import Annotated, ClassVar
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.folders import (
-    KEEP_SECONDS,
-    AgentFolder,
-    Settings,
-    last_line,
-    lock,
-    umask,
-    write,
-)
-from volvelle.live.agent.gpus import gpus_found
+from volvelle.live.agent.files import current_umask, last_line, lock, write_file
+from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentFolder, AgentSettings
+from volvelle.live.agent.gpus import find_gpus
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
-from volvelle.live.nodes.executor import Executor, OpenExecutor, Site, executors
-from volvelle.live.nodes.executors.agent_watcher import Watching
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
+from volvelle.live.nodes.executors.managed_agents import ManagedAgents
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 0.2
-_SETTLED_SECONDS = 5.0
-_FAILURES_UNTIL_LOST = 5
+_STABLE_SECONDS = 5.0
+"""An agent that ran for so long has started well."""
+_MAX_FAILURES = 5
+"""After so many failed starts the node is reported lost."""
 
 
 @executors.register
@@ -42,44 +37,46 @@ class Local(Executor):
     name: ClassVar[str] = "local"
 
     pretend: bool = Field(False, description="hide this machine's GPUs, the cluster's are made up")
-    progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is told")
+    progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")
     keep: Annotated[Seconds, Field(ge=1)] = Field(
-        KEEP_SECONDS, description="how long the logs of a run are kept after its end"
+        LOG_RETENTION_SECONDS, description="how long the logs of a run are kept after its end"
     )
     linger_seconds: float = Field(
         60.0, ge=0, description="how long an agent stays without a job and without a controller"
     )
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
-        """Begin (or take over) at ``site``. Raises `Problem`."""
-        return _Open(self, site, report)
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+        """Start agents, or take them over. Raises `Problem`."""
+        return _LocalAgents(self, context, report)
 
 
-class _Open(Watching):
-    """Agents at work, started where they are not."""
+class _LocalAgents(ManagedAgents):
+    """The agents of all nodes, started where they do not run."""
 
-    def __init__(self, executor: Local, site: Site, report: Callable[[Report], None]) -> None:
-        busy, idle = _leaving(site)
-        nodes = (*site.cluster.nodes, *busy)
-        devices = _devices(site, nodes, pretend=executor.pretend)
-        server = AgentsServer(site.cluster.nodes, site.token, report, leaving=site.leaving)
+    def __init__(
+        self, executor: Local, context: ExecutorContext, report: Callable[[Report], None]
+    ) -> None:
+        busy, idle = _leaving_nodes(context)
+        nodes = (*context.cluster.nodes, *busy)
+        devices = _assign_devices(context, nodes, pretend=executor.pretend)
+        server = AgentsServer(context.cluster.nodes, context.token, report, leaving=context.leaving)
         try:
-            site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            at = site.folder / "agents.address"
-            write(at, f"127.0.0.1:{server.port}".encode())
+            context.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            address_file = context.folder / "agents.address"
+            write_file(address_file, f"127.0.0.1:{server.port}".encode())
             self._agents = [
                 _LocalAgent(
-                    _folder(site, node),
-                    Settings(
+                    _agent_folder(context, node),
+                    AgentSettings(
                         node=node,
-                        connect=str(at.absolute()),
-                        token=site.token,
+                        connect=str(address_file.absolute()),
+                        token=context.token,
                         devices=devices[node.name] if devices else None,
-                        work=str((site.folder / "work").absolute()),
+                        work=str((context.folder / "work").absolute()),
                         progress_seconds=executor.progress_seconds,
                         linger_seconds=executor.linger_seconds,
-                        keep_seconds=executor.keep,
-                        umask=umask(),
+                        retention_seconds=executor.keep,
+                        umask=current_umask(),
                     ),
                 )
                 for node in nodes
@@ -87,49 +84,47 @@ class _Open(Watching):
         except OSError as error:
             server.close()
             raise Problem(
-                f"agents cannot work in {site.folder}: {error.strerror}: {error.filename}",
+                f"agents cannot work in {context.folder}: {error.strerror}: {error.filename}",
                 mend="choose a folder that can be written",
             ) from None
         for node in idle:
-            server.lost(node.name, "it is not of the cluster any more", for_good=True)
-        super().__init__(server, _LOOK_SECONDS)
+            server.node_lost(node.name, "it is not of the cluster any more", permanent=True)
+        super().__init__(server, _POLL_SECONDS)
 
-    def look(self) -> None:
-        """Start agents that are not there."""
+    def poll(self) -> None:
+        """Start agents that do not run."""
         for agent in self._agents:
-            if (reason := agent.look()) is not None:
-                self.server.lost(agent.node.name, reason)
+            if (reason := agent.check()) is not None:
+                self.server.node_lost(agent.node.name, reason)
 
 
 class _LocalAgent:
-    """The agent of one node, started again whenever it is gone."""
+    """The agent process of one node, restarted whenever it ends."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, settings: AgentSettings) -> None:
         self.node = settings.node
         self._settings = settings
         self._folder = AgentFolder(path)
         self._child: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._failures = 0
-        self._lost = False
+        self._reported_lost = False
 
-    def look(self) -> str | None:
-        """See to it that the agent runs; why it does not, once, when it seems that it never will.
-
-        And only if nothing else of the node runs either.
-        """
+    def check(self) -> str | None:
+        """Start the agent if it does not run. Returns once why it cannot be started, if nothing else runs."""
         now = time.monotonic()
         if self._child is not None and self._child.poll() is None:
-            if now - self._started > _SETTLED_SECONDS:
-                self._failures, self._lost = 0, False
+            if now - self._started > _STABLE_SECONDS:
+                self._failures, self._reported_lost = 0, False
             return None
-        if now < self._started + _FIRST_RETRY_SECONDS * (2**self._failures - 1) or self._another():
+        retry_at = self._started + _FIRST_RETRY_SECONDS * (2**self._failures - 1)
+        if now < retry_at or self._other_agent_runs():
             return None
-        quick = self._child is not None and now - self._started < _SETTLED_SECONDS
-        self._failures = min(self._failures + 1, _FAILURES_UNTIL_LOST) if quick else 0
+        failed = self._child is not None and now - self._started < _STABLE_SECONDS
+        self._failures = min(self._failures + 1, _MAX_FAILURES) if failed else 0
         self._start(now)
-        if self._failures == _FAILURES_UNTIL_LOST and not self._lost and self._idle():
-            self._lost = True
+        if self._failures == _MAX_FAILURES and not self._reported_lost and self._is_idle():
+            self._reported_lost = True
             return f"its agent does not start: {last_line(self._log) or 'it says nothing'}"
         return None
 
@@ -137,23 +132,23 @@ class _LocalAgent:
     def _log(self) -> Path:
         return self._folder.path / "agent.log"
 
-    def _another(self) -> bool:
-        """Whether an agent from before us is at work."""
+    def _other_agent_runs(self) -> bool:
+        """Whether an agent runs that was started before this executor."""
         with lock(self._folder.path / "lock") as free:
             return not free
 
-    def _idle(self) -> bool:
-        """Whether no keeper is at work."""
-        for key in self._folder.alive():
-            with self._folder.attempt(key).alone() as free:
+    def _is_idle(self) -> bool:
+        """Whether no supervisor runs."""
+        for key in self._folder.active_attempts():
+            with self._folder.attempt(key).locked() as free:
                 if not free:
                     return False
         return True
 
     def _write_settings(self) -> None:
         file, settings = self._folder.path / "agent.json", msgspec.json.encode(self._settings)
-        if not file.exists() or file.read_bytes() != settings:  # an agent starts on a full disk too
-            write(file, settings)
+        if not file.exists() or file.read_bytes() != settings:  # works on a full disk
+            write_file(file, settings)
 
     def _start(self, now: float) -> None:
         self._started = now
@@ -169,36 +164,36 @@ class _LocalAgent:
                 )
 
 
-def _folder(site: Site, node: Node) -> Path:
-    return site.folder / "nodes" / node.name
+def _agent_folder(context: ExecutorContext, node: Node) -> Path:
+    return context.folder / "nodes" / node.name
 
 
-def _leaving(site: Site) -> tuple[list[Node], list[Node]]:
-    """The nodes that are not of the cluster any more: on which there are attempts, and the others."""
+def _leaving_nodes(context: ExecutorContext) -> tuple[list[Node], list[Node]]:
+    """The leaving nodes: those with active attempts, and the others."""
     busy: list[Node] = []
     idle: list[Node] = []
-    for node in site.leaving:
-        (busy if _busy(site, node) else idle).append(node)
+    for node in context.leaving:
+        (busy if _has_attempts(context, node) else idle).append(node)
     return busy, idle
 
 
-def _busy(site: Site, node: Node) -> bool:
-    """Whether something may run there."""
-    folder = _folder(site, node)
-    return folder.is_dir() and bool(AgentFolder(folder).alive())
+def _has_attempts(context: ExecutorContext, node: Node) -> bool:
+    folder = _agent_folder(context, node)
+    return folder.is_dir() and bool(AgentFolder(folder).active_attempts())
 
 
-def _devices(
-    site: Site, nodes: Sequence[Node], *, pretend: bool
+def _assign_devices(
+    context: ExecutorContext, nodes: Sequence[Node], *, pretend: bool
 ) -> dict[str, tuple[str, ...]] | None:
-    """What CUDA calls the GPUs of each node; None where there are none, or none are to be seen.
+    """The GPUs of each node as CUDA names them; None if there are none, or they are hidden.
 
-    A node keeps those that it had: jobs may run on them. Raises `Problem` where there are some, but too few.
+    A node keeps those that it had: jobs may run on them. Raises `Problem` if there are too few.
     """
-    found = [] if pretend else gpus_found()
+    found = [] if pretend else find_gpus()
     if not found:
         return None
-    wanted, leaving = site.cluster.gpus, sum(node.gpus for node in nodes) - site.cluster.gpus
+    wanted = context.cluster.gpus
+    leaving = sum(node.gpus for node in nodes) - wanted
     if len(found) < wanted + leaving:
         beside = f" beside {leaving} on which jobs of nodes that left it run" if leaving else ""
         wait = ", or keep these nodes until their jobs are over" if leaving else ""
@@ -208,8 +203,8 @@ def _devices(
         )
     devices: dict[str, tuple[str, ...]] = {}
     free = list(found)
-    for node in sorted(nodes, key=lambda node: not _busy(site, node)):
-        if before := _devices_before(site, node, free):
+    for node in sorted(nodes, key=lambda node: not _has_attempts(context, node)):
+        if before := _previous_devices(context, node, free):
             devices[node.name] = before
             free = [gpu for gpu in free if gpu not in before]
     for node in nodes:
@@ -218,11 +213,11 @@ def _devices(
     return devices
 
 
-def _devices_before(site: Site, node: Node, free: Sequence[str]) -> tuple[str, ...]:
-    """The GPUs that a node had when its agent was started last, if they are ``free``; else none."""
+def _previous_devices(context: ExecutorContext, node: Node, free: Sequence[str]) -> tuple[str, ...]:
+    """The GPUs of a node when its agent was last started; empty if they are not all ``free``."""
     try:
-        text = (_folder(site, node) / "agent.json").read_bytes()
-        before = msgspec.json.decode(text, type=Settings).devices or ()
+        text = (_agent_folder(context, node) / "agent.json").read_bytes()
+        before = msgspec.json.decode(text, type=AgentSettings).devices or ()
     except (OSError, msgspec.MsgspecError):
         return ()
     return before if len(before) == node.gpus and set(before) <= set(free) else ()

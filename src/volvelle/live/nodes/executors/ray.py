@@ -1,14 +1,14 @@
-"""Nodes that are Ray's: on each an agent as a detached actor, which has all GPUs of its node.
+"""The nodes of a Ray cluster: on each an agent in a detached actor, which has all GPUs of its node.
 
-The scheduler says which GPUs a job gets, so Ray is not asked for them job by job: an actor with all of a
-node's GPUs keeps others from them as long as Volvelle is there, and the agent in it gives them out. Gangs are
-all or nothing already where they are decided. (A placement group for each gang would let Ray choose the GPUs
-anew and would cost a round trip to its controller at every start.)
+The scheduler chooses the GPUs of a job, so Ray is not asked for them job by job: an actor with all of a
+node's GPUs keeps other Ray users from them while Volvelle is there, and the agent in it assigns them. A gang
+is all or nothing already where it is decided. (A placement group for each gang would let Ray choose the GPUs
+again, and would cost a round trip to Ray's controller at every start.)
 
-Nodes come and go with Ray's: what joins or is scaled up joins us, what Ray says is dead is lost once it is
-certain that nothing runs there: jobs end with their raylet, within a second; a raylet that is cut off ends
-itself within a minute. With Ray's autoscaler (`ray_scaling`) a node that has no job for long is given up: it
-is lost to us and its agent is ended, so that Ray may take it away.
+Nodes join and leave with Ray's. A node that Ray reports dead is lost once it is certain that nothing runs
+there: jobs end with their raylet, within a second; a raylet that is cut off ends itself within a minute. With
+Ray's autoscaler (`ray_autoscaling`) a node that has had no job for long is given up: it is lost to the
+scheduler and its agent is ended, so that Ray may remove it.
 """
 
 import contextlib
@@ -21,20 +21,26 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.folders import KEEP_SECONDS, Settings, umask
+from volvelle.live.agent.files import current_umask
+from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
-from volvelle.live.nodes.executor import Executor, OpenExecutor, Site, executors
-from volvelle.live.nodes.executors.agent_watcher import Watching
-from volvelle.live.nodes.executors.ray_autoscaling import Scaling
-from volvelle.live.nodes.executors.ray_nodes import RayNode, Roll, named, nodes_alive
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
+from volvelle.live.nodes.executors.managed_agents import ManagedAgents
+from volvelle.live.nodes.executors.ray_autoscaling import Autoscaling
+from volvelle.live.nodes.executors.ray_nodes import (
+    NodeNames,
+    RayNode,
+    assign_names,
+    list_alive_nodes,
+)
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.ray_cluster import NAMESPACE, connected
 
-_NOTICED_SECONDS = 30.0
-"""Ray notices the death of a node sooner."""
+_DETECTION_SECONDS = 30.0
+"""Ray detects the death of a node within this time."""
 
 
 @executors.register
@@ -50,12 +56,12 @@ class OnRay(Executor):
     settle_seconds: float = Field(
         75.0,
         ge=0,
-        description="from Ray's word that a node is dead until nothing runs there for sure",
+        description="from Ray's report that a node is dead until nothing runs there for sure",
     )
     look_seconds: float = Field(1.0, gt=0, description="how often Ray's nodes are looked at")
-    progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is told")
+    progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")
     keep: Annotated[Seconds, Field(ge=1)] = Field(
-        KEEP_SECONDS, description="how long the logs of a run are kept after its end"
+        LOG_RETENTION_SECONDS, description="how long the logs of a run are kept after its end"
     )
     linger_seconds: float = Field(
         600.0, ge=0, description="how long an agent stays without a job and without a controller"
@@ -68,7 +74,7 @@ class OnRay(Executor):
         60.0, ge=0, description="with autoscale: from a node's last job until Ray may take it away"
     )
 
-    def found(self) -> Cluster:
+    def discover_cluster(self) -> Cluster:
         """The nodes of the Ray cluster now; others may join later. Raises `Problem`."""
         if self.autoscale:
             raise Problem(
@@ -76,8 +82,8 @@ class OnRay(Executor):
                 mend="say it with --cluster, as in --cluster 16x4",
                 usage=True,
             )
-        alive = nodes_alive(connected(self.address))
-        nodes = sorted(named(alive, {}, (), {one.identity for one in alive}, ()).items())
+        alive = list_alive_nodes(connected(self.address))
+        nodes = sorted(assign_names(alive, {}, (), {one.id for one in alive}, ()).items())
         if not nodes:
             raise Problem(
                 f"no node of the Ray cluster at {self.address!r} has GPUs yet",
@@ -85,133 +91,139 @@ class OnRay(Executor):
             )
         return Cluster(tuple(one.node for _, one in nodes))
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
-        """Begin (or take over) at ``site``. Raises `Problem` where there is no such Ray cluster."""
-        return _Open(self, site, report)
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+        """Connect to Ray, or take over. Raises `Problem` if there is no such Ray cluster."""
+        return _RayAgents(self, context, report)
 
 
 @dataclass(frozen=True)
-class _Agent:
-    """``told``: whether it heard where we are, as Ray keeps such answers."""
+class _AgentActor:
+    """The actor of an agent. ``redirected``: Ray's reference to the answer of its last `redirect`."""
 
     actor: Any
-    told: Any
+    redirected: Any
 
 
-class _Open(Watching):
-    """Connected to Ray."""
+class _RayAgents(ManagedAgents):
+    """The agents of all Ray nodes, started where they do not run."""
 
-    def __init__(self, executor: OnRay, site: Site, report: Callable[[Report], None]) -> None:
-        self._executor, self._site = executor, site
+    def __init__(
+        self, executor: OnRay, context: ExecutorContext, report: Callable[[Report], None]
+    ) -> None:
+        self._executor, self._context = executor, context
         self._ray = connected(executor.address)
-        places = site.cluster.nodes if executor.autoscale else ()
-        self._roll = Roll(site.folder / "ray-nodes.json", places)
-        self._scaling = Scaling(site.cluster, executor.idle_seconds) if executor.autoscale else None
-        self._agents: dict[str, _Agent] = {}
-        self._seen: dict[str, float] = {}
-        """Since when nodes are there, by their identities and our clock."""
-        self._missed: dict[str, float] = {}
-        """Since when nodes are missed, by our clock."""
-        self._free: set[str] = set()
+        templates = context.cluster.nodes if executor.autoscale else ()
+        self._names = NodeNames(context.folder / "ray-nodes.json", templates)
+        self._autoscaling = (
+            Autoscaling(context.cluster, executor.idle_seconds) if executor.autoscale else None
+        )
+        self._agents: dict[str, _AgentActor] = {}
+        self._alive_since: dict[str, float] = {}
+        """Since when nodes are alive, by Ray's ids and our clock."""
+        self._missing_since: dict[str, float] = {}
+        """Since when nodes are missing, by name and our clock."""
+        self._free_names: set[str] = set()
         """Names of nodes that were lost, or given up."""
         self._given_up: set[str] = set()
-        """Identities of nodes that are there and Ray's again."""
+        """Ray's ids of nodes that are alive and were given up."""
         here = self._ray.util.get_node_ip_address()
-        server = AgentsServer((), site.token, report, host=executor.host or here)
+        server = AgentsServer((), context.token, report, host=executor.host or here)
         self._address = f"{executor.host or here}:{server.port}"
         super().__init__(server, executor.look_seconds)
 
-    def look(self) -> None:
-        """Have an agent on every node of Ray's, report those that are gone for good, and scale."""
+    def poll(self) -> None:
+        """Start an agent on every node of Ray's, report nodes that are lost, and autoscale."""
         errors = self._ray.exceptions.RayError, ConnectionError, TimeoutError, OSError
         with contextlib.suppress(*errors):  # tried again
-            alive, now = nodes_alive(self._ray), time.monotonic()
-            living = {one.identity for one in alive}
-            self._bury(living, now)
-            if self._scaling is not None:
-                self._scale(self._scaling, now)
-            wanted = living - self._given_up
-            settled = self._settled(living, now)
-            self._roll.enter([one for one in alive if one.identity in wanted], self._free, settled)
-            for name, one in self._roll.bearers.items():
-                if one.identity in wanted and self._lacks_agent(name):
-                    self._free.discard(name)
-                    self._agents[name] = self._host(one)
+            alive, now = list_alive_nodes(self._ray), time.monotonic()
+            alive_ids = {one.id for one in alive}
+            self._report_lost(alive_ids, now)
+            if self._autoscaling is not None:
+                self._autoscale(self._autoscaling, now)
+            wanted = alive_ids - self._given_up
+            settled = self._settled(alive_ids, now)
+            self._names.assign(
+                [one for one in alive if one.id in wanted], self._free_names, settled
+            )
+            for name, one in self._names.nodes.items():
+                if one.id in wanted and self._needs_agent(name):
+                    self._free_names.discard(name)
+                    self._agents[name] = self._start_agent(one)
 
-    def _settled(self, living: set[str], now: float) -> set[str]:
-        """Identities of the nodes that have been there for so long that others would be known to be dead."""
-        self._seen = {identity: self._seen.get(identity, now) for identity in living}
-        patience = self._executor.settle_seconds + _NOTICED_SECONDS
-        return {identity for identity, since in self._seen.items() if now - since >= patience}
+    def _settled(self, alive: set[str], now: float) -> set[str]:
+        """Ids of nodes that are alive for so long that dead nodes of the same name would be known."""
+        self._alive_since = {id: self._alive_since.get(id, now) for id in alive}
+        settle_seconds = self._executor.settle_seconds + _DETECTION_SECONDS
+        return {id for id, since in self._alive_since.items() if now - since >= settle_seconds}
 
-    def _bury(self, living: set[str], now: float) -> None:
-        """Report the nodes that Ray has not had for so long that nothing runs there any more."""
-        self._given_up &= living
-        for name, one in self._roll.bearers.items():
-            if one.identity in living or name in self._free:
-                self._missed.pop(name, None)
-            elif now - self._missed.setdefault(name, now) >= self._executor.settle_seconds:
-                self.server.know(one.node)
-                self.server.lost(name, "Ray says that it is dead", for_good=True)
-                self._let_go(name)
+    def _report_lost(self, alive: set[str], now: float) -> None:
+        """Report nodes that are missing for so long that nothing runs there any more."""
+        self._given_up &= alive
+        for name, one in self._names.nodes.items():
+            if one.id in alive or name in self._free_names:
+                self._missing_since.pop(name, None)
+            elif now - self._missing_since.setdefault(name, now) >= self._executor.settle_seconds:
+                self.server.add_node(one.node)
+                self.server.node_lost(name, "Ray says that it is dead", permanent=True)
+                self._free_name(name)
 
-    def _scale(self, scaling: Scaling, now: float) -> None:
-        """Tell Ray what is wanted, and let it have the nodes that are not."""
-        demand = self._site.demand()
-        scaling.request(demand)
+    def _autoscale(self, autoscaling: Autoscaling, now: float) -> None:
+        """Request the nodes that are needed, and give up those that are idle."""
+        demand = self._context.demand()
+        autoscaling.request(demand)
         if demand.waiting:
             self._given_up.clear()
-        for name in scaling.idle(self._agents, demand, now):
-            if self.server.release(name, "it had no job, and Ray may take it away"):
-                self._given_up.add(self._roll.bearers[name].identity)
+        for name in autoscaling.idle_nodes(self._agents, demand, now):
+            if self.server.release_node(name, "it had no job, and Ray may take it away"):
+                self._given_up.add(self._names.nodes[name].id)
                 self._ray.kill(self._agents[name].actor, no_restart=True)
-                self._let_go(name)
+                self._free_name(name)
 
-    def _let_go(self, name: str) -> None:
+    def _free_name(self, name: str) -> None:
         self._agents.pop(name, None)
-        self._missed.pop(name, None)
-        self._free.add(name)
+        self._missing_since.pop(name, None)
+        self._free_names.add(name)
 
-    def _lacks_agent(self, name: str) -> bool:
-        """Whether no agent of ours is there, or none that knows where we are and none that is being told."""
+    def _needs_agent(self, name: str) -> bool:
+        """Whether no agent was started, or one that was redirected here has not connected."""
         known = self._agents.get(name)
         if known is None:
             return True
-        told = bool(self._ray.wait([known.told], timeout=0)[0])
-        return told and not self.server.hears(name)
+        redirected = bool(self._ray.wait([known.redirected], timeout=0)[0])
+        return redirected and not self.server.is_connected(name)
 
-    def _host(self, one: RayNode) -> "_Agent":
-        """The agent of a Ray node: the one that is there, told where we are now, or a new one."""
+    def _start_agent(self, one: RayNode) -> _AgentActor:
+        """Get the agent of a Ray node, or start one, and redirect it here."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         from volvelle.live.nodes.executors.ray_agent import RayAgent  # noqa: PLC0415 - with Ray only
 
         node = one.node
-        self.server.know(node)
-        folder = (self._site.folder / "nodes" / node.name).absolute()
-        settings = Settings(
+        self.server.add_node(node)
+        folder = (self._context.folder / "nodes" / node.name).absolute()
+        settings = AgentSettings(
             node=node,
             connect=str(folder / "controller.address"),
-            token=self._site.token,
-            work=str((self._site.folder / "work").absolute()),
+            token=self._context.token,
+            work=str((self._context.folder / "work").absolute()),
             progress_seconds=self._executor.progress_seconds,
             linger_seconds=self._executor.linger_seconds,
-            keep_seconds=self._executor.keep,
-            umask=umask(),
+            retention_seconds=self._executor.keep,
+            umask=current_umask(),
         )
-        site = hashlib.sha256(f"{self._site.token} {folder}".encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{self._context.token} {folder}".encode()).hexdigest()[:12]
         actor = (
             self._ray.remote(RayAgent)
             .options(
-                name=f"{site}-{one.identity}",
+                name=f"{digest}-{one.id}",
                 namespace=NAMESPACE,
                 get_if_exists=True,
                 lifetime="detached",
                 max_restarts=-1,
                 num_cpus=0,
                 num_gpus=node.gpus,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(one.identity, soft=False),
+                scheduling_strategy=NodeAffinitySchedulingStrategy(one.id, soft=False),
             )
             .remote(str(folder), msgspec.json.encode(settings))
         )
-        return _Agent(actor, actor.redirect.remote(self._address))
+        return _AgentActor(actor, actor.redirect.remote(self._address))

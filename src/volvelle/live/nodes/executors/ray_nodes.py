@@ -1,4 +1,4 @@
-"""The nodes of a Ray cluster, and the names that they bear for us as long as we count on them."""
+"""The nodes of a Ray cluster, and the stable names that the scheduler knows them by."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -6,99 +6,104 @@ from typing import Any
 
 import msgspec
 
-from volvelle.live.agent.folders import write
+from volvelle.live.agent.files import write_file
 from volvelle.model.node import Node
 
 LABEL = "volvelle-node"
-"""The label of a Ray node that says what we call it; default: its node name, else its host's."""
+"""Label of a Ray node that gives its name; default: its Ray node name, else its host name."""
 _ACCELERATOR = "accelerator_type:"
 
 
 class RayNode(msgspec.Struct, frozen=True):
-    """A node: Ray's identity of it, and what it is to us."""
+    """A node, with Ray's id of it."""
 
-    identity: str
+    id: str
     node: Node
 
 
-class Roll:
-    """Who bore each name last, in a file that outlives the controller: his jobs may still run."""
+class NodeNames:
+    """The last node of each name, in a file that outlives the controller: its jobs may still run.
 
-    def __init__(self, file: Path, places: Collection[Node]) -> None:
-        self._file, self._places = file, places
+    ``templates``: see `assign_names`.
+    """
+
+    def __init__(self, file: Path, templates: Collection[Node]) -> None:
+        self._file, self._templates = file, templates
         kept = msgspec.json.decode(file.read_bytes(), type=list[RayNode]) if file.exists() else []
-        self.bearers = {one.node.name: one for one in kept}
+        self.nodes = {one.node.name: one for one in kept}
 
-    def enter(
+    def assign(
         self, alive: Collection[RayNode], free: Collection[str], settled: Collection[str]
     ) -> None:
-        """Name those that have no name yet (`named`). Raises OSError where that cannot be kept."""
-        bearers = named(alive, self.bearers, free, settled, self._places)
-        if bearers != self.bearers:
+        """Name the nodes that have no name yet (`assign_names`). Raises OSError if that cannot be stored."""
+        nodes = assign_names(alive, self.nodes, free, settled, self._templates)
+        if nodes != self.nodes:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write(self._file, msgspec.json.encode(list(bearers.values())))
-            self.bearers = bearers
+            write_file(self._file, msgspec.json.encode(list(nodes.values())))
+            self.nodes = nodes
 
 
-def named(
+def assign_names(
     alive: Collection[RayNode],
-    bearers: Mapping[str, RayNode],
+    named: Mapping[str, RayNode],
     free: Collection[str],
     settled: Collection[str],
-    places: Collection[Node],
+    templates: Collection[Node],
 ) -> dict[str, RayNode]:
-    """``bearers``, and as far as there are names for them those of ``alive`` that are new.
+    """``named``, and the new nodes of ``alive`` for which there is a name.
 
-    free: names that may be given to others. settled: identities of nodes that share their name with another
-    for good, and are not that one come back before its death was noticed. places: whose names are given
-    instead of Ray's, each to a node with the same GPUs.
+    free: names that may be given to other nodes. settled: ids of nodes that share their name with another
+    node for good, and are not that node come back before its death was detected. templates: nodes whose names
+    are given instead of Ray's, each to a node with the same GPUs.
     """
-    living = {one.identity for one in alive}
-    taken = {
-        name: one for name, one in bearers.items() if name not in free or one.identity in living
-    }
-    known = {one.identity for one in taken.values()}
+    alive_ids = {one.id for one in alive}
+    taken = {name: one for name, one in named.items() if name not in free or one.id in alive_ids}
+    known = {one.id for one in taken.values()}
     for one in alive:
-        if one.identity not in known and (name := _name(one, taken, settled, places)):
-            node = msgspec.structs.replace(one.node, name=name)
-            taken[name] = RayNode(one.identity, node)
-    return {**bearers, **taken}
+        if one.id not in known and (name := _choose_name(one, taken, settled, templates)):
+            taken[name] = RayNode(one.id, msgspec.structs.replace(one.node, name=name))
+    return {**named, **taken}
 
 
-def _name(
-    one: RayNode, taken: Mapping[str, RayNode], settled: Collection[str], places: Collection[Node]
+def _choose_name(
+    one: RayNode,
+    taken: Mapping[str, RayNode],
+    settled: Collection[str],
+    templates: Collection[Node],
 ) -> str:
-    """Empty: there is none for now."""
-    gpus, plain = (one.node.gpus, one.node.gpu_type), one.node.name
-    if places:
-        fitting = (place.name for place in places if (place.gpus, place.gpu_type) == gpus)
+    """A name for a node; empty if there is none for now."""
+    kind, ray_name = (one.node.gpus, one.node.gpu_type), one.node.name
+    if templates:
+        fitting = (each.name for each in templates if (each.gpus, each.gpu_type) == kind)
         return next((name for name in fitting if name not in taken), "")
-    if plain not in taken:
-        return plain
-    return f"{plain}-{one.identity[:8]}" if one.identity in settled else ""
+    if ray_name not in taken:
+        return ray_name
+    return f"{ray_name}-{one.id[:8]}" if one.id in settled else ""
 
 
-def nodes_alive(ray: Any) -> list[RayNode]:
-    """The nodes that are alive and have GPUs, under the names that Ray has for them."""
+def list_alive_nodes(ray: Any) -> list[RayNode]:
+    """The nodes that are alive and have GPUs, under Ray's names."""
     found = []
-    for one in sorted(ray.nodes(), key=lambda one: str(one["NodeID"])):
-        has = one["Resources"]
-        gpus = int(has.get("GPU", 0))
-        if not one["Alive"] or not gpus:
+    for entry in sorted(ray.nodes(), key=lambda entry: str(entry["NodeID"])):
+        resources = entry["Resources"]
+        gpus = int(resources.get("GPU", 0))
+        if not entry["Alive"] or not gpus:
             continue
-        types = [r.removeprefix(_ACCELERATOR) for r in has if r.startswith(_ACCELERATOR)]
+        types = [
+            key.removeprefix(_ACCELERATOR) for key in resources if key.startswith(_ACCELERATOR)
+        ]
         node = Node(
-            name=_plain_name(one),
+            name=_ray_name(entry),
             gpus=gpus,
             gpu_type=types[0].lower() if types else "",
-            cpus=float(has.get("CPU", 0.0)),
-            memory_gb=float(has.get("memory", 0.0)) / (1 << 30),
+            cpus=float(resources.get("CPU", 0.0)),
+            memory_gb=float(resources.get("memory", 0.0)) / (1 << 30),
         )
-        found.append(RayNode(str(one["NodeID"]), node))
+        found.append(RayNode(str(entry["NodeID"]), node))
     return found
 
 
-def _plain_name(one: dict[str, Any]) -> str:
-    name = one.get("NodeName") or ""
-    host = one["NodeManagerHostname"] if name in ("", one["NodeManagerAddress"]) else name
-    return str(one.get("Labels", {}).get(LABEL) or host)
+def _ray_name(entry: dict[str, Any]) -> str:
+    name = entry.get("NodeName") or ""
+    host = entry["NodeManagerHostname"] if name in ("", entry["NodeManagerAddress"]) else name
+    return str(entry.get("Labels", {}).get(LABEL) or host)

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.wire import Began, Ended, Key, Part
+from volvelle.live.agent.wire import AttemptKey, NodeTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -20,7 +20,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
-from volvelle.live.nodes.attempt_coordinator import Gangs
+from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.model.node import Node
 
 NAMES = ("a", "b", "c")
@@ -34,32 +34,32 @@ class FakeAgent:
         self.up = False
         self.inbox: deque[wire.ToAgent] = deque()
         self.outbox: deque[wire.FromAgent] = deque()
-        self.parts: dict[Key, Began | Ended] = {}
-        self.seen: set[Key] = set()
+        self.tasks: dict[AttemptKey, TaskStarted | TaskEnded] = {}
+        self.seen: set[AttemptKey] = set()
 
-    def running(self) -> list[Key]:
-        return [key for key, part in self.parts.items() if isinstance(part, Began)]
+    def running(self) -> list[AttemptKey]:
+        return [key for key, task in self.tasks.items() if isinstance(task, TaskStarted)]
 
     def hear(self, message: wire.ToAgent) -> None:
         match message:
-            case wire.Run() if message.part.key not in self.seen:
-                self.seen.add(message.part.key)
-                self.say(Began(message.part, 1))
-            case wire.Run():
-                been = Ended(part=message.part, outcome=Outcome.LOST)
-                self.say(self.parts.get(message.part.key, been))
+            case wire.StartTask() if message.task.key not in self.seen:
+                self.seen.add(message.task.key)
+                self.say(TaskStarted(message.task, 1))
+            case wire.StartTask():
+                been = TaskEnded(task=message.task, outcome=Outcome.LOST)
+                self.say(self.tasks.get(message.task.key, been))
             case Stop(number, attempt):
                 self.end((number, attempt), Outcome.STOPPED)
             case Forget(number, attempt) if (number, attempt) not in self.running():
-                self.parts.pop((number, attempt), None)
+                self.tasks.pop((number, attempt), None)
 
-    def end(self, key: Key, outcome: Outcome) -> None:
-        part = self.parts.get(key)
-        if isinstance(part, Began):
-            self.say(Ended(part=part.part, outcome=outcome))
+    def end(self, key: AttemptKey, outcome: Outcome) -> None:
+        task = self.tasks.get(key)
+        if isinstance(task, TaskStarted):
+            self.say(TaskEnded(task=task.task, outcome=outcome))
 
-    def say(self, said: Began | Ended) -> None:
-        self.parts[said.part.key] = said
+    def say(self, said: TaskStarted | TaskEnded) -> None:
+        self.tasks[said.task.key] = said
         if self.up:
             self.outbox.append(said)
 
@@ -69,7 +69,7 @@ class World:
 
     def __init__(self) -> None:
         self.agents = {name: FakeAgent() for name in NAMES}
-        self.order: dict[Key, Order] = {}
+        self.order: dict[AttemptKey, Order] = {}
         """The last order about the attempt that is under way, if one is."""
         self.attempt = 0
         self.ended: list[AttemptEnded] = []
@@ -83,11 +83,11 @@ class World:
             agent.outbox.clear()
         nodes = [Node(name, 1) for name in NAMES]
         self.pending: deque[Report] = deque()
-        self.gangs = Gangs(
+        self.coordinator = AttemptCoordinator(
             nodes, self.pending.append, lambda name, it: self.agents[name].inbox.append(it)
         )
         for order in list(self.order.values()):
-            self.gangs.order(order)
+            self.coordinator.order(order)
 
     def control(self) -> None:
         """Take in what was reported, as a controller does."""
@@ -97,16 +97,16 @@ class World:
                     key = ended.number, ended.attempt
                     running = [n for n, agent in self.agents.items() if key in agent.running()]
                     assert not running, f"{ended} while it runs on {running}"
-                    self.gangs.order(Forget(*key))
+                    self.coordinator.order(Forget(*key))
                     if self.order.pop(key, None) is not None:
                         self.ended.append(ended)
                 case NodeJoined(attempts=attempts):
                     for key in attempts:
                         if key not in self.order:
-                            self.gangs.order(Stop(*key, kill=True))
+                            self.coordinator.order(Stop(*key, kill=True))
                     for key, order in self.order.items():
                         if key not in attempts:
-                            self.gangs.order(order)
+                            self.coordinator.order(order)
                 case AttemptStarted() | _:
                     pass
 
@@ -125,30 +125,30 @@ class World:
                     launch=Launch(command=("true",)),
                 )
                 self.order[JOB, self.attempt] = start
-                self.gangs.order(start)
+                self.coordinator.order(start)
             case "stop":
                 for key in self.order:
                     self.order[key] = Stop(*key)
-                    self.gangs.order(Stop(*key))
+                    self.coordinator.order(Stop(*key))
             case "repeat":
                 for order in self.order.values():
-                    self.gangs.order(order)
+                    self.coordinator.order(order)
             case "break" if agent.up:
                 agent.up = False
                 agent.inbox.clear()
                 agent.outbox.clear()
-                self.gangs.away(name)
+                self.coordinator.node_disconnected(name)
             case "join" if not agent.up:
                 agent.up = True
-                self.gangs.joined(name, "", tuple(agent.parts.values()))
+                self.coordinator.node_joined(name, "", tuple(agent.tasks.values()))
             case "lose" if not agent.up:
                 self.agents[name] = FakeAgent()
                 self.agents[name].seen = agent.seen
-                self.gangs.lost(name, "it burnt")
+                self.coordinator.node_lost(name, "it burnt")
             case "hear" if agent.inbox:
                 agent.hear(agent.inbox.popleft())
             case "say" if agent.outbox:
-                self.gangs.said(name, agent.outbox.popleft())
+                self.coordinator.on_message(name, agent.outbox.popleft())
             case "finish" | "fail":
                 for key in agent.running():
                     agent.end(key, Outcome.FINISHED if what == "finish" else Outcome.FAILED)
@@ -184,19 +184,21 @@ def test_whatever_happens_attempts_run_once_and_end_when_nothing_of_them_runs(se
         world.act("stop", "a", 1)
         world.quiet_down()
         assert not world.order  # all that was started has ended
-        assert not any(agent.parts for agent in world.agents.values())  # and is forgotten
+        assert not any(agent.tasks for agent in world.agents.values())  # and is forgotten
         outcomes.update(ended.outcome for ended in world.ended)
     assert outcomes == set(Outcome)
 
 
-def began(name: str, rank: int, port: int = 7) -> Began:
-    return Began(Part(JOB, 1, rank, ("a", "b")), port)
+def began(name: str, rank: int, port: int = 7) -> TaskStarted:
+    return TaskStarted(NodeTask(JOB, 1, rank, ("a", "b")), port)
 
 
 def test_the_others_begin_once_the_leading_one_has_said_where_to_meet() -> None:
     told: list[tuple[str, wire.ToAgent]] = []
     reports: list[Report] = []
-    gangs = Gangs([Node("a", 1), Node("b", 1)], reports.append, lambda *it: told.append(it))
+    coordinator = AttemptCoordinator(
+        [Node("a", 1), Node("b", 1)], reports.append, lambda *it: told.append(it)
+    )
     start = Start(
         number=JOB,
         attempt=1,
@@ -204,26 +206,28 @@ def test_the_others_begin_once_the_leading_one_has_said_where_to_meet() -> None:
         grants=(Grant("a", (0,)), Grant("b", (0,))),
         launch=Launch(command=("true",)),
     )
-    gangs.order(start)
-    gangs.joined("a", "10.0.0.1", ())
+    coordinator.order(start)
+    coordinator.node_joined("a", "10.0.0.1", ())
     assert told == []  # not before all nodes are there
-    gangs.joined("b", "10.0.0.2", ())
-    assert told == [("a", wire.Run(start=start, rank=0, address="10.0.0.1"))]
-    gangs.said("a", began("a", 0))
-    assert told[1:] == [("b", wire.Run(start=start, rank=1, address="10.0.0.1", port=7))]
-    gangs.said("b", began("b", 1))
+    coordinator.node_joined("b", "10.0.0.2", ())
+    assert told == [("a", wire.StartTask(start=start, rank=0, address="10.0.0.1"))]
+    coordinator.on_message("a", began("a", 0))
+    assert told[1:] == [("b", wire.StartTask(start=start, rank=1, address="10.0.0.1", port=7))]
+    coordinator.on_message("b", began("b", 1))
     assert reports[-1] == AttemptStarted(JOB, 1)
 
 
 def test_the_last_iteration_is_on_all_pages_before_the_leading_rank_hears_so() -> None:
     told: list[tuple[str, wire.ToAgent]] = []
-    gangs = Gangs([Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: told.append(it))
-    gangs.joined("a", "", (began("a", 0),))
-    gangs.joined("b", "", (began("b", 1),))
-    gangs.said("a", wire.ExitAt(JOB, 1, 12))
+    coordinator = AttemptCoordinator(
+        [Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: told.append(it)
+    )
+    coordinator.node_joined("a", "", (began("a", 0),))
+    coordinator.node_joined("b", "", (began("b", 1),))
+    coordinator.on_message("a", wire.ExitAt(JOB, 1, 12))
     assert told == [("b", wire.ExitAt(JOB, 1, 12))]
-    gangs.away("b")
-    gangs.joined("b", "", (began("b", 1),))  # whether it had heard nobody knows
+    coordinator.node_disconnected("b")
+    coordinator.node_joined("b", "", (began("b", 1),))  # whether it had heard nobody knows
     assert told[1:] == [("b", wire.ExitAt(JOB, 1, 12))]
-    gangs.said("b", wire.ExitTold(JOB, 1, 12))
-    assert told[2:] == [("a", wire.ExitTold(JOB, 1, 12))]
+    coordinator.on_message("b", wire.ExitConfirmed(JOB, 1, 12))
+    assert told[2:] == [("a", wire.ExitConfirmed(JOB, 1, 12))]

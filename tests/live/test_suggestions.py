@@ -13,7 +13,7 @@ from volvelle.live.forecasts import suggestions as module
 from volvelle.live.forecasts.forecaster import Outlook
 from volvelle.live.forecasts.suggestions import Remedies, remedies
 from volvelle.live.job_request import JobRequest
-from volvelle.live.status.view import JobPicture, JobState
+from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.model.cluster import Cluster, NodeState, Pool, parse_cluster
 
 EPOCH = 1000.0
@@ -35,7 +35,7 @@ def scheduler_of(cluster: Cluster, policy: str, *requests: JobRequest) -> Schedu
 
 def helps(scheduler: Scheduler, number: int, request: JobRequest, *, took: float = 0.0) -> Remedies:
     """What would help job ``number`` at time 10, where looking ahead took so long."""
-    job = JobPicture(
+    job = JobStatusView(
         number=number, name="", user="ada", state=JobState.WAITING, gpus=float(request.gpus),
         submitted=EPOCH, request=request.as_json(),
     )  # fmt: skip
