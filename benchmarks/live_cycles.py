@@ -45,10 +45,10 @@ class Pretended(Executor):
 
     agents: Any
 
-    def open(self, site: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Every node is there at once."""
         self.agents.report = report
-        for node in site.cluster.nodes:
+        for node in context.cluster.nodes:
             report(NodeJoined(node=node))
         opened: OpenExecutor = self.agents
         return opened
@@ -88,7 +88,7 @@ def request(rng: random.Random) -> JobRequest:
 def fill(controller: Controller, rng: random.Random, jobs: int) -> float:
     """Submit ``jobs`` at once; seconds until all are accepted."""
     began = time.perf_counter()
-    answers = [controller.ask(Submit("ada", request(rng))) for _ in range(jobs)]
+    answers = [controller.request(Submit("ada", request(rng))) for _ in range(jobs)]
     for answer in answers:
         answer.result()
     return time.perf_counter() - began
@@ -100,7 +100,7 @@ def one_by_one(controller: Controller, rng: random.Random, clients: int, each: i
     def client(seed: int) -> None:
         own = random.Random(seed)
         for _ in range(each):
-            controller.ask(Submit("ada", request(own))).result()
+            controller.request(Submit("ada", request(own))).result()
 
     threads = [threading.Thread(target=client, args=(rng.random(),)) for _ in range(clients)]
     began = time.perf_counter()
@@ -120,7 +120,7 @@ def churn(controller: Controller, agents: Agents, rng: random.Random, cycles: in
             agents.running.pop(number)
             agents.end(number, attempt)
         began = time.perf_counter()
-        answer: Future[Any] = controller.ask(Submit("ada", request(rng)))
+        answer: Future[Any] = controller.request(Submit("ada", request(rng)))
         answer.result()
         seconds.append(time.perf_counter() - began)
         time.sleep(rng.random() * 0.02)
@@ -162,16 +162,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(str(Path(folder) / "store.db"))
         header = Header(volvelle="benchmark", cluster=cluster, composition=written)
-        site = ExecutorContext(cluster, Path(folder), "")
-        controller = Controller(store, header, Pretended(agents=agents), site)
+        context = ExecutorContext(cluster, Path(folder), "")
+        controller = Controller(store, header, Pretended(agents=agents), context)
         controller.start()
         submitted = 0
         while len(controller.status.jobs) - len(agents.running) < given.jobs:
             fill(controller, rng, 500)
             submitted += 500
         print(f"{submitted:,} submitted, {len(agents.running):,} run, {given.nodes:,} nodes")
-        decisions, cycles = Watch(controller.figures.decision), Watch(controller.figures.cycle)
-        commits, forecasts = Watch(controller.figures.commit), Watch(controller.figures.forecast)
+        decisions, cycles = Watch(controller.metrics.decision), Watch(controller.metrics.cycle)
+        commits, forecasts = Watch(controller.metrics.commit), Watch(controller.metrics.forecast)
         show("accepted", churn(controller, agents, rng, given.cycles))
         show("decision", decisions.seconds)
         show("commit", commits.seconds)

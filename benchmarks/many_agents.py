@@ -44,9 +44,9 @@ class Clocked:
         self._names = [node.name for node in cluster.nodes]
         self._reports: queue.SimpleQueue[tuple[float, Report]] = queue.SimpleQueue()
         self._jobs = 0
-        site = ExecutorContext(cluster, folder, TOKEN)
+        context = ExecutorContext(cluster, folder, TOKEN)
         self.executor: OpenExecutor = DialIn(port=PORT).open(
-            site, lambda report: self._reports.put((time.perf_counter(), report))
+            context, lambda report: self._reports.put((time.perf_counter(), report))
         )
 
     def wait(self, kind: type[Report], count: int) -> dict[int, float]:

@@ -16,7 +16,7 @@ from live_cycles import Agents, Pretended, request
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
 from volvelle.live.control.controller import Controller
-from volvelle.live.control.recovery import open_books
+from volvelle.live.control.recovery import recover_state
 from volvelle.live.control.requests import Submit
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.store import Store
@@ -27,7 +27,7 @@ def fill(controller: Controller, agents: Agents, jobs: int) -> None:
     """Let so many jobs come and go; a few always wait."""
     rng = random.Random(1)
     for _ in range(jobs):
-        controller.ask(Submit("ada", request(rng)))
+        controller.request(Submit("ada", request(rng)))
         if len(controller.status.jobs) > 2 * len(agents.running) and agents.running:
             number, attempt = rng.choice(list(agents.running.items()))
             agents.running.pop(number)
@@ -47,18 +47,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "store.db")
         agents = Agents()
-        site = ExecutorContext(cluster, Path(folder), "")
-        controller = Controller(Store.open(path), header, Pretended(agents=agents), site)
+        context = ExecutorContext(cluster, Path(folder), "")
+        controller = Controller(Store.open(path), header, Pretended(agents=agents), context)
         controller.open()
         fill(controller, agents, given.jobs)
         controller.stop()
         began, before = time.perf_counter(), time.process_time()
         store = Store.open(path)
-        books = open_books(store, header, time.time())
+        state = recover_state(store, header, time.time())
         wall, cpu = time.perf_counter() - began, time.process_time() - before
         store.close()
         print(
-            f"{given.jobs:,} jobs in {books.seq:,} entries: {wall:.1f} s, {cpu:.1f} s processor time"
+            f"{given.jobs:,} jobs in {state.next_seq:,} entries: {wall:.1f} s, {cpu:.1f} s processor time"
         )
 
 

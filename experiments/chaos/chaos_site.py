@@ -85,7 +85,7 @@ class ChaosSite:
     def ask(self, path: str) -> Any:
         """What the server says at ``path``; None where it says nothing now."""
         try:
-            return self._clients[0].server.get(path)
+            return self._clients[0].client.get(path)
         except Problem:
             return None
 
@@ -117,7 +117,7 @@ class ChaosSite:
 
     def over(self) -> list[dict[str, Any]]:
         """The jobs that are over, as the server tells."""
-        return list(self._clients[0].server.pages("/v1/jobs", "jobs", over=True))
+        return list(self._clients[0].client.pages("/v1/jobs", "jobs", over=True))
 
     def close(self) -> None:
         """End every process of it."""

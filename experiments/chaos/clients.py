@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from volvelle.live.http.client import Server
+from volvelle.live.http.client import ApiClient
 from volvelle.live.serve_folder import read_secret
 from volvelle.model.problems import Problem
 
@@ -78,9 +78,9 @@ class Client:
         self._thread.start()
 
     @property
-    def server(self) -> Server:
+    def client(self) -> ApiClient:
         """The server, with the token it gave out."""
-        return Server(self._url, read_secret(self._token_file))
+        return ApiClient(self._url, read_secret(self._token_file))
 
     def end(self) -> None:
         """Begin no new job."""
@@ -94,7 +94,7 @@ class Client:
     def _work(self) -> None:
         count = 0
         while not self._ending.wait(_PAUSE_SECONDS):
-            open_jobs = self._insist(lambda: len(self.server.get("/v1/jobs")["jobs"]), give_up=True)
+            open_jobs = self._insist(lambda: len(self.client.get("/v1/jobs")["jobs"]), give_up=True)
             if open_jobs is not None and open_jobs < self._most_open:
                 self._submit(f"{self._name}-{count}")
                 count += 1
@@ -113,14 +113,14 @@ class Client:
         }
         with known.lock:
             known.keys += 1
-        (number,) = self._insist(lambda: self.server.post("/v1/jobs", body, key=key)["numbers"])
+        (number,) = self._insist(lambda: self.client.post("/v1/jobs", body, key=key)["numbers"])
         known.answers.add()
         with known.lock:
             if number in known.totals:
                 known.contradictions.append(f"job {number} was acknowledged for two keys")
             known.totals[number] = total
         if rng.random() < 0.3:
-            (again,) = self._insist(lambda: self.server.post("/v1/jobs", body, key=key)["numbers"])
+            (again,) = self._insist(lambda: self.client.post("/v1/jobs", body, key=key)["numbers"])
             with known.lock:
                 known.repeated += 1
                 if again != number:

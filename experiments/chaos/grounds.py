@@ -146,11 +146,11 @@ class OnRay(Ground):
     def __init__(self, cluster: str, seed: int) -> None:
         super().__init__(cluster, seed)
         import pytest  # noqa: PLC0415 - the tests' cluster skips tests
-        from ray_cluster import RayGround  # noqa: PLC0415 - as above
+        from ray_cluster import RayTestCluster  # noqa: PLC0415 - as above
 
         try:
             self._gpus = {node.name: node.gpus for node in self._nodes}
-            self._ray = RayGround(self._gpus, fate_shared=False)
+            self._ray = RayTestCluster(self._gpus, fate_shared=False)
         except pytest.skip.Exception as skipped:
             raise LookupError(str(skipped)) from None
         self.executor = f"ray:address={self._ray.address},settle_seconds=3,look_seconds=0.2"

@@ -10,7 +10,7 @@ from pathlib import Path
 from volvelle import __version__
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.control.recovery import first_entry, open_books
+from volvelle.live.control.recovery import first_batch, recover_state
 from volvelle.live.nodes.executor import executors
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
@@ -23,8 +23,8 @@ for loaded_late in (
 executors.all()
 with tempfile.TemporaryDirectory() as folder:
     store = Store.open(f"sqlite:///{Path(folder) / 'store.db'}")
-    first_entry(
-        open_books(
+    first_batch(
+        recover_state(
             store,
             Header(
                 volvelle=__version__,

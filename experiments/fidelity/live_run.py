@@ -11,7 +11,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
 from volvelle.live.control.controller import Controller
-from volvelle.live.control.requests import Ask, Hold, Release, Submit
+from volvelle.live.control.requests import ControlRequest, Hold, Release, Submit
 from volvelle.live.job_request import JobRequest
 from volvelle.live.nodes.executor import ExecutorContext, executors
 from volvelle.live.status.view import JobState
@@ -58,9 +58,9 @@ class Live:
         cluster = parse_cluster(CLUSTER)
         self._store = Store.open(f"sqlite:///{folder / 'store.db'}")
         header = Header(volvelle=volvelle.__version__, cluster=cluster, composition=composition)
-        site = ExecutorContext(cluster, folder / "site", "fidelity")
+        context = ExecutorContext(cluster, folder / "site", "fidelity")
         self._folder = folder
-        self.controller = Controller(self._store, header, executors.make(executor), site)
+        self.controller = Controller(self._store, header, executors.make(executor), context)
         self.controller.start()
         self._until(lambda: all(n.state == "up" for n in self.controller.status.nodes))
 
@@ -89,12 +89,12 @@ class Live:
     def end(self) -> Path:
         """Stop the controller; the journal it left."""
         journal = self._folder / "journal.jsonl"
-        self._store.journal(journal)
+        self._store.write_journal(journal)
         self.controller.stop()
         return journal
 
-    def _ask(self, ask: Ask) -> tuple[int, ...]:
-        answer: tuple[int, ...] = self.controller.ask(ask).result(timeout=_PATIENCE_SECONDS)
+    def _ask(self, ask: ControlRequest) -> tuple[int, ...]:
+        answer: tuple[int, ...] = self.controller.request(ask).result(timeout=_PATIENCE_SECONDS)
         return answer
 
     def _until(self, done: Callable[[], bool], patience: float = _PATIENCE_SECONDS) -> None:

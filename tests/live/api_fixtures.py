@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from fake_cluster import NoLogs, header_of
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from ground import Logless, header_of
 
 from volvelle.live.config import Limits
 from volvelle.live.control.controller import Controller
-from volvelle.live.http.app import application
+from volvelle.live.http.app import create_app
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.role import Role
 from volvelle.live.messages import NodeJoined, Order, Report
 from volvelle.live.nodes.executor import Executor, ExecutorContext
-from volvelle.live.store import Batch, Store, StoreFailed
+from volvelle.live.store import CycleBatch, Store, StoreFailed
 from volvelle.model.cluster import parse_cluster
 
 
@@ -26,10 +26,10 @@ class Silent(Executor):
     """Nodes that are there and on which nothing ever starts."""
 
     name: ClassVar[str] = "silent"
-    logs: ClassVar[Logless] = Logless()
+    logs: ClassVar[NoLogs] = NoLogs()
 
-    def open(self, site: ExecutorContext, report: Callable[[Report], None]) -> "Silent":
-        for node in site.cluster.nodes:
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> "Silent":
+        for node in context.cluster.nodes:
             report(NodeJoined(node=node))
         return self
 
@@ -45,7 +45,7 @@ class FragileStore(Store):
 
     down = False
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: CycleBatch) -> None:
         if self.down:
             raise StoreFailed("it was unplugged")
         super().append(batch)
@@ -71,15 +71,15 @@ def api_world(folder: Path, body_bytes: int = 10_000) -> Iterator[ApiWorld]:
     """The API over a controller that keeps its store in ``folder``."""
     store = FragileStore.open(f"sqlite:///{folder}/store.db")
     cluster = parse_cluster("1x8")
-    site = ExecutorContext(cluster, folder, "secret")
-    controller = Controller(store, header_of(cluster), Silent(), site)
+    context = ExecutorContext(cluster, folder, "secret")
+    controller = Controller(store, header_of(cluster), Silent(), context)
     controller.start()
     limits = Limits(body_bytes=body_bytes, request=0.5, jobs=50, jobs_of_a_user=40)
-    app = application(controller, store, limits, folder)
+    app = create_app(controller, store, limits, folder)
     world = ApiWorld(controller, store, app)
     for user, role in (("dana", Role.USER), ("lee", Role.USER), ("root", Role.OPERATOR)):
         world.tokens[user], kept = new_token(user, role)
-        store.add_token(kept)
+        store.tokens.add(kept)
     yield world
     store.down = False
     controller.stop()

@@ -233,8 +233,8 @@ def test_with_a_certificate_agents_speak_tls_and_trust_no_other(
         subprocess.run([*command.split(), *subject], cwd=tmp_path, check=True, capture_output=True)
     pem, key = str(tmp_path / "head.pem"), str(tmp_path / "head.key")
     executor = DialIn(port=0, certificate=pem, key=key)
-    site = ExecutorContext(Cluster((NODE,)), tmp_path, "the right token")
-    opened = executor.open(site, reports.append)
+    context = ExecutorContext(Cluster((NODE,)), tmp_path, "the right token")
+    opened = executor.open(context, reports.append)
     assert isinstance(opened, AgentsServer)
     try:
         with pytest.raises(TimeoutError):

@@ -10,8 +10,8 @@ import pytest
 from api_fixtures import ApiWorld
 
 from volvelle.core.snapshot import read_snapshot
-from volvelle.live.http import jobs
-from volvelle.live.http.authentication import Gate, Who
+from volvelle.live.http import controller_requests
+from volvelle.live.http.authentication import Principal, TokenAuthenticator
 from volvelle.live.http.role import Role
 from volvelle.live.store import StoreFailed, Token
 from volvelle.simulate.onward import onward, setting_of
@@ -33,7 +33,7 @@ def test_a_job_is_submitted_looked_at_and_cancelled_by_its_user(api: ApiWorld) -
     assert dana.get("/v1/jobs/0").json()["state"] == "stopping"
     assert dana.post("/v1/jobs/0/cancel").status_code == 204
     refused = dana.post("/v1/jobs/0/release")
-    assert (refused.status_code, refused.json()["thing"]) == (409, "job 0 is cancelled")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "job 0 is cancelled")
 
 
 def test_the_same_key_submits_once_for_each_user(api: ApiWorld) -> None:
@@ -110,7 +110,7 @@ def test_a_wrong_token_opens_nothing(api: ApiWorld, token: str) -> None:
     answered = api.client().get("/v1/jobs", headers=headers)
     assert answered.status_code == 401
     assert answered.headers["WWW-Authenticate"] == "Bearer"
-    assert set(answered.json()) == {"thing", "place", "mend"}
+    assert set(answered.json()) == {"detail", "place", "hint"}
 
 
 def test_tokens_are_kept_hashed_and_can_be_revoked(api: ApiWorld, tmp_path: Path) -> None:
@@ -130,20 +130,20 @@ def test_tokens_are_kept_hashed_and_can_be_revoked(api: ApiWorld, tmp_path: Path
 def test_a_server_that_has_just_started_takes_no_token_for_unknown(
     api: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = [Who("dana", Role.USER), Who("lee", Role.USER)]
+    known = [Principal("dana", Role.USER), Principal("lee", Role.USER)]
 
     def away() -> list[Token]:
         raise StoreFailed("it is away")
 
     async def begin() -> None:
-        gate = Gate(api.store)
+        gate = TokenAuthenticator(api.store)
 
-        def at_once() -> "asyncio.Future[list[Who | BaseException | None]]":
-            asked = (gate.who(api.tokens[user]) for user in ("dana", "lee"))
+        def at_once() -> "asyncio.Future[list[Principal | BaseException | None]]":
+            asked = (gate.principal(api.tokens[user]) for user in ("dana", "lee"))
             return asyncio.gather(*asked, return_exceptions=True)
 
         with monkeypatch.context() as patched:
-            patched.setattr(api.store, "tokens", away)
+            patched.setattr(api.store.tokens, "list_all", away)
             assert {type(one) for one in await at_once()} == {StoreFailed}
         assert await at_once() == known
 
@@ -187,7 +187,7 @@ def test_a_malformed_job_is_refused_with_what_is_wrong_where_and_the_nearest_nam
             where, content=content, headers={"Content-Type": "application/json"}
         )
         assert answered.status_code == 422
-        assert said in answered.json()["thing"]
+        assert said in answered.json()["detail"]
         assert answered.json()["place"] == "body"
     assert api.controller.status.jobs == {}
 
@@ -209,7 +209,7 @@ def test_what_means_something_to_a_database_or_a_shell_means_nothing_here(
     assert dana.get("/v1/jobs", params={"user": text, "over": True}).json()["jobs"] == []
     assert dana.post(f"/v1/nodes/{text}/drain").status_code in (403, 404)
     assert api.client("root").delete(f"/v1/tokens/{text}").status_code in (404, 422)
-    assert api.store.tokens()
+    assert api.store.tokens.list_all()
 
 
 def test_the_queue_comes_in_pages(api: ApiWorld) -> None:
@@ -232,13 +232,13 @@ def test_there_is_room_for_so_many_jobs_of_one_user_and_of_all(api: ApiWorld) ->
     assert lee.post("/v1/jobs", json=TRAIN | {"array": 10}).status_code == 201
 
 
-def test_while_the_store_is_down_submissions_are_told_when_to_come_again(
+def test_while_the_store_is_down_submissions_are_answered_503_with_retry_after(
     api: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dana = api.client("dana")
     assert dana.get("/readyz").status_code == 200
     api.store.down = True
-    monkeypatch.setattr(jobs, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(controller_requests, "ANSWER_TIMEOUT_SECONDS", 0.2)
     key = {"Idempotency-Key": "once"}
     answered = dana.post("/v1/jobs", json=TRAIN, headers=key)
     assert (answered.status_code, answered.headers["Retry-After"]) == (503, "5")
@@ -251,10 +251,10 @@ def test_while_the_store_is_down_submissions_are_told_when_to_come_again(
     assert len(api.controller.status.jobs) == 1
 
 
-def _until(true: Callable[[], bool]) -> None:
-    patience = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < patience
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
@@ -298,7 +298,7 @@ def test_another_policy_is_a_name_and_never_a_file(api: ApiWorld) -> None:
     }  # fmt: skip
     assert root.put("/v1/policy", json={"policy": "/tmp/x.py"}).status_code == 409
     refused = root.put("/v1/policy", json={"policy": "nonesuch"})
-    assert (refused.status_code, refused.json()["mend"]) == (409, "see: volvelle list policies")
+    assert (refused.status_code, refused.json()["hint"]) == (409, "see: volvelle list policies")
 
 
 def test_what_another_policy_would_do_is_told_and_not_done(api: ApiWorld) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import DialInStage
-from served import DIAL_IN, Served, served, volvelle
+from executor_harnesses import DialInHarness
+from server_process import DIAL_IN, ServerProcess, server_process, volvelle
 from waiting import until
 
 from volvelle.live.agent.launch import free_port
@@ -25,15 +25,15 @@ def port() -> int:
 
 
 @pytest.fixture
-def server(tmp_path: Path, port: int) -> Iterator[Served]:
-    with served(tmp_path, DIAL_IN.format(cluster="2x1", port=port, more="")) as server:
-        server.dial("node-0", port)
-        server.dial("node-1", port)
+def server(tmp_path: Path, port: int) -> Iterator[ServerProcess]:
+    with server_process(tmp_path, DIAL_IN.format(cluster="2x1", port=port, more="")) as server:
+        server.start_agent("node-0", port)
+        server.start_agent("node-1", port)
         yield server
 
 
 def test_logs_of_a_job_are_those_of_all_nodes_followed_to_its_end_and_after_a_restart(
-    server: Served, port: int, tmp_path: Path
+    server: ServerProcess, port: int, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(gate=gate))
@@ -53,12 +53,12 @@ def test_logs_of_a_job_are_those_of_all_nodes_followed_to_its_end_and_after_a_re
 
 
 def test_the_logs_of_a_node_that_is_away_are_said_to_be_there(
-    server: Served, port: int, tmp_path: Path
+    server: ServerProcess, port: int, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(gate=gate))
     until(lambda: server.volvelle("logs", "0") == "before\nbefore\n")
-    server.hang_up("node-1")
+    server.kill_agent("node-1")
     first, second = until(
         lambda: lines if len(lines := server.volvelle("logs", "0").splitlines()) == 2
         and lines[1] != "before" else None
@@ -66,18 +66,18 @@ def test_the_logs_of_a_node_that_is_away_are_said_to_be_there(
     assert first == "before"
     assert second.startswith("volvelle: node node-1 is away since 2")
     assert second.endswith(" UTC; its logs are there")
-    server.hang_up("node-0")
+    server.kill_agent("node-0")
     until(lambda: volvelle(tmp_path, "logs", "0").returncode == 1)
     refused = volvelle(tmp_path, "logs", "0").stderr
     assert refused.startswith("error: node node-0 is away since ")
     assert refused.endswith("its logs are there. Try again when it is back.\n")
-    server.dial("node-0", port)
-    server.dial("node-1", port)
+    server.start_agent("node-0", port)
+    server.start_agent("node-1", port)
     until(lambda: volvelle(tmp_path, "logs", "0").stdout == "before\nbefore\n")
     gate.touch()
 
 
-def test_a_user_reads_only_their_own_jobs_logs_wherever_these_are(server: Served) -> None:
+def test_a_user_reads_only_their_own_jobs_logs_wherever_these_are(server: ServerProcess) -> None:
     tokens = [
         server.volvelle("token", "create", "--user", user).strip() for user in ("dana", "lee")
     ]
@@ -91,12 +91,12 @@ def test_a_user_reads_only_their_own_jobs_logs_wherever_these_are(server: Served
 
 def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: Path) -> None:
     """Twenty readers of a long log, as fast as they can; jobs start and end beside them all the same."""
-    stage = DialInStage(tmp_path)
+    harness = DialInHarness(tmp_path)
     try:
-        stage.open()
-        stage.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"))
-        stage.wait(AttemptStarted)
-        logs, node = stage.logs, stage.nodes[0]
+        harness.open()
+        harness.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"))
+        harness.wait(AttemptStarted)
+        logs, node = harness.logs, harness.nodes[0]
         until(lambda: logs.log_sizes(node, 1).result(10) == {1: 20_000_000})
         ends, read = threading.Event(), [0] * 20
 
@@ -111,8 +111,8 @@ def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: 
         took = []
         for number in range(2, 22):
             began = time.monotonic()
-            stage.start(command=("true",), number=number, first=0)
-            stage.end(number)
+            harness.start(command=("true",), number=number, first=0)
+            harness.end(number)
             took.append(time.monotonic() - began)
         ends.set()
         for reader in readers:
@@ -121,15 +121,15 @@ def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: 
         assert max(read) < 2 * min(read) + 2 * CHUNK_BYTES  # they take turns
         assert sorted(took)[10] < 2.0
     finally:
-        stage.end_all()
+        harness.end_all()
 
 
 def test_a_reader_of_a_node_that_goes_away_is_told_at_once(tmp_path: Path) -> None:
-    stage = DialInStage(tmp_path)
+    harness = DialInHarness(tmp_path)
     try:
-        stage.open()
-        stage.end_agents()
-        node, logs = stage.nodes[0], stage.logs
+        harness.open()
+        harness.end_agents()
+        node, logs = harness.nodes[0], harness.logs
         with pytest.raises(
             NodeUnreachableError, match=f"node {node} is away since .* UTC; its logs are there"
         ):
@@ -138,6 +138,6 @@ def test_a_reader_of_a_node_that_goes_away_is_told_at_once(tmp_path: Path) -> No
             NodeUnreachableError, match="node gpu-9 is not a node of the cluster any more"
         ):
             logs.read_log("gpu-9", 1, 1, 0).result(5)
-        stage.close()
+        harness.close()
     finally:
-        stage.end_all()
+        harness.end_all()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import LocalStage
+from executor_harnesses import LocalHarness
 from waiting import until
 
 from volvelle.live.agent.folders import AgentFolder
@@ -15,47 +15,47 @@ from volvelle.live.messages import Forget, Outcome
 KEEP_SECONDS = 2.0
 
 
-class ShortStage(LocalStage):
+class ShortRetentionHarness(LocalHarness):
     """Logs are kept for a moment."""
 
-    written = f"{LocalStage.written},keep={KEEP_SECONDS}"
+    written = f"{LocalHarness.written},keep={KEEP_SECONDS}"
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[ShortStage]:
-    stage = ShortStage(tmp_path)
+def harness(tmp_path: Path) -> Iterator[ShortRetentionHarness]:
+    harness = ShortRetentionHarness(tmp_path)
     try:
-        stage.open()
-        yield stage
+        harness.open()
+        yield harness
     finally:
-        stage.end_all()
+        harness.end_all()
 
 
 def test_logs_are_there_for_the_time_said_and_no_older_attempt_starts_afterwards(
-    stage: ShortStage,
+    harness: ShortRetentionHarness,
 ) -> None:
-    node = stage.nodes[0]
-    order = stage.start(command=("echo", "one"))
-    stage.end()
+    node = harness.nodes[0]
+    order = harness.start(command=("echo", "one"))
+    harness.end()
     began = time.monotonic()
-    stage.send(Forget(1, 1))
-    over = stage.agent_folder(node) / "ended" / "1-1"
+    harness.send(Forget(1, 1))
+    over = harness.agent_folder(node) / "ended" / "1-1"
     until(over.exists)
     while over.exists():
-        assert stage.logs.log_sizes(node, 1).result(5) in ({1: 4}, {})
+        assert harness.logs.log_sizes(node, 1).result(5) in ({1: 4}, {})
         assert time.monotonic() < began + 10 * KEEP_SECONDS
         time.sleep(0.05)
     assert time.monotonic() - began > KEEP_SECONDS - 0.1  # moments of files are a little coarse
-    assert stage.logs.log_sizes(node, 1).result(5) == {}
-    stage.close()
-    stage.kill(stage.agents(node))
-    stage.open()  # neither the executor nor the agent knows anything but what stands in the folder
-    told = len(stage.reports)
-    stage.send(order)
-    assert stage.wait(type(stage.end()), told=told).outcome is Outcome.LOST
+    assert harness.logs.log_sizes(node, 1).result(5) == {}
+    harness.close()
+    harness.kill(harness.agents(node))
+    harness.open()  # neither the executor nor the agent knows anything but what stands in the folder
+    report_count = len(harness.reports)
+    harness.send(order)
+    assert harness.wait(type(harness.end()), report_count=report_count).outcome is Outcome.LOST
     assert not over.exists()
-    stage.start(command=("true",), attempt=2)
-    assert stage.end(attempt=2).outcome is Outcome.FINISHED
+    harness.start(command=("true",), attempt=2)
+    assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
 def test_only_what_is_old_is_pruned_and_what_was_written_down_half_is_no_harm(

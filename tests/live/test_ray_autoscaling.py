@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from controlling import controlling, submit_traced
 from evidence import broken_histories, read_traces
-from ray_cluster import AutoscalingGround
+from ray_cluster import AutoscalingTestCluster
+from running_controller import running_controller, submit_traced
 from waiting import until
 
 from volvelle.live.control.controller import Controller
@@ -26,11 +26,11 @@ def states(controller: Controller) -> list[str]:
 
 @pytest.mark.slow
 def test_a_job_that_waits_makes_nodes_join_which_go_when_they_are_idle(tmp_path: Path) -> None:
-    ground = AutoscalingGround(tmp_path, most=3, gpus=2)
+    ray = AutoscalingTestCluster(tmp_path, most=3, gpus=2)
     (traces := tmp_path / "traces").mkdir()
-    executor = f"ray:address={ground.address},autoscale=true,idle_seconds=2,settle_seconds=2"
+    executor = f"ray:address={ray.address},autoscale=true,idle_seconds=2,settle_seconds=2"
     try:
-        with controlling(tmp_path, "3x2", executor, "fifo") as controller:
+        with running_controller(tmp_path, "3x2", executor, "fifo") as controller:
 
             def show(*wanted: str) -> None:
                 what = f"nodes to be {wanted}"
@@ -44,13 +44,13 @@ def test_a_job_that_waits_makes_nodes_join_which_go_when_they_are_idle(tmp_path:
             again = submit_traced(controller, traces, 1, iterations=5, seconds=0.05)
             until(lambda: not controller.status.jobs, "a node to be taken again", _STARTING_SECONDS)
             show("down", "down", "down")
-            until(lambda: not ground.gpus_alive(), "no node to be left", _STARTING_SECONDS)
+            until(lambda: not ray.gpus_alive(), "no node to be left", _STARTING_SECONDS)
             last = submit_traced(controller, traces, 1, iterations=5, seconds=0.05)
             show("down", "down", "up")
             until(lambda: not controller.status.jobs, "the last job", _STARTING_SECONDS)
         assert not list(broken_histories(read_traces(traces), {number: 20, again: 5, last: 5}))
     finally:
-        ground.end()
+        ray.end()
 
 
 def test_ray_is_asked_for_what_is_held_and_what_is_waited_for_up_to_the_cluster() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from served import served, volvelle
+from server_process import server_process, volvelle
 
 CONFIG = """
 cluster = "1x4"
@@ -26,7 +26,7 @@ request = 0.5
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder in which a server runs."""
-    with served(tmp_path_factory.mktemp("served"), CONFIG) as server:
+    with server_process(tmp_path_factory.mktemp("served"), CONFIG) as server:
         yield server.folder
         server.stop()
         assert not (server.folder / "volvelle-serve" / "server.json").exists()

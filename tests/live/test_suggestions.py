@@ -1,17 +1,18 @@
-"""What would help a waiting job is found by asking the scheduler."""
+"""Suggestions for a waiting job come from forecasts of the scheduler itself."""
 
 import time
 
 import msgspec
 import pytest
-from ground import header_of
+from fake_cluster import header_of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobHeld, JobSubmitted, NodeChanged
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts import suggestions as module
-from volvelle.live.forecasts.forecaster import Outlook
-from volvelle.live.forecasts.suggestions import Remedies, remedies
+from volvelle.live.forecasts import suggestions as suggestions_module
+from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.forecasts.suggestions import Suggestions, suggest
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.model.cluster import Cluster, NodeState, Pool, parse_cluster
@@ -33,20 +34,20 @@ def scheduler_of(cluster: Cluster, policy: str, *requests: JobRequest) -> Schedu
     return scheduler
 
 
-def helps(scheduler: Scheduler, number: int, request: JobRequest, *, took: float = 0.0) -> Remedies:
-    """What would help job ``number`` at time 10, where looking ahead took so long."""
+def suggestions_for(
+    scheduler: Scheduler, number: int, request: JobRequest, *, forecast_seconds: float = 0.0
+) -> Suggestions:
+    """Suggestions for job ``number`` at time 10, if the last forecast took ``forecast_seconds``."""
     job = JobStatusView(
         number=number, name="", user="ada", state=JobState.WAITING, gpus=float(request.gpus),
         submitted=EPOCH, request=request.as_json(),
     )  # fmt: skip
-    outlook = Outlook(EPOCH)
-    outlook.took = took
-    return remedies(scheduler.fork(), outlook, job, 10.0, EPOCH)
+    return suggest(scheduler.fork(), ForecastCalibration(), job, 10.0, EPOCH, forecast_seconds)
 
 
 def test_fewer_gpus_that_are_free_let_it_start_now_and_take_longer() -> None:
     requests = wanted(5), wanted(8)
-    found = helps(scheduler_of(parse_cluster("1x8"), "fifo", *requests), 1, requests[1])
+    found = suggestions_for(scheduler_of(parse_cluster("1x8"), "fifo", *requests), 1, requests[1])
     assert found.after == 0
     (change,) = found.changes
     assert (change.what, change.request["gpus"]) == ("2 GPUs instead of 8", 2)
@@ -56,7 +57,7 @@ def test_fewer_gpus_that_are_free_let_it_start_now_and_take_longer() -> None:
 def test_another_gpu_type_that_is_free_comes_before_fewer_gpus() -> None:
     requests = wanted(4, gpu_types=["a100"]), wanted(4, gpu_types=["a100"])
     cluster = parse_cluster("1x4:a100,1x4:v100")
-    found = helps(scheduler_of(cluster, "fifo-skip", *requests), 1, requests[1])
+    found = suggestions_for(scheduler_of(cluster, "fifo-skip", *requests), 1, requests[1])
     (change,) = found.changes
     assert change.what == "GPU type v100 instead of a100"
     assert change.request == {"gpu_types": ("v100",)}
@@ -67,14 +68,21 @@ def test_another_pool_with_room_helps_where_ones_own_is_used_up() -> None:
     pools = (Pool("vision", 4.0), Pool("speech", 4.0))
     cluster = msgspec.structs.replace(parse_cluster("1x8"), pools=pools)
     scheduler = scheduler_of(cluster, "fifo-skip", *requests)
-    assert helps(scheduler, 1, requests[1]).changes[0].what == "pool speech instead of vision"
+    assert (
+        suggestions_for(scheduler, 1, requests[1]).changes[0].what
+        == "pool speech instead of vision"
+    )
 
 
 def test_a_shorter_estimate_helps_only_where_the_policy_looks_at_it() -> None:
     requests = wanted(2, estimate="4h"), wanted(4, estimate="1h"), wanted(2, estimate="6h")
-    backfilled = helps(scheduler_of(parse_cluster("1x4"), "easy", *requests), 2, requests[2])
+    backfilled = suggestions_for(
+        scheduler_of(parse_cluster("1x4"), "easy", *requests), 2, requests[2]
+    )
     assert "an estimate of 3h 00m instead of 6h 00m" in [one.what for one in backfilled.changes]
-    in_order = helps(scheduler_of(parse_cluster("1x4"), "fifo", *requests), 2, requests[2])
+    in_order = suggestions_for(
+        scheduler_of(parse_cluster("1x4"), "fifo", *requests), 2, requests[2]
+    )
     assert not any("estimate" in one.what for one in in_order.changes)
 
 
@@ -83,34 +91,33 @@ def test_a_node_that_is_drained_is_named() -> None:
     scheduler = scheduler_of(parse_cluster("2x4"), "fifo", wanted(4))
     scheduler.handle(1.0, [NodeChanged(1.0, "node-1", NodeState.DRAINING)])
     scheduler.handle(2.0, [JobSubmitted(2.0, 1, request.spec(1, "ada", 2.0))])
-    found = helps(scheduler, 1, request)
+    found = suggestions_for(scheduler, 1, request)
     assert (found.changes[0].what, found.changes[0].request) == ("node node-1 resumed", {})
 
 
-def test_a_held_job_is_told_when_its_release_would_start_it() -> None:
+def test_for_a_held_job_its_release_is_suggested() -> None:
     request = wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4"), "fifo", request)
     scheduler.handle(1.0, [JobHeld(1.0, 0)])
     scheduler.handle(2.0, [])
-    (change,) = helps(scheduler, 0, request).changes
+    (change,) = suggestions_for(scheduler, 0, request).changes
     assert (change.what, change.start) == ("its release", EPOCH + 10)
 
 
-def test_a_job_that_ran_before_is_told_when_it_goes_on() -> None:
+def test_for_a_preempted_job_the_next_start_counts() -> None:
     requests = wanted(4, estimate="2h"), wanted(4, estimate="1h")
     scheduler = scheduler_of(parse_cluster("1x4"), "srtf", *requests)
-    outlook = Outlook(EPOCH)
-    expected = outlook.look(scheduler.fork(), 10.0).expected
+    expected = forecast_jobs(scheduler.fork(), 10.0, ForecastCalibration(), EPOCH).times
     assert (expected[0].start, expected[1].start) == (HOUR, 0.0)
-    assert helps(scheduler, 0, requests[0]).after == 1
+    assert suggestions_for(scheduler, 0, requests[0]).after == 1
 
 
 @pytest.mark.parametrize("policy", ["fifo", "tiresias", "themis"])
-def test_where_a_look_ahead_takes_long_only_starts_now_are_told(policy: str) -> None:
-    """A policy in rounds is asked at its next one."""
+def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) -> None:
+    """For a policy in rounds the next round counts as immediate."""
     requests = wanted(3), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4"), policy, *requests)
-    found = helps(scheduler, 1, requests[1], took=60.0)
+    found = suggestions_for(scheduler, 1, requests[1], forecast_seconds=60.0)
     assert found.after is None
     period = scheduler.composition.policy.round or 0.0
     for change in found.changes:
@@ -118,20 +125,20 @@ def test_where_a_look_ahead_takes_long_only_starts_now_are_told(policy: str) -> 
         assert EPOCH + 10 <= change.start <= EPOCH + 10 + period
 
 
-def test_when_time_is_up_it_is_said_that_not_all_was_tried(
+def test_an_exhausted_time_budget_is_reported_as_incomplete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", -1.0)
     requests = wanted(3), wanted(4)
-    found = helps(scheduler_of(parse_cluster("1x4"), "fifo", *requests), 1, requests[1])
+    found = suggestions_for(scheduler_of(parse_cluster("1x4"), "fifo", *requests), 1, requests[1])
     assert (found.changes, found.complete) == ((), False)
 
 
-def test_the_scheduler_of_the_cluster_does_not_notice() -> None:
+def test_the_live_scheduler_is_unchanged() -> None:
     requests = wanted(3), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4"), "fifo", *requests)
     before = scheduler.jobs.matrix.copy()
     began = time.perf_counter()
-    helps(scheduler, 1, requests[1])
+    suggestions_for(scheduler, 1, requests[1])
     assert time.perf_counter() - began < 30.0
     assert (before[:, :2] == scheduler.jobs.matrix[:, :2])[before[:, :2] == before[:, :2]].all()

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from certificates import make_certificates
-from served import Served, served, volvelle
+from server_process import ServerProcess, server_process, volvelle
 from waiting import until
 
 from volvelle.live.agent.launch import free_port
@@ -28,16 +28,16 @@ def port() -> int:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("tls")
     make_certificates(folder)
-    with served(folder, CONFIG.format(port=port)) as server:
-        server.dial("node-0", port, "--authority", str(folder / "ca.pem"))
+    with server_process(folder, CONFIG.format(port=port)) as server:
+        server.start_agent("node-0", port, "--authority", str(folder / "ca.pem"))
         yield server
 
 
 @pytest.fixture
-def dana(server: Served) -> dict[str, str]:
+def dana(server: ServerProcess) -> dict[str, str]:
     """Of somebody elsewhere, who knows the server by its name and its authority."""
     token = server.volvelle("token", "create", "--user", "dana").strip()
     api = urlsplit(server.url)
@@ -50,7 +50,7 @@ def dana(server: Served) -> dict[str, str]:
 
 
 def test_jobs_are_submitted_run_and_read_over_tls(
-    server: Served, dana: dict[str, str], tmp_path: Path
+    server: ServerProcess, dana: dict[str, str], tmp_path: Path
 ) -> None:
     ran = volvelle(tmp_path, "submit", "--wait", "echo", "secret", **dana)
     assert ran.returncode == 0, ran.stderr
@@ -59,7 +59,7 @@ def test_jobs_are_submitted_run_and_read_over_tls(
 
 
 def test_users_who_trust_another_or_speak_plainly_are_told(
-    server: Served, dana: dict[str, str], tmp_path: Path
+    server: ServerProcess, dana: dict[str, str], tmp_path: Path
 ) -> None:
     other = dana | {"SSL_CERT_FILE": str(server.folder / "other.pem")}
     url = dana["VOLVELLE_SERVER"]
@@ -81,21 +81,21 @@ def test_users_who_trust_another_or_speak_plainly_are_told(
     ids=["wrong authority", "plain"],
 )
 def test_agents_that_trust_another_or_speak_plainly_say_so(
-    server: Served, port: int, more: tuple[str, ...], why: str
+    server: ServerProcess, port: int, more: tuple[str, ...], why: str
 ) -> None:
     given = [str(server.folder / word) if word.endswith(".pem") else word for word in more]
     name = f"late-{len(more)}"
-    server.dial(name, port, *given)
+    server.start_agent(name, port, *given)
     log = server.folder / f"{name}.log"
     start = f"no connection to the controller at localhost:{port}: {why}"
     until(lambda: log.read_text().startswith(start))
     assert server.agents[name].poll() is None
-    server.hang_up(name)
+    server.kill_agent(name)
     assert log.read_text().count("\n") == 1
 
 
 def test_a_client_that_speaks_tls_to_a_plain_server_is_told(tmp_path: Path) -> None:
-    with served(
+    with server_process(
         tmp_path, 'cluster = "1x1"\nexecutor = "local:pretend=true"\nlisten.port = 0'
     ) as plain:
         url = plain.url.replace("http:", "https:")
@@ -108,9 +108,9 @@ def test_a_client_that_speaks_tls_to_a_plain_server_is_told(tmp_path: Path) -> N
 def test_agents_tls_in_front_of_a_plain_server_is_told(tmp_path: Path) -> None:
     make_certificates(tmp_path)
     port = free_port()
-    with served(
+    with server_process(
         tmp_path, f'cluster = "1x1"\nexecutor = "dial-in:port={port}"\nlisten.port = 0'
     ) as plain:
-        plain.dial("node-0", port, "--authority", str(tmp_path / "ca.pem"))
+        plain.start_agent("node-0", port, "--authority", str(tmp_path / "ca.pem"))
         log = tmp_path / "node-0.log"
         until(lambda: "it does not speak TLS. Leave --authority out" in log.read_text())

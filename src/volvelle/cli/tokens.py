@@ -1,4 +1,4 @@
-"""``volvelle token``: who may come in (for operators)."""
+"""``volvelle token``: access tokens (for operators)."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
 from volvelle.live.http.role import Role
 
-app = typer.Typer(no_args_is_help=True, help="Who may come in (for operators).")
+app = typer.Typer(no_args_is_help=True, help="Access tokens (for operators).")
 
 _KEYS = ("id", "user", "role", "label", "created")
 
@@ -26,36 +26,36 @@ def create(
 
     volvelle token create --user dana
     """
-    from volvelle.live.http.client import Server
+    from volvelle.live.http.client import ApiClient
 
     wanted = {"user": user, "role": role.value, "label": label}
-    print(Server.find().post("/v1/tokens", wanted)["token"])
+    print(ApiClient.find().post("/v1/tokens", wanted)["token"])
 
 
 @app.command("list")
 def list_tokens(output: options.Output = Form.TABLE) -> None:
-    """The tokens that hold."""
-    from volvelle.cli.moments import here, say_moment
-    from volvelle.live.http.client import Server
+    """The valid tokens."""
+    from volvelle.cli.moments import format_moment, local_now
+    from volvelle.live.http.client import ApiClient
 
     heads = [
         Head("id", lambda token: token["id"]),
         Head("user", lambda token: token["user"]),
         Head("role", lambda token: token["role"]),
-        Head("created", lambda token: say_moment(token["created"], here())),
+        Head("created", lambda token: format_moment(token["created"], local_now())),
         Head("label", lambda token: token["label"]),
     ]
-    show_rows(Server.find().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
+    show_rows(ApiClient.find().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
 
 
 @app.command()
 def revoke(
     id: Annotated[str, typer.Argument(metavar="ID", help="As volvelle token list shows it.")],
 ) -> None:
-    """Let a token open nothing any more."""
+    """Revoke a token."""
     from urllib.parse import quote
 
-    from volvelle.live.http.client import Server
+    from volvelle.live.http.client import ApiClient
 
-    Server.find().delete(f"/v1/tokens/{quote(id, safe='')}")
+    ApiClient.find().delete(f"/v1/tokens/{quote(id, safe='')}")
     print(f"token {id} revoked")

@@ -1,6 +1,7 @@
-"""What the controller took note of in a cycle and the scheduler is not told: it stands beside the events.
+"""Records: what the controller learns in a cycle and the scheduler is not told.
 
-Together with the events and the decision of an entry, from these follows who really occupies which GPU.
+They are stored beside the events and the decision of the cycle. From all three together follows which attempt
+occupies which GPU.
 """
 
 import msgspec
@@ -8,19 +9,19 @@ import msgspec
 from volvelle.live.messages import AttemptEnded, AttemptStarted
 
 
-class Drained(msgspec.Struct, frozen=True, tag="drained"):
-    """An operator wants a node to take no new jobs, or (``drained`` False) to take jobs again."""
+class NodeDrained(msgspec.Struct, frozen=True, tag="node-drained"):
+    """An operator has drained a node, or (``drained`` False) resumed it."""
 
     name: str
     drained: bool
 
 
-class Vacated(msgspec.Struct, frozen=True, tag="vacated"):
-    """An attempt has lost one of its nodes; on its others it may run on for a while."""
+class AttemptLostNode(msgspec.Struct, frozen=True, tag="attempt-lost-node"):
+    """An attempt has lost one of its nodes; on its other nodes it may still run for a while."""
 
     number: int
     attempt: int
     node: str
 
 
-Fact = AttemptStarted | AttemptEnded | Vacated | Drained
+ControlRecord = AttemptStarted | AttemptEnded | AttemptLostNode | NodeDrained

@@ -1,9 +1,10 @@
-"""The folder of a server: what is in it, and how those who sit beside it find server and token.
+"""The folder of a server, where commands on the same machine find its address and token.
 
 ::
 
-    token         the first operator's token; agents.token: theirs; readable by their owner only
-    server.json   where the server listens, while it does
+    token         the first operator's token
+    agents.token  the token of agents; both files are readable by their owner only
+    server.json   the server's address, while it listens
     store.db      the store, unless it is elsewhere
 """
 
@@ -14,20 +15,19 @@ from pathlib import Path
 
 from volvelle.model.problems import Problem
 
-FOLDER = Path("volvelle-serve")
-"""The folder unless told otherwise."""
+DEFAULT_FOLDER = Path("volvelle-serve")
 
 
 def read_secret(path: Path) -> str:
-    """What is kept in ``path``; empty where there is nothing or it is not ours to read."""
+    """The secret in ``path``; empty if there is none or it is not readable."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 
 
-def keep_secret(path: Path, secret: str) -> None:
-    """Write ``secret`` so that its owner alone can read it, at no moment anybody else."""
+def write_secret(path: Path, secret: str) -> None:
+    """Write ``secret`` so that at no moment anybody but its owner can read it."""
     partial = path.with_name(f"{path.name}.partial")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -37,8 +37,8 @@ def keep_secret(path: Path, secret: str) -> None:
 
 
 @dataclass(frozen=True)
-class Announced:
-    """Where a server listens. ``certificate``: by which it proves who it is, where it does."""
+class ServerAddress:
+    """Where a server listens. ``certificate``: its TLS certificate, if it has one."""
 
     url: str
     certificate: str | None = None
@@ -52,15 +52,15 @@ class ServeFolder:
 
     @classmethod
     def nearest(cls, start: Path) -> "ServeFolder | None":
-        """The folder of that name in ``start`` or in a folder above, in which a server listens."""
+        """The default folder in ``start`` or a folder above it, if a server listens there."""
         for folder in (start, *start.parents):
-            found = cls(folder / FOLDER)
-            if found._address.is_file():
+            found = cls(folder / DEFAULT_FOLDER)
+            if found._address_file.is_file():
                 return found
         return None
 
     def prepare(self) -> None:
-        """Make it, for its owner only. Raises `Problem` where it cannot be made or written."""
+        """Create it, for its owner only. Raises `Problem` if it cannot be created or written."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -76,34 +76,33 @@ class ServeFolder:
 
     @property
     def token_file(self) -> Path:
-        """Where the first operator's token stands."""
+        """File of the first operator's token."""
         return self.path / "token"
 
     @property
     def agents_token_file(self) -> Path:
-        """Where the token stands with which agents and controller prove themselves to each other."""
+        """File of the token with which agents and server authenticate each other."""
         return self.path / "agents.token"
 
     @property
-    def _address(self) -> Path:
+    def _address_file(self) -> Path:
         return self.path / "server.json"
 
-    def announce(self, announced: Announced) -> None:
-        """Say where the server listens."""
-        partial = self._address.with_name("server.json.partial")
-        partial.write_text(json.dumps(announced.__dict__) + "\n", encoding="utf-8")
-        partial.replace(self._address)
+    def write_address(self, address: ServerAddress) -> None:
+        """Publish where the server listens."""
+        partial = self._address_file.with_name("server.json.partial")
+        partial.write_text(json.dumps(address.__dict__) + "\n", encoding="utf-8")
+        partial.replace(self._address_file)
 
-    def withdraw(self) -> None:
-        """The server listens no more."""
-        self._address.unlink(missing_ok=True)
+    def remove_address(self) -> None:
+        """The server no longer listens."""
+        self._address_file.unlink(missing_ok=True)
 
-    @property
-    def announced(self) -> Announced:
-        """Where the server listens. Raises `Problem` where that is not said."""
+    def read_address(self) -> ServerAddress:
+        """Where the server listens. Raises `Problem` if that cannot be read."""
         try:
-            return Announced(**json.loads(self._address.read_text(encoding="utf-8")))
+            return ServerAddress(**json.loads(self._address_file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise Problem(
-                f"cannot read {self._address}", mend="start the server anew: volvelle serve"
+                f"cannot read {self._address_file}", mend="start the server anew: volvelle serve"
             ) from None

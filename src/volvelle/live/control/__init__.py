@@ -1,1 +1,1 @@
-"""To be described."""
+"""Control: the single-writer controller, its state, and its cycle. See README.md."""

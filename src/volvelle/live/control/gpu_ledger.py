@@ -1,11 +1,12 @@
-"""Who really occupies which GPU, whatever the scheduler has decided meanwhile.
+"""The GPU ledger: which attempt occupies which GPU, whatever the scheduler has decided meanwhile.
 
-A decision says who holds what from now on; the processes follow. A job's *due* is what it was given and
-does not have yet; its *attempt* is what it really runs, or ran and has not left. An attempt leaves its GPUs
-only when an executor says so, and a due becomes an attempt only when all its GPUs are free and the job's last
-attempt is gone. So no GPU is held by two and no job runs twice at once, by construction.
+A decision says who holds which GPUs from now on; processes follow later. A job's *pending grant* is what a
+decision gave it and it does not have yet. Its *attempt* is what runs, or ran and has not released its GPUs.
+An attempt releases GPUs only when an executor reports it. A pending grant becomes an attempt only when all
+its GPUs are free and the job's last attempt has ended. So no GPU is held twice and no job runs twice at once,
+by construction.
 
-The books are a fold of the journal: `take` of facts, `decided` of decisions, `begin` of what has become free.
+The ledger is a fold of the journal: `apply_record`, `apply_decision`, `start_pending`.
 """
 
 from collections import Counter
@@ -16,11 +17,11 @@ from enum import Enum, auto
 from volvelle.core.decision import Decision
 from volvelle.core.state import Resources
 from volvelle.live.messages import AttemptEnded, AttemptStarted, Grant, Stop
-from volvelle.live.records import Fact, Vacated
+from volvelle.live.records import AttemptLostNode, ControlRecord
 
 
-class Phase(Enum):
-    """How far an attempt is."""
+class AttemptPhase(Enum):
+    """Phase of an attempt."""
 
     STARTING = auto()  # its start was ordered
     RUNNING = auto()
@@ -29,27 +30,28 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Attempt:
-    """One run of a job: ``number`` of the job, ``attempt`` counted by grants.
+    """One run of job ``number``. ``attempt`` counts grants.
 
-    of: the attempt as the scheduler counts, to whom a resize is not another one. slots: what it occupies
-    still. since: when its start was ordered. work and iterations: of the job, safe at its start.
+    scheduler_attempt: the attempt as the scheduler counts, for which a resize is no new attempt. granted,
+    slots: GPUs at its start, and those it still occupies. since: when its start was ordered. work,
+    iterations: of the job, saved at its start.
     """
 
     number: int
     attempt: int
-    of: int
+    scheduler_attempt: int
     granted: tuple[int, ...]
     slots: set[int]
     since: float
     work: float
     iterations: int
-    phase: Phase = Phase.STARTING
+    phase: AttemptPhase = AttemptPhase.STARTING
     killed: bool = False
 
     @property
     def wanted(self) -> bool:
-        """Whether nobody has ordered its end."""
-        return self.phase is not Phase.STOPPING
+        """Whether its end was not ordered."""
+        return self.phase is not AttemptPhase.STOPPING
 
     @property
     def stop(self) -> Stop:
@@ -58,56 +60,57 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """GPUs that a job was given, to be had as soon as they are free. ``work``: believed done until then."""
+class PendingGrant:
+    """GPUs given to a job, which it gets as soon as they are free. ``work``: believed done until then."""
 
     number: int
     attempt: int
-    of: int
+    scheduler_attempt: int
     slots: tuple[int, ...]
     work: float
 
 
 @dataclass
-class Tenancy:
-    """The books. ``resources``: the scheduler's, which number the GPUs."""
+class GpuLedger:
+    """The ledger. ``resources``: the scheduler's, which number the GPUs as slots."""
 
     resources: Resources
     attempts: dict[int, Attempt] = field(default_factory=dict)
     """By number of the job: at most one each."""
-    due: dict[int, Due] = field(default_factory=dict)
+    pending: dict[int, PendingGrant] = field(default_factory=dict)
+    """By number of the job: at most one each."""
     occupied: dict[int, int] = field(default_factory=dict)
-    """Slots and the numbers of the jobs on them."""
-    waived: dict[int, Due] = field(default_factory=dict)
-    """What was taken away again before it was had, until the scheduler is told so."""
-    moved: set[int] = field(default_factory=set)
-    """Slots on which somebody came or went, for whoever shows the nodes to clear."""
-    _grants: Counter[int] = field(default_factory=Counter)
+    """Occupied slots, with the numbers of the jobs on them."""
+    revoked: dict[int, PendingGrant] = field(default_factory=dict)
+    """Pending grants that were revoked, until the scheduler is told."""
+    changed_slots: set[int] = field(default_factory=set)
+    """Slots whose occupation changed; cleared when node views are updated."""
+    _grant_counts: Counter[int] = field(default_factory=Counter)
 
     def current(self, number: int, attempt: int) -> Attempt | None:
-        """The attempt with this number, if it is not over."""
+        """The attempt with this number, if it has not ended."""
         found = self.attempts.get(number)
         return found if found is not None and found.attempt == attempt else None
 
     # ------------------------------------------------------------------ the fold
 
-    def take(self, fact: Fact) -> None:
-        """Let something have happened to attempts."""
-        match fact:
+    def apply_record(self, record: ControlRecord) -> None:
+        """Apply a record about an attempt."""
+        match record:
             case AttemptStarted():
-                started = self.current(fact.number, fact.attempt)
-                if started is not None and started.phase is Phase.STARTING:
-                    started.phase = Phase.RUNNING
+                started = self.current(record.number, record.attempt)
+                if started is not None and started.phase is AttemptPhase.STARTING:
+                    started.phase = AttemptPhase.RUNNING
             case AttemptEnded():
-                if ended := self.current(fact.number, fact.attempt):
-                    self._free(ended, ended.slots)
-            case Vacated():
-                if left := self.current(fact.number, fact.attempt):
-                    left.phase, left.killed = Phase.STOPPING, True
-                    self._free(left, left.slots & self.slots_of(fact.node))
+                if ended := self.current(record.number, record.attempt):
+                    self._release(ended, ended.slots)
+            case AttemptLostNode():
+                if attempt := self.current(record.number, record.attempt):
+                    attempt.phase, attempt.killed = AttemptPhase.STOPPING, True
+                    self._release(attempt, attempt.slots & self.slots_of(record.node))
 
-    def decided(self, decision: Decision, work: Callable[[int], float]) -> list[Stop]:
-        """Let ``decision`` rule: the orders to end what it does not want any more.
+    def apply_decision(self, decision: Decision, work: Callable[[int], float]) -> list[Stop]:
+        """Apply a decision; the orders to end attempts that it no longer wants.
 
         work: believed done by a job, by its number.
         """
@@ -115,61 +118,76 @@ class Tenancy:
         for row, (number, gpus) in enumerate(
             zip(decision.job.tolist(), decision.gpus.tolist(), strict=True)
         ):
-            before = self.due.pop(number, None)
+            before = self.pending.pop(number, None)
             if gpus > 0.0:
                 slots = tuple(decision.slots_of(row).tolist())
-                self._grants[number] += 1
-                of, safe = int(decision.attempt[row]), work(number)
-                self.due[number] = Due(number, self._grants[number], of, slots, safe)
+                self._grant_counts[number] += 1
+                grant = PendingGrant(
+                    number=number,
+                    attempt=self._grant_counts[number],
+                    scheduler_attempt=int(decision.attempt[row]),
+                    slots=slots,
+                    work=work(number),
+                )
+                self.pending[number] = grant
             elif before is not None:
-                self.waived[number] = before
+                self.revoked[number] = before
             stops += self._stop(number, kill=False)
         for rejection in decision.rejected:
-            stops += self.withdraw(rejection.number, kill=True)
+            stops += self.revoke(rejection.number, kill=True)
         for conclusion in decision.concluded:
-            stops += self.withdraw(conclusion.number, kill=False)
+            stops += self.revoke(conclusion.number, kill=False)
         return stops
 
-    def withdraw(self, number: int, *, kill: bool) -> list[Stop]:
-        """Let a job have nothing any more: the order to end it, if it runs."""
-        self.due.pop(number, None)
+    def revoke(self, number: int, *, kill: bool) -> list[Stop]:
+        """Take everything from a job; the order to end its attempt, if it has one."""
+        self.pending.pop(number, None)
         return self._stop(number, kill=kill)
 
-    def forget(self, number: int) -> None:
+    def forget_job(self, number: int) -> None:
         """A job is over."""
-        self.waived.pop(number, None)
-        self._grants.pop(number, None)
+        self.revoked.pop(number, None)
+        self._grant_counts.pop(number, None)
 
-    def begin(self, time: float) -> list[Attempt]:
-        """Turn each due whose GPUs are free into an attempt, its start ordered at ``time``.
+    def start_pending(self, time: float) -> list[Attempt]:
+        """Turn each pending grant whose GPUs are free into an attempt, its start ordered at ``time``.
 
-        Its iterations are for the caller to fill in.
+        The caller sets the attempts' iterations.
         """
-        begun: list[Attempt] = []
-        for due in list(self.due.values()):
-            if due.number in self.attempts or any(slot in self.occupied for slot in due.slots):
+        started: list[Attempt] = []
+        for grant in list(self.pending.values()):
+            if grant.number in self.attempts or any(slot in self.occupied for slot in grant.slots):
                 continue
-            del self.due[due.number]
+            del self.pending[grant.number]
             attempt = Attempt(
-                due.number, due.attempt, due.of, due.slots, set(due.slots), time, due.work, 0
+                number=grant.number,
+                attempt=grant.attempt,
+                scheduler_attempt=grant.scheduler_attempt,
+                granted=grant.slots,
+                slots=set(grant.slots),
+                since=time,
+                work=grant.work,
+                iterations=0,
             )
-            self.attempts[due.number] = attempt
-            self.occupied.update(dict.fromkeys(due.slots, due.number))
-            self.moved.update(due.slots)
-            begun.append(attempt)
-        return begun
+            self.attempts[grant.number] = attempt
+            self.occupied.update(dict.fromkeys(grant.slots, grant.number))
+            self.changed_slots.update(grant.slots)
+            started.append(attempt)
+        return started
 
     def _stop(self, number: int, *, kill: bool) -> list[Stop]:
         attempt = self.attempts.get(number)
-        if attempt is None or (attempt.phase is Phase.STOPPING and (attempt.killed or not kill)):
+        if attempt is None:
             return []
-        attempt.phase, attempt.killed = Phase.STOPPING, kill
+        if attempt.phase is AttemptPhase.STOPPING and (attempt.killed or not kill):
+            return []
+        attempt.phase, attempt.killed = AttemptPhase.STOPPING, kill
         return [attempt.stop]
 
-    def _free(self, attempt: Attempt, slots: set[int]) -> None:
+    def _release(self, attempt: Attempt, slots: set[int]) -> None:
         for slot in slots:
             del self.occupied[slot]
-        self.moved.update(slots)
+        self.changed_slots.update(slots)
         attempt.slots = attempt.slots - slots
         if not attempt.slots:
             del self.attempts[attempt.number]
@@ -184,13 +202,13 @@ class Tenancy:
         first, last = self.resources.first_slot[index : index + 2].tolist()
         return set(range(first, last))
 
-    def on_node(self, node: str) -> list[Attempt]:
-        """The attempts with a GPU on a node."""
+    def attempts_on(self, node: str) -> list[Attempt]:
+        """The attempts that occupy a GPU of a node."""
         numbers = {self.occupied[slot] for slot in self.slots_of(node) if slot in self.occupied}
         return [self.attempts[number] for number in sorted(numbers)]
 
     def grants(self, slots: tuple[int, ...]) -> tuple[Grant, ...]:
-        """GPUs by node, as executors call them."""
+        """Slots as GPUs by node, as executors number them."""
         resources = self.resources
         by_node: dict[int, list[int]] = {}
         for slot in sorted(slots):

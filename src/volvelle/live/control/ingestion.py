@@ -1,9 +1,9 @@
-"""All that a cycle is about: what was reported (`Hearing`) and what is asked, as events for the scheduler.
+"""Request ingestion: validates the requests of one cycle and turns them into events for the scheduler.
 
-Asks are checked; what is wrong with one is its answer. Events follow all together.
+A request that is wrong is answered with its `Problem`. Answers are given once the cycle is stored.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, assert_never
 
@@ -12,104 +12,110 @@ from volvelle.core.events import (
     JobCancelled,
     JobHeld,
     JobReleased,
-    JobStopped,
     JobSubmitted,
     NodeChanged,
     Recomposed,
-    WakeUp,
 )
-from volvelle.live.control.inputs import Asked
-from volvelle.live.control.reports import Hearing
-from volvelle.live.control.requests import Cancel, Hold, Recompose, Release, SetNode, Submit
-from volvelle.live.control.state import Books, check_change
-from volvelle.live.records import Drained
+from volvelle.live.control.composition_checks import check_recomposition
+from volvelle.live.control.cycle_changes import CycleChanges
+from volvelle.live.control.inputs import PendingRequest
+from volvelle.live.control.requests import (
+    Cancel,
+    ControlRequest,
+    Hold,
+    Recompose,
+    Release,
+    SetNodeState,
+    Submit,
+)
+from volvelle.live.records import NodeDrained
 from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
+from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 
 
-class Intake(Hearing):
-    """Takes in one cycle. ``submissions``: what was submitted before under the keys asked."""
+class RequestIngestion:
+    """Ingests the requests of one cycle. ``submissions``: earlier ones under the requests' keys."""
 
     def __init__(
-        self,
-        books: Books,
-        now: float,
-        submissions: Mapping[tuple[str, str], Submission],
-        doubtful: Container[tuple[int, int]],
+        self, changes: CycleChanges, submissions: Mapping[tuple[str, str], Submission]
     ) -> None:
-        super().__init__(books, now, doubtful)
-        self.accepted: list[JobRecord] = []
-        self.submitted: list[Submission] = []
-        self.answers: list[tuple[Future[Any], Any]] = []
-        self._known = dict(submissions)
-        self._wishes: list[Event] = []
-        self._arrivals: list[JobSubmitted] = []
+        self._changes = changes
+        self._state = changes.state
+        self._known_submissions = dict(submissions)
         self._cancelled: set[int] = set()
+        self.accepted: list[JobRecord] = []
+        self.submissions: list[Submission] = []
+        self.answers: list[tuple[Future[Any], Any]] = []
+        self.arrivals: list[JobSubmitted] = []
+        self.job_events: list[Event] = []
+        self.recompositions: list[Recomposed] = []
 
-    def events(self) -> tuple[Event, ...]:
-        """All that happened, in the order in which a scheduler wants it."""
-        wake = self._books.scheduler.wake_at()
-        woken = [WakeUp(self.now)] if wake is not None and wake <= self.now else []
-        waived = [
-            JobStopped(self.now, due.number, due.of, due.work)
-            for due in self._books.tenancy.waived.values()
-        ]
-        recomposed = [wish for wish in self._wishes if isinstance(wish, Recomposed)]
-        wishes = [wish for wish in self._wishes if not isinstance(wish, Recomposed)]
-        return (
-            *waived,
-            *self._news,
-            *self._nodes,
-            *self._arrivals,
-            *wishes,
-            *recomposed,
-            *woken,
-        )
-
-    def asked(self, asked: Asked) -> None:
-        """Take in what a user or an operator asks; its answer is given once it is in the store."""
-        if not asked.answer.set_running_or_notify_cancel():
+    def ingest(self, pending: PendingRequest) -> None:
+        """Ingest one request."""
+        if not pending.answer.set_running_or_notify_cancel():
             return
         try:
-            answer: Any = self._grant(asked)
+            answer: Any = self._handle(pending.request)
         except Problem as problem:
             answer = problem
-        self.answers.append((asked.answer, answer))
+        self.answers.append((pending.answer, answer))
 
-    def _grant(self, asked: Asked) -> Any:
-        ask = asked.ask
-        match ask:
+    def _handle(self, request: ControlRequest) -> Any:
+        now = self._changes.now
+        match request:
             case Submit():
-                return self._submit(ask)
+                return self._submit(request)
             case Cancel():
-                if ask.number not in self._cancelled:
-                    self._present(ask.number)
-                    self._cancelled.add(ask.number)
-                    self._wishes.append(JobCancelled(self.now, ask.number))
+                if request.number not in self._cancelled:
+                    self._check_live(request.number)
+                    self._cancelled.add(request.number)
+                    self.job_events.append(JobCancelled(now, request.number))
             case Hold() | Release():
-                self._present(ask.number)
-                hold = isinstance(ask, Hold)
-                life = self._books.lives[ask.number]
-                if life.held is not hold:
-                    life.held = hold
-                    self._wishes.append((JobHeld if hold else JobReleased)(self.now, ask.number))
-            case SetNode():
-                self._set_node(ask)
+                self._set_held(request.number, held=isinstance(request, Hold))
+            case SetNodeState():
+                self._set_node_state(request)
             case Recompose():
-                self._recompose(ask)
+                check_recomposition(self._state.scheduler, request)
+                self.recompositions.append(Recomposed(now, request.policy, request.admission))
             case _:
-                assert_never(ask)
+                assert_never(request)
         return None
 
-    def _submit(self, ask: Submit) -> tuple[int, ...]:
-        request, books = ask.request, self._books
-        key = None if ask.key is None else (ask.user, ask.key)
-        if key is not None and (before := self._known.get(key)):
+    def _submit(self, submit: Submit) -> tuple[int, ...]:
+        request, state, now = submit.request, self._state, self._changes.now
+        key = None if submit.key is None else (submit.user, submit.key)
+        if key is not None and (before := self._known_submissions.get(key)):
             return tuple(range(before.first, before.first + before.count))
-        first = books.accepted
-        spec = request.spec(first, ask.user, self.now)
-        scheduler = books.scheduler
+        first = state.next_number
+        spec = request.spec(first, submit.user, now)
+        self._check_runnable(first, spec)
+        numbers = tuple(range(first, first + request.array))
+        state.next_number += request.array
+        request_json = request.as_json()
+        for position, number in enumerate(numbers):
+            record = JobRecord(
+                number=number,
+                user=submit.user,
+                name=request.name,
+                position=position,
+                request=request_json,
+                submitted=state.epoch + now,
+            )
+            self.accepted.append(record)
+            state.add_job(record, request)
+            numbered = spec if number == first else request.spec(number, submit.user, now)
+            self.arrivals.append(JobSubmitted(now, number, numbered))
+        if key is not None:
+            submission = Submission(*key, first, request.array)
+            self._known_submissions[key] = submission
+            self.submissions.append(submission)
+        return numbers
+
+    def _check_runnable(self, number: int, spec: JobSpec) -> None:
+        """Raise `Problem` if a job can never run."""
+        scheduler = self._state.scheduler
         if obstacle := scheduler.obstacle(spec):
             raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
         pools = [pool.name for pool in scheduler.cluster.pools]
@@ -119,49 +125,33 @@ class Intake(Hearing):
                 mend=f"there are {', '.join(pools)}" if pools else "leave it out: there are none",
             )
         belief = scheduler.composition.estimator.believe(
-            JobSubmitted(self.now, first, spec), scheduler.seed
+            JobSubmitted(self._changes.now, number, spec), scheduler.seed
         )
         scheduler.composition.policy.refuse(scheduler.cluster, [(spec, belief.truth)])
-        numbers = tuple(range(first, first + request.array))
-        books.accepted += request.array
-        written = request.as_json()
-        for position, number in enumerate(numbers):
-            record = JobRecord(
-                number=number,
-                user=ask.user,
-                name=request.name,
-                position=position,
-                request=written,
-                submitted=books.epoch + self.now,
-            )
-            self.accepted.append(record)
-            books.accept(record, request)
-            numbered = spec if number == first else request.spec(number, ask.user, self.now)
-            self._arrivals.append(JobSubmitted(self.now, number, numbered))
-        if key is not None:
-            submission = Submission(*key, first, request.array)
-            self._known[key] = submission
-            self.submitted.append(submission)
-        return numbers
 
-    def _present(self, number: int) -> None:
-        """Raise `Problem` where there is no such job, or it is over."""
-        if number in self._books.lives:
+    def _set_held(self, number: int, *, held: bool) -> None:
+        self._check_live(number)
+        job = self._state.jobs[number]
+        if job.held is not held:
+            job.held = held
+            kind = JobHeld if held else JobReleased
+            self.job_events.append(kind(self._changes.now, number))
+
+    def _check_live(self, number: int) -> None:
+        """Raise `Problem` if there is no such job, or it is over."""
+        if number in self._state.jobs:
             return
-        if 0 <= number < self._books.accepted:
+        if 0 <= number < self._state.next_number:
             raise Problem(f"job {number} is over")
         raise Problem(f"there is no job {number}", mend="see: volvelle queue")
 
-    def _set_node(self, ask: SetNode) -> None:
-        before = self._state_of(ask.name)
+    def _set_node_state(self, request: SetNodeState) -> None:
+        changes = self._changes
+        before = changes.node_state(request.name)
         if before is None:
-            raise Problem(f"there is no node {ask.name!r}", mend="see: volvelle nodes")
-        if ask.state is NodeState.DOWN:
+            raise Problem(f"there is no node {request.name!r}", mend="see: volvelle nodes")
+        if request.state is NodeState.DOWN:
             raise Problem("a node that is there cannot be told to be down", mend="drain it")
-        self._fact(Drained(ask.name, ask.state is NodeState.DRAINING))
-        if before not in (ask.state, NodeState.DOWN):
-            self._nodes.append(NodeChanged(self.now, ask.name, ask.state))
-
-    def _recompose(self, ask: Recompose) -> None:
-        check_change(self._books.scheduler, ask)
-        self._wishes.append(Recomposed(self.now, ask.policy, ask.admission))
+        changes.record(NodeDrained(request.name, request.state is NodeState.DRAINING))
+        if before not in (request.state, NodeState.DOWN):
+            changes.node_events.append(NodeChanged(changes.now, request.name, request.state))

@@ -1,33 +1,33 @@
-"""What reaches the controller: reports, asks with the futures that wait for their answers, forecasts."""
+"""Inputs of the controller's cycle: reports, requests with their futures, forecasts."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.control.requests import Ask
-from volvelle.live.forecasts.forecaster import Foreseen
+from volvelle.live.control.requests import ControlRequest
+from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import Report
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Somebody waits for an answer."""
+class PendingRequest:
+    """A request, and the future that waits for its answer."""
 
-    ask: Ask
+    request: ControlRequest
     answer: Future[Any]
 
 
 @dataclass(frozen=True)
-class Look:
-    """Somebody wants a scheduler in the state of the present one, for himself."""
+class ForkRequest:
+    """Somebody wants a fork of the scheduler."""
 
     answer: Future[Scheduler]
 
 
 @dataclass(frozen=True)
-class Awaiting:
-    """The controller has just begun: nodes that were there are to take no new jobs before they join."""
+class ControllerStarted:
+    """The controller has started: nodes must join before they take new jobs."""
 
 
-Stimulus = Report | Asked | Look | Foreseen | Awaiting
+Input = Report | PendingRequest | ForkRequest | ForecastUpdate | ControllerStarted

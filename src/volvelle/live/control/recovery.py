@@ -1,103 +1,105 @@
-"""From the store to the books: what was decided is decided, what was ordered is ordered again.
+"""Recovery: rebuilds the controller state from the store. Decisions hold; unconfirmed orders are sent again.
 
-Whether it happened meanwhile, the nodes say when they join (`volvelle.live.control.ingestion`).
-No running job is touched.
+Whether an order was carried out meanwhile, nodes report when they join (`volvelle.live.control.reports`). No
+running job is touched.
 """
 
 from volvelle.core.events import JobSubmitted, NodeChanged
 from volvelle.core.journal import Entry, Header
-from volvelle.live.control.state import Books, check_composition
-from volvelle.live.forecasts.forecaster import Outlook
+from volvelle.live.control.composition_checks import check_composition
+from volvelle.live.control.state import ControllerState
+from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import Order
 from volvelle.live.status.view import JobState
-from volvelle.live.store import Batch, Store, StoredEntry
+from volvelle.live.store import CycleBatch, Store, StoredEntry
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
 
-_RECALLED = 1000
-"""Jobs of the past from which forecasts learn."""
+_CALIBRATION_JOBS = 1000
+"""Finished jobs from which the calibration is restored."""
 
 
-def open_books(store: Store, header: Header, now: float) -> Books:
-    """The books that ``store`` keeps, or new ones for ``header`` that begin ``now`` (since the Unix epoch).
+def recover_state(store: Store, header: Header, now: float) -> ControllerState:
+    """The state in ``store``, or a new one for ``header`` that begins ``now`` (since the Unix epoch).
 
-    Raises `Problem` where the header cannot rule over real jobs.
+    Raises `Problem` if the header's composition cannot schedule real jobs.
     """
     check_composition(header.cluster, header.composition)
-    kept = store.header()
-    if kept is None:
+    stored = store.header()
+    if stored is None:
         store.begin(header, now)
-        return Books(header, now)
-    before, epoch = kept
-    books = Books(before, epoch)
-    if not _replay(store, books, follow=False):
-        books = Books(before, epoch)
-        _replay(store, books, follow=True)
-    return books
+        return ControllerState(header, now)
+    state = ControllerState(*stored)
+    if not _replay(store, state, follow=False):
+        state = ControllerState(*stored)
+        _replay(store, state, follow=True)
+    return state
 
 
-def recall(store: Store, books: Books) -> Outlook:
-    """What was foreseen of jobs before, and how it erred."""
-    outlook = Outlook(books.epoch)
-    for record in reversed(store.jobs(states=[JobState.FINISHED.value], limit=_RECALLED)):
-        if record.foreseen is not None and record.ended is not None:
+def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibration:
+    """The forecast calibration from the stored first forecasts and their errors."""
+    calibration = ForecastCalibration()
+    finished = store.jobs.list_latest(states=[JobState.FINISHED.value], limit=_CALIBRATION_JOBS)
+    for record in reversed(finished):
+        if record.forecast_finish is not None and record.ended is not None:
             submitted = record.submitted
-            outlook.recall(record.foreseen - submitted, record.ended - submitted)
-    for life in books.lives.values():
-        if life.foreseen is not None:
-            submitted, foreseen = life.submitted - books.epoch, life.foreseen - books.epoch
-            outlook.promised(life.number, submitted, foreseen)
-    return outlook
+            calibration.learn(record.forecast_finish - submitted, record.ended - submitted)
+    for job in state.jobs.values():
+        if job.forecast_finish is not None:
+            submitted, finish = job.submitted - state.epoch, job.forecast_finish - state.epoch
+            calibration.add_first_forecast(job.number, submitted, finish)
+    return calibration
 
 
-def first_entry(books: Books) -> Batch:
-    """Before anything else: no node is there until it joins."""
+def first_batch(state: ControllerState) -> CycleBatch:
+    """The first journal entry: no node is up until it joins."""
     events = tuple(
-        NodeChanged(0.0, node.name, NodeState.DOWN) for node in books.header.cluster.nodes
+        NodeChanged(0.0, node.name, NodeState.DOWN) for node in state.header.cluster.nodes
     )
-    decision = books.scheduler.handle(0.0, events)
-    stored = StoredEntry(books.seq, Entry(0.0, events, decision))
-    books.settle(0.0, events, decision)
-    return Batch(stored)
+    decision = state.scheduler.handle(0.0, events)
+    entry = StoredEntry(state.next_seq, Entry(0.0, events, decision))
+    state.apply_decision(0.0, events, decision)
+    return CycleBatch(entry)
 
 
-def awaited(books: Books) -> tuple[Node, ...]:
-    """The nodes that were there, or on which something may run that nobody saw end."""
-    resources = books.scheduler.resources
+def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
+    """The nodes that were up, or on which an attempt may run whose end nobody saw."""
+    resources = state.scheduler.resources
     return tuple(
         node
-        for node, state in zip(resources.nodes, resources.state, strict=True)
-        if books.seq and (state is not NodeState.DOWN or books.tenancy.on_node(node.name))
+        for node, node_state in zip(resources.nodes, resources.state, strict=True)
+        if state.next_seq
+        and (node_state is not NodeState.DOWN or state.ledger.attempts_on(node.name))
     )
 
 
-def orders_again(books: Books) -> list[Order]:
-    """Whatever was ordered and has not been answered."""
-    again = (books.order_again(attempt) for attempt in books.tenancy.attempts.values())
-    return [order for order in again if order is not None]
+def unconfirmed_orders(state: ControllerState) -> list[Order]:
+    """All orders of which nobody knows whether they arrived."""
+    orders = (state.unconfirmed_order(attempt) for attempt in state.ledger.attempts.values())
+    return [order for order in orders if order is not None]
 
 
-def _replay(store: Store, books: Books, *, follow: bool) -> bool:
-    """Fold the journal into ``books``; whether the scheduler still decides as it did then.
+def _replay(store: Store, state: ControllerState, *, follow: bool) -> bool:
+    """Fold the journal into ``state``. Returns whether the scheduler still decides as it did then.
 
-    With ``follow`` it is not asked: the code, or a plugged-in part, is not what it was. All that was decided
-    holds all the same, and only a policy's own memory is lost.
+    With ``follow`` the scheduler does not decide but follows the journal: its code, or a plugged-in part, has
+    changed. All decisions hold; only the policy's own memory is lost.
     """
-    scheduler = books.scheduler
-    unfinished = {record.number: record for record in store.unfinished()}
+    scheduler = state.scheduler
+    unfinished = {record.number: record for record in store.jobs.list_unfinished()}
     for stored in store.entries():
         entry = stored.entry
         for event in entry.events:
             if isinstance(event, JobSubmitted):
-                books.accepted = event.number + 1
+                state.next_number = event.number + 1
                 if (record := unfinished.get(event.number)) is not None:
-                    books.accept(record, JobRequest.model_validate(record.request))
-        for fact in stored.facts:
-            books.take(fact)
+                    state.add_job(record, JobRequest.model_validate(record.request))
+        for record_of_cycle in stored.records:
+            state.apply_record(record_of_cycle)
         if follow:
             scheduler.follow(entry.time, entry.events, entry.decision)
         elif scheduler.handle(entry.time, entry.events) != entry.decision:
             return False
-        books.settle(entry.time, entry.events, entry.decision)
+        state.apply_decision(entry.time, entry.events, entry.decision)
     return True

@@ -1,15 +1,10 @@
-"""What executors report, in the scheduler's words: which run, how much work is safe, whether it was wanted.
-
-Facts are taken into the books at once, so that the next report of the same cycle finds them.
-"""
+"""Turns reports of executors into events for the scheduler, records, and orders."""
 
 import math
 from collections.abc import Container
 from typing import assert_never
 
-from volvelle.core.columns import Column
 from volvelle.core.events import (
-    Event,
     JobFailed,
     JobFinished,
     JobStarted,
@@ -19,9 +14,9 @@ from volvelle.core.events import (
     ProgressReported,
 )
 from volvelle.core.parts import Estimator
-from volvelle.live.control.gpu_ledger import Attempt, Phase
-from volvelle.live.control.live_jobs import Life, believed_done
-from volvelle.live.control.state import Books
+from volvelle.live.control.cycle_changes import CycleChanges
+from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
+from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -29,239 +24,237 @@ from volvelle.live.messages import (
     Forget,
     NodeJoined,
     NodeLost,
-    Order,
     Outcome,
     Report,
     Stop,
 )
-from volvelle.live.records import Fact, Vacated
+from volvelle.live.records import AttemptLostNode
+from volvelle.live.scheduler_queries import attempt_number, believed_work
 from volvelle.model.cluster import NodeState
 
-_TELL_SECONDS = 10.0
-"""Between two reports of a job's progress to the scheduler: each is an entry of the journal."""
+_PROGRESS_SECONDS = 10.0
+"""Between two progress events of a job: each is an entry of the journal."""
 
-_KILLED = (-9, 137)
-"""Exit codes of who was ended by force and so had no time to write anything."""
+_KILLED_EXIT_CODES = (-9, 137)
+"""Of processes that were killed and could not write a checkpoint."""
 
 
-class Hearing:
-    """Hears the reports of one cycle.
+class ReportIngestion:
+    """Ingests the reports of one cycle.
 
-    doubtful: attempts of which nobody knows whether their nodes were lost before or after they began there.
+    uncertain: attempts of which nobody knows whether they started before or after their nodes were lost.
     """
 
-    def __init__(self, books: Books, now: float, doubtful: Container[tuple[int, int]]) -> None:
-        self.now = now
-        self.facts: list[Fact] = []
-        self.orders: list[Order] = []
-        self.touched: set[int] = set()
-        self.complaints: dict[str, str] = {}
-        """What is wrong with a node, by its name; empty where it is well."""
-        self._books = books
-        self._doubtful = doubtful
-        self._news: list[Event] = []
-        self._nodes: list[NodeChanged] = []
+    def __init__(self, changes: CycleChanges, uncertain: Container[tuple[int, int]]) -> None:
+        self._changes = changes
+        self._state = changes.state
+        self._uncertain = uncertain
 
-    def report(self, report: Report) -> None:
-        """Take in what an executor saw."""
+    def ingest(self, report: Report) -> None:
+        """Ingest one report."""
         match report:
             case AttemptStarted():
-                self._started(report)
+                self._attempt_started(report)
             case AttemptProgress():
-                self._progress(report)
+                self._attempt_progress(report)
             case AttemptEnded():
-                self._ended(report)
+                self._attempt_ended(report)
             case NodeJoined():
-                self._joined(report)
+                self._node_joined(report)
             case NodeLost():
-                self._lost(report)
+                self._node_lost(report)
             case _:
                 assert_never(report)
 
-    def _fact(self, fact: Fact) -> None:
-        self.facts.append(fact)
-        self._books.take(fact)
+    # ------------------------------------------------------------------ attempts
 
-    def _started(self, report: AttemptStarted) -> None:
-        attempt = self._books.tenancy.current(report.number, report.attempt)
-        if attempt is not None and attempt.phase is Phase.STARTING:
-            self._begun(attempt)
+    def _attempt_started(self, report: AttemptStarted) -> None:
+        attempt = self._state.ledger.current(report.number, report.attempt)
+        if attempt is not None and attempt.phase is AttemptPhase.STARTING:
+            self._record_start(attempt)
 
-    def _begun(self, attempt: Attempt) -> None:
-        self._fact(AttemptStarted(attempt.number, attempt.attempt))
-        self._news.append(JobStarted(self.now, attempt.number, attempt.of, attempt.since))
+    def _record_start(self, attempt: Attempt) -> None:
+        changes = self._changes
+        changes.record(AttemptStarted(attempt.number, attempt.attempt))
+        changes.job_events.append(
+            JobStarted(changes.now, attempt.number, attempt.scheduler_attempt, attempt.since)
+        )
 
-    def _progress(self, report: AttemptProgress) -> None:
-        attempt = self._books.tenancy.current(report.number, report.attempt)
-        life = self._books.lives.get(report.number)
-        if attempt is None or life is None:
+    def _attempt_progress(self, report: AttemptProgress) -> None:
+        attempt = self._state.ledger.current(report.number, report.attempt)
+        job = self._state.jobs.get(report.number)
+        if attempt is None or job is None:
             return
-        if attempt.phase is Phase.STARTING:
-            self._begun(attempt)
-        life.progressed(report)
-        self.touched.add(report.number)
-        if attempt.wanted and self.now >= life.tell_from:
-            self._tell(attempt, life, report)
+        if attempt.phase is AttemptPhase.STARTING:
+            self._record_start(attempt)
+        job.update_progress(report)
+        self._changes.touched.add(report.number)
+        if attempt.wanted and self._changes.now >= job.next_progress_event:
+            self._add_progress_events(attempt, job, report)
 
-    def _tell(self, attempt: Attempt, life: Life, report: AttemptProgress) -> None:
-        """Let the scheduler know what it goes by, now and then."""
-        life.tell_from = self.now + _TELL_SECONDS
-        composition = self._books.scheduler.composition
-        number, of = attempt.number, attempt.of
+    def _add_progress_events(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
+        """Tell the scheduler what its estimator and its termination rule use."""
+        now, events = self._changes.now, self._changes.job_events
+        job.next_progress_event = now + _PROGRESS_SECONDS
+        composition = self._state.scheduler.composition
         measures = type(composition.estimator).measure is not Estimator.measure
-        if measures and life.total_iterations and life.iteration_seconds > 0.0:
-            self._news.append(
-                ProgressReported(
-                    self.now,
-                    number,
-                    of,
-                    life.iterations,
-                    life.total_iterations,
-                    life.iteration_seconds,
-                )
+        if measures and job.total_iterations and job.iteration_seconds > 0.0:
+            progress = ProgressReported(
+                now,
+                attempt.number,
+                attempt.scheduler_attempt,
+                job.iterations,
+                job.total_iterations,
+                job.iteration_seconds,
             )
+            events.append(progress)
         loss = report.metrics.get("loss")
         if composition.loss_every is not None and loss is not None and math.isfinite(loss):
-            life.tell_from = self.now + min(composition.loss_every, _TELL_SECONDS)
-            done = self._believed(attempt)
-            self._news.append(LossReported(self.now, number, of, done, loss))
+            job.next_progress_event = now + min(composition.loss_every, _PROGRESS_SECONDS)
+            done = self._believed_work(attempt)
+            events.append(LossReported(now, attempt.number, attempt.scheduler_attempt, done, loss))
 
-    def _ended(self, report: AttemptEnded) -> None:
-        self.orders.append(Forget(report.number, report.attempt))
-        attempt = self._books.tenancy.current(report.number, report.attempt)
+    def _attempt_ended(self, report: AttemptEnded) -> None:
+        self._changes.orders.append(Forget(report.number, report.attempt))
+        attempt = self._state.ledger.current(report.number, report.attempt)
         if attempt is not None:
-            self._end(attempt, report)
+            self._end_attempt(attempt, report)
 
-    def _end(self, attempt: Attempt, report: AttemptEnded) -> None:
-        """Let an attempt be over: what that is to the scheduler depends on whether it wanted it."""
-        number, scheduler = attempt.number, self._books.scheduler
-        if report.outcome is Outcome.FINISHED and number in self._books.lives:
-            row = scheduler.jobs.row_of.get(number)
-            of = attempt.of if row is None else int(scheduler.jobs.get(number, Column.ATTEMPT))
-            self._news.append(JobFinished(self.now, number, of))
+    def _end_attempt(self, attempt: Attempt, report: AttemptEnded) -> None:
+        """End an attempt. What that means to the scheduler depends on whether it wanted the end."""
+        number, changes = attempt.number, self._changes
+        if report.outcome is Outcome.FINISHED and number in self._state.jobs:
+            current = attempt_number(self._state.scheduler, number)
+            finished_attempt = attempt.scheduler_attempt if current is None else current
+            changes.job_events.append(JobFinished(changes.now, number, finished_attempt))
         elif attempt.wanted:
-            self._news.append(self._failure(attempt, report))
-        elif not self._resized(attempt):
-            safe = self._safe_work(attempt, report)
-            self._news.append(JobStopped(self.now, number, attempt.of, safe))
-        self.touched.add(number)
-        self._fact(report)
+            changes.job_events.append(self._failure(attempt, report))
+        elif not self._is_resized(attempt):
+            saved = self._saved_work(attempt, report)
+            changes.job_events.append(
+                JobStopped(changes.now, number, attempt.scheduler_attempt, saved)
+            )
+        changes.touched.add(number)
+        changes.record(report)
 
     def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
-        safe, believed = self._safe_work(attempt, report), self._believed(attempt)
+        now = self._changes.now
+        saved, believed = self._saved_work(attempt, report), self._believed_work(attempt)
         gained = believed - attempt.work
-        lost = 1.0 if gained <= 0.0 else (believed - safe) / gained
-        gpu_seconds = lost * (self.now - attempt.since) * len(attempt.granted)
-        reason = report.reason or _in_words(report)
-        return JobFailed(self.now, attempt.number, attempt.of, safe, gpu_seconds, reason)
+        lost = 1.0 if gained <= 0.0 else (believed - saved) / gained
+        gpu_seconds = lost * (now - attempt.since) * len(attempt.granted)
+        reason = report.reason or _describe_end(report)
+        return JobFailed(now, attempt.number, attempt.scheduler_attempt, saved, gpu_seconds, reason)
 
-    def _resized(self, attempt: Attempt) -> bool:
-        """Whether it makes room for its own job, of which the scheduler thinks as still running."""
-        due = self._books.tenancy.due.get(attempt.number)
-        return due is not None and due.of == attempt.of
+    def _is_resized(self, attempt: Attempt) -> bool:
+        """Whether it makes room for its own job, which the scheduler considers as still running."""
+        grant = self._state.ledger.pending.get(attempt.number)
+        return grant is not None and grant.scheduler_attempt == attempt.scheduler_attempt
 
-    def _believed(self, attempt: Attempt) -> float:
-        """Units of work that the job is believed to have done by now, at least what it began with."""
-        return max(believed_done(self._books.scheduler, attempt.number, self.now), attempt.work)
+    def _believed_work(self, attempt: Attempt) -> float:
+        """Units of work that the job is believed to have done, at least those at the attempt's start."""
+        believed = believed_work(self._state.scheduler, attempt.number, self._changes.now)
+        return max(believed, attempt.work)
 
-    def _safe_work(self, attempt: Attempt, report: AttemptEnded) -> float:
-        """Units of work to which the job can go back: iterations saved say which share of this run's.
+    def _saved_work(self, attempt: Attempt, report: AttemptEnded) -> float:
+        """Units of work that the job resumes from: saved iterations give the share of this attempt's work.
 
-        Of a job that counts none, all where it was stopped by order and had its time, else nothing.
+        For a job that counts no iterations: all if it was stopped by order and in time, else none.
         """
         counted = report.iterations - attempt.iterations
         if counted > 0:
             share = min(max((report.saved_iterations - attempt.iterations) / counted, 0.0), 1.0)
         else:
-            in_peace = report.outcome is Outcome.STOPPED and report.exit_code not in _KILLED
-            share = 1.0 if in_peace else 0.0
-        return attempt.work + share * (self._believed(attempt) - attempt.work)
+            in_time = (
+                report.outcome is Outcome.STOPPED and report.exit_code not in _KILLED_EXIT_CODES
+            )
+            share = 1.0 if in_time else 0.0
+        return attempt.work + share * (self._believed_work(attempt) - attempt.work)
 
     # ------------------------------------------------------------------ nodes
 
-    def _joined(self, report: NodeJoined) -> None:
-        node, books = report.node, self._books
-        resources = books.scheduler.resources
+    def await_nodes(self) -> None:
+        """Let nodes take no new jobs before they join; what runs there runs on."""
+        changes, resources = self._changes, self._state.scheduler.resources
+        for name, state in zip(resources.names, resources.state, strict=True):
+            if state is NodeState.UP:
+                problem = f"node {name!r} has not joined since the controller began"
+                changes.node_problems[name] = problem
+                changes.node_events.append(NodeChanged(changes.now, name, NodeState.DRAINING))
+
+    def _node_joined(self, report: NodeJoined) -> None:
+        node, changes = report.node, self._changes
+        resources = self._state.scheduler.resources
         index = resources.index.get(node.name)
         if index is not None and resources.nodes[index].gpus != node.gpus:
-            self.complaints[node.name] = (
+            changes.node_problems[node.name] = (
                 f"node {node.name!r} has {node.gpus} GPUs, and had {resources.nodes[index].gpus}: "
                 "give it another name"
             )
             return
-        self.complaints[node.name] = ""
-        drains = report.leaving or node.name in books.drained
+        changes.node_problems[node.name] = ""
+        drains = report.leaving or node.name in self._state.drained
         state = NodeState.DRAINING if drains else NodeState.UP
-        if self._state_of(node.name) is not state:
-            self._nodes.append(NodeChanged(self.now, node.name, state, node))
+        if changes.node_state(node.name) is not state:
+            changes.node_events.append(NodeChanged(changes.now, node.name, state, node))
         self._reconcile(report)
 
-    def await_nodes(self) -> None:
-        """Let nodes that were there take no new jobs before they join; what runs there runs on."""
-        resources = self._books.scheduler.resources
-        for name, state in zip(resources.names, resources.state, strict=True):
-            if state is NodeState.UP:
-                self.complaints[name] = f"node {name!r} has not joined since the controller began"
-                self._nodes.append(NodeChanged(self.now, name, NodeState.DRAINING))
-
     def _reconcile(self, report: NodeJoined) -> None:
-        """Compare what is alive on a node with what should be, and order what is amiss."""
-        tenancy = self._books.tenancy
+        """Compare the attempts on a node with those that should be there, and order what differs."""
+        ledger, orders = self._state.ledger, self._changes.orders
         for number, which in report.attempts:
-            attempt = tenancy.current(number, which)
+            attempt = ledger.current(number, which)
             if attempt is None:
-                self.orders.append(Stop(number, which, kill=True))
+                orders.append(Stop(number, which, kill=True))
             elif not attempt.wanted:
-                self.orders.append(attempt.stop)
-        for attempt in tenancy.on_node(report.node.name):
+                orders.append(attempt.stop)
+        for attempt in ledger.attempts_on(report.node.name):
             if (attempt.number, attempt.attempt) not in report.attempts:
-                again = self._books.order_again(attempt)
-                self.orders.append(again or Stop(attempt.number, attempt.attempt, kill=True))
+                again = self._state.unconfirmed_order(attempt)
+                orders.append(again or Stop(attempt.number, attempt.attempt, kill=True))
 
-    def _lost(self, report: NodeLost) -> None:
-        books = self._books
-        tenancy = books.tenancy
-        if self._state_of(report.name) is None:
+    def _node_lost(self, report: NodeLost) -> None:
+        changes, ledger = self._changes, self._state.ledger
+        if changes.node_state(report.name) is None:
             return
-        self.complaints[report.name] = ""
-        gone = tenancy.slots_of(report.name)
+        changes.node_problems[report.name] = ""
+        lost_slots = ledger.slots_of(report.name)
         reason = f"node {report.name} was lost: {report.reason}"
-        for attempt in tenancy.on_node(report.name):
-            life = books.lives.get(attempt.number)
-            end = AttemptEnded(
-                number=attempt.number,
-                attempt=attempt.attempt,
-                outcome=Outcome.LOST,
-                reason=reason,
-                iterations=0 if life is None else life.iterations,
-                saved_iterations=0 if life is None else life.saved_iterations,
-            )
-            doubtful = (attempt.number, attempt.attempt) in self._doubtful
-            if attempt.slots <= gone and not doubtful:
-                self._end(attempt, end)
-                continue
-            if attempt.wanted:
-                self._news.append(self._failure(attempt, end))
-            if not doubtful:
-                self._fact(Vacated(attempt.number, attempt.attempt, report.name))
-            self.orders.append(Stop(attempt.number, attempt.attempt, kill=True))
-        for due in [due for due in tenancy.due.values() if not gone.isdisjoint(due.slots)]:
-            self._news.append(JobFailed(self.now, due.number, due.of, due.work, 0.0, reason))
-        if self._state_of(report.name) is not NodeState.DOWN:
-            self._nodes.append(NodeChanged(self.now, report.name, NodeState.DOWN))
+        for attempt in ledger.attempts_on(report.name):
+            self._lose_attempt(attempt, report.name, lost_slots, reason)
+        for grant in list(ledger.pending.values()):
+            if not lost_slots.isdisjoint(grant.slots):
+                failure = JobFailed(
+                    changes.now, grant.number, grant.scheduler_attempt, grant.work, 0.0, reason
+                )
+                changes.job_events.append(failure)
+        if changes.node_state(report.name) is not NodeState.DOWN:
+            changes.node_events.append(NodeChanged(changes.now, report.name, NodeState.DOWN))
 
-    def _state_of(self, name: str) -> NodeState | None:
-        """What a node will be once the events so far are handled; None where it is not known."""
-        for change in reversed(self._nodes):
-            if change.name == name:
-                return change.state
-        resources = self._books.scheduler.resources
-        index = resources.index.get(name)
-        return None if index is None else resources.state[index]
+    def _lose_attempt(self, attempt: Attempt, node: str, lost_slots: set[int], reason: str) -> None:
+        """An attempt has lost a node: end it if it was only there and that is certain, else kill it."""
+        changes, job = self._changes, self._state.jobs.get(attempt.number)
+        end = AttemptEnded(
+            number=attempt.number,
+            attempt=attempt.attempt,
+            outcome=Outcome.LOST,
+            reason=reason,
+            iterations=0 if job is None else job.iterations,
+            saved_iterations=0 if job is None else job.saved_iterations,
+        )
+        uncertain = (attempt.number, attempt.attempt) in self._uncertain
+        if attempt.slots <= lost_slots and not uncertain:
+            self._end_attempt(attempt, end)
+            return
+        if attempt.wanted:
+            changes.job_events.append(self._failure(attempt, end))
+        if not uncertain:
+            changes.record(AttemptLostNode(attempt.number, attempt.attempt, node))
+        changes.orders.append(Stop(attempt.number, attempt.attempt, kill=True))
 
 
-def _in_words(report: AttemptEnded) -> str:
-    """What is said of an end for which no reason was given."""
+def _describe_end(report: AttemptEnded) -> str:
+    """A reason for an end that was reported without one."""
     match report.outcome:
         case Outcome.STOPPED:
             return "it was stopped by somebody else"

@@ -1,7 +1,7 @@
-"""What users and operators may ask of the controller. Who may ask what is for the API to say.
+"""Requests of users and operators to the controller. Authorisation is the HTTP API's task.
 
-`Controller.ask` answers with a future: it is done only when what was asked is in the store for good, and
-fails with a `Problem` where it cannot be.
+`Controller.request` returns a future. It is done only once the effect of the request is stored, and fails
+with a `Problem` if the request cannot be fulfilled.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from volvelle.model.cluster import NodeState
 
 @dataclass(frozen=True)
 class Submit:
-    """Answer: the numbers of the jobs, one for each of the array.
+    """Submit a job or an array. Answer: the numbers of the jobs.
 
-    A repeated ``key`` of the same user answers with the numbers of the first time.
+    A repeated idempotency ``key`` of the same user answers with the numbers of the first submission.
     """
 
     user: str
@@ -24,14 +24,14 @@ class Submit:
 
 @dataclass(frozen=True)
 class Cancel:
-    """End a job and forget about its work."""
+    """End a job for good."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Hold:
-    """Keep a job from running, at a checkpoint if it does, until it is released."""
+    """Keep a job from running until it is released; a running one stops at a checkpoint."""
 
     number: int
 
@@ -44,8 +44,8 @@ class Release:
 
 
 @dataclass(frozen=True)
-class SetNode:
-    """Drain a node (jobs on it run to their ends, nothing new starts) or let it take jobs again."""
+class SetNodeState:
+    """Drain a node (its jobs run to their ends, nothing new starts), or resume it."""
 
     name: str
     state: NodeState
@@ -53,10 +53,10 @@ class SetNode:
 
 @dataclass(frozen=True)
 class Recompose:
-    """Go on with another policy or admission; what runs is touched only as these demand."""
+    """Change policy and admission; running jobs are touched only as these demand."""
 
     policy: str
     admission: str
 
 
-Ask = Submit | Cancel | Hold | Release | SetNode | Recompose
+ControlRequest = Submit | Cancel | Hold | Release | SetNodeState | Recompose

@@ -1,1 +1,1 @@
-"""To be described."""
+"""Forecasts: when jobs will start and finish, what-if questions, and suggestions. See README.md."""

@@ -1,14 +1,14 @@
-"""What can be told about the future of a job."""
+"""The forecast of one job, as users see it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
-    """What becomes of a job, in seconds since the epoch; None where it is not believed to come.
+class JobForecast:
+    """Times in seconds since the Unix epoch; None if a time is not known.
 
-    deadline_share: share of futures in which it is done in time. ahead: jobs served before it.
-    reason: why it does not start at once, or is turned away.
+    deadline_share: share of futures in which it keeps its deadline. ahead: jobs that are served before it.
+    reason: why it does not start at once, or is rejected.
     """
 
     start: float | None = None

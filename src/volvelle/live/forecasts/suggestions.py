@@ -1,8 +1,8 @@
-"""What would let a waiting job start sooner: changes its user, or an operator, can make.
+"""Suggestions: changes by a user or an operator that would let a waiting job start sooner.
 
-Each is tried on a fork of the scheduler, so what is told here is what the scheduler would do. Most are
-tried by one decision: does the job start now? A play-out, which tells when else, and when it would finish,
-takes longer, and is made where there is time.
+Each candidate is tried on a fork of the scheduler, so a suggestion is what the scheduler would do. Most are
+tried with one decision: does the job start now? A full forecast also gives later starts and the finish. It
+takes longer, and is made if there is time.
 """
 
 import time
@@ -11,35 +11,34 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from volvelle.core.columns import Column
 from volvelle.core.events import Event, JobReleased, JobSubmitted, NodeChanged, WakeUp
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.forecaster import Outlook
+from volvelle.live.forecasts.calibration import CalibratedTimes, ForecastCalibration
 from volvelle.live.job_request import JobRequest
+from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers
 from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
 from volvelle.simulate.forecast import forecast, withdrawn
 
-MOST = 2
-"""Changes told of: the best."""
+MAX_SUGGESTIONS = 2
 BUDGET_SECONDS = 0.15
-"""After so long no more is tried."""
+"""After this time no more candidates are tried."""
 
-_WORTH_SECONDS = 1.0
-"""A start that comes sooner by less than this is no help."""
-_SHORTER = (2.0, 10.0)
-_GUESS_SECONDS = 600.0
-"""An estimate to try for a job without one."""
-_MOST_NODES = 3
+_MIN_GAIN_SECONDS = 1.0
+"""A start that is sooner by less than this is no suggestion."""
+_ESTIMATE_DIVISORS = (2.0, 10.0)
+_DEFAULT_ESTIMATE_SECONDS = 600.0
+"""Estimate to try for a job without one."""
+_MAX_NODES = 3
 
 
 @dataclass(frozen=True)
-class Change:
-    """Something that would help. ``start`` and ``p50``: seconds since the epoch.
+class Suggestion:
+    """A change that would help. ``start`` and ``p50``: seconds since the Unix epoch.
 
-    what: in words, after "with". request: keys of the job's request and what they would have to be; empty
-    where it is not the request that changes.
+    what: as text, after "with". request: keys of the job's request and their new values; empty if the request
+    does not change.
     """
 
     what: str
@@ -49,13 +48,13 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Remedies:
-    """What would help a job. after: the job whose end it waits for, where that is foreseen.
+class Suggestions:
+    """The best suggestions for a job. after: the job whose end it waits for, if that is known.
 
-    complete: whether there was time to try everything.
+    complete: whether all candidates were tried.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[Suggestion, ...]
     after: int | None
     complete: bool
 
@@ -69,52 +68,57 @@ class _Candidate:
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _Result:
     candidate: _Candidate
     start: float
     finish: float | None
 
 
-def remedies(
-    scheduler: Scheduler,
-    outlook: Outlook,
+def suggest(
+    fork: Scheduler,
+    calibration: ForecastCalibration,
     job: JobStatusView,
     now: float,
     epoch: float,
-) -> Remedies:
-    """What would help ``job``, which waits or is held in ``scheduler``.
+    forecast_seconds: float,
+) -> Suggestions:
+    """Suggestions for ``job``, which waits or is held in ``fork``, a scheduler that nobody else uses.
 
-    The scheduler is nobody else's. ``epoch``: its time 0. A job that is submitted otherwise queues anew.
+    epoch: time 0 of the scheduler. forecast_seconds: how long a forecast takes. A changed request queues
+    anew.
     """
     number = job.number
     end = time.perf_counter() + BUDGET_SECONDS
-    plays_out = 2.0 * outlook.took < BUDGET_SECONDS
-    scheduler.now = max(scheduler.now, now)
-    now = scheduler.now
+    with_forecasts = 2.0 * forecast_seconds < BUDGET_SECONDS
+    fork.now = now = max(fork.now, now)
     start, after = float("inf"), None
-    if plays_out:
-        seen = forecast(scheduler, until_finish_of=number)
-        start = seen.upcoming.get(number, start)
-        ends = (other for other, finish in seen.finish.items() if finish == start)
+    if with_forecasts:
+        result = forecast(fork, until_finish_of=number)
+        start = result.upcoming.get(number, start)
+        ends = (other for other, finish in result.finish.items() if finish == start)
         after = next((other for other in ends if other != number), None)
-    found: list[_Tried] = []
+    found: list[_Result] = []
     complete = True
-    for base, candidate in _candidates(scheduler, job, now):
+    for base, candidate in _candidates(fork, job, now):
         if time.perf_counter() > end:
             complete = False
             break
-        tried = _try(base, candidate, now, plays_out=plays_out)
-        if tried is not None and tried.start < start - _WORTH_SECONDS:
+        tried = _try(base, candidate, now, with_forecast=with_forecasts)
+        if tried is not None and tried.start < start - _MIN_GAIN_SECONDS:
             found.append(tried)
-    best = sorted(found, key=lambda tried: tried.start)  # of those alike, the one tried first
-    changes = tuple(_told(tried, outlook, now, epoch) for tried in islice(_unlike(best), MOST))
-    return Remedies(changes, after, complete)
+    best = sorted(found, key=lambda tried: tried.start)  # stable: of equals the one tried first
+    calibrated = calibration.at(now)
+    changes = tuple(
+        _suggestion(tried, calibrated, epoch)
+        for tried in islice(_one_of_each_kind(best), MAX_SUGGESTIONS)
+    )
+    return Suggestions(changes, after, complete)
 
 
-def _told(tried: _Tried, outlook: Outlook, now: float, epoch: float) -> Change:
-    p50, _ = outlook.stated(tried.finish, now)
+def _suggestion(tried: _Result, calibrated: CalibratedTimes, epoch: float) -> Suggestion:
+    p50, _ = calibrated.of(tried.finish)
     candidate = tried.candidate
-    return Change(
+    return Suggestion(
         candidate.what,
         candidate.request,
         epoch + tried.start,
@@ -122,99 +126,98 @@ def _told(tried: _Tried, outlook: Outlook, now: float, epoch: float) -> Change:
     )
 
 
-def _unlike(tried: Sequence[_Tried]) -> Iterator[_Tried]:
-    """One of each kind: who is told of 2 GPUs need not be told of 1."""
+def _one_of_each_kind(results: Sequence[_Result]) -> Iterator[_Result]:
+    """The best result of each kind: a suggestion of 2 GPUs makes one of 1 GPU redundant."""
     kinds: set[tuple[str, ...]] = set()
-    for one in tried:
-        kind = tuple(one.candidate.request) or (one.candidate.what,)
+    for result in results:
+        kind = tuple(result.candidate.request) or (result.candidate.what,)
         if kind not in kinds:
             kinds.add(kind)
-            yield one
+            yield result
 
 
-def _try(base: Scheduler, candidate: _Candidate, now: float, *, plays_out: bool) -> _Tried | None:
-    """When the job would start; None where it would not, or that is not known."""
-    ahead = base.fork()
+def _try(
+    base: Scheduler, candidate: _Candidate, now: float, *, with_forecast: bool
+) -> _Result | None:
+    """When the job would start; None if it would not, or that is not known."""
+    fork = base.fork()
     for event in candidate.events:
-        if isinstance(event, JobSubmitted) and ahead.obstacle(event.spec):
+        if isinstance(event, JobSubmitted) and fork.obstacle(event.spec):
             return None
-    ahead.handle(now, candidate.events)
-    runs = _runs(ahead, candidate.number)
-    if plays_out:
-        seen = forecast(ahead, until_finish_of=candidate.number)
-        start = now if runs else seen.upcoming.get(candidate.number)
-        return (
-            None if start is None else _Tried(candidate, start, seen.finish.get(candidate.number))
-        )
-    at, wake = now, ahead.wake_at()
-    if not runs and wake is not None and ahead.composition.policy.round is not None:
+    fork.handle(now, candidate.events)
+    runs = holds_gpus(fork, candidate.number)
+    if with_forecast:
+        result = forecast(fork, until_finish_of=candidate.number)
+        start = now if runs else result.upcoming.get(candidate.number)
+        finish = result.finish.get(candidate.number)
+        return None if start is None else _Result(candidate, start, finish)
+    at, wake = now, fork.wake_at()
+    if not runs and wake is not None and fork.composition.policy.round is not None:
         at = max(wake, now)
-        ahead.handle(at, [WakeUp(at)])
-    return _Tried(candidate, at, None) if _runs(ahead, candidate.number) else None
+        fork.handle(at, [WakeUp(at)])
+    return _Result(candidate, at, None) if holds_gpus(fork, candidate.number) else None
 
 
-def _runs(scheduler: Scheduler, number: int) -> bool:
-    row = scheduler.jobs.row_of.get(number)
-    return row is not None and scheduler.jobs.matrix[Column.HELD, row] > 0.0
-
-
-# ---------------------------------------------------------------------- what can be tried
+# ---------------------------------------------------------------------- candidates
 
 
 def _candidates(
-    scheduler: Scheduler, job: JobStatusView, now: float
+    fork: Scheduler, job: JobStatusView, now: float
 ) -> Iterator[tuple[Scheduler, _Candidate]]:
-    """Each with the scheduler on which to try it; the least that a user would mind first."""
+    """Candidates, each with the scheduler to try it on; the least disruptive for the user first."""
     number = job.number
-    if number in scheduler.aside:
-        yield scheduler, _Candidate("its release", {}, (JobReleased(now, number),), number)
+    if is_held(fork, number):
+        yield fork, _Candidate("its release", {}, (JobReleased(now, number),), number)
         return
-    base = withdrawn(scheduler, [number])
-    present = [*base.known, *base.aside, *(event.number for event in base.at_the_door)]
-    new = max([number, *present]) + 1
-    request = JobRequest.model_validate(job.request | {"array": 1})  # this one of its array
-    for what, changed in _requests(scheduler, request):
+    base = withdrawn(fork, [number])
+    new = max([number, *job_numbers(base)]) + 1
+    request = JobRequest.model_validate(job.request | {"array": 1})  # only this job of its array
+    for what, changed in _changed_requests(fork, request):
         spec = request.model_copy(update=changed).spec(new, job.user, now)
         yield base, _Candidate(what, changed, (JobSubmitted(now, new, spec),), new)
-    for name in _drained(scheduler):
+    for name in _draining_nodes(fork):
         resumed = (NodeChanged(now, name, NodeState.UP),)
-        yield scheduler, _Candidate(f"node {name} resumed", {}, resumed, number)
+        yield fork, _Candidate(f"node {name} resumed", {}, resumed, number)
 
 
-def _requests(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield from _types(scheduler, request)
-    yield from _pools(scheduler, request)
-    yield from _fewer(request)
-    yield from _estimates(request)
+def _changed_requests(
+    scheduler: Scheduler, request: JobRequest
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from _other_types(scheduler, request)
+    yield from _other_pools(scheduler, request)
+    yield from _fewer_gpus(request)
+    yield from _other_estimates(request)
 
 
-def _types(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+def _other_types(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
     if request.gpu_types:
-        asked = " or ".join(request.gpu_types)
+        requested = " or ".join(request.gpu_types)
         for kind in scheduler.resources.types:
             if kind and kind not in request.gpu_types:
-                yield f"GPU type {kind} instead of {asked}", {"gpu_types": (kind,)}
+                yield f"GPU type {kind} instead of {requested}", {"gpu_types": (kind,)}
 
 
-def _pools(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+def _other_pools(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
     if request.pool:
         for pool in scheduler.cluster.pools:
             if pool.name != request.pool:
                 yield f"pool {pool.name} instead of {request.pool}", {"pool": pool.name}
 
 
-def _estimates(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+def _other_estimates(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
     if request.estimate is None:
-        yield f"an estimate of {format_duration(_GUESS_SECONDS)}", {"estimate": _GUESS_SECONDS}
+        seconds = _DEFAULT_ESTIMATE_SECONDS
+        yield f"an estimate of {format_duration(seconds)}", {"estimate": seconds}
         return
-    for times in _SHORTER:
-        shorter = request.estimate / times
-        was = format_duration(request.estimate)
-        yield f"an estimate of {format_duration(shorter)} instead of {was}", {"estimate": shorter}
+    before = format_duration(request.estimate)
+    for divisor in _ESTIMATE_DIVISORS:
+        shorter = request.estimate / divisor
+        what = f"an estimate of {format_duration(shorter)} instead of {before}"
+        yield what, {"estimate": shorter}
 
 
-def _fewer(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Half of the GPUs, half of these ...: the run time grows as they shrink."""
+def _fewer_gpus(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Half of the GPUs, a quarter ...; the estimate grows as they shrink."""
     gpus = request.gpus // 2
     while gpus >= 1:
         changed: dict[str, Any] = {"gpus": gpus}
@@ -228,9 +231,9 @@ def _fewer(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
         gpus //= 2
 
 
-def _drained(scheduler: Scheduler) -> list[str]:
+def _draining_nodes(scheduler: Scheduler) -> list[str]:
     """Draining nodes, those with the most free GPUs first."""
     resources = scheduler.resources
-    drained = [at for at, state in enumerate(resources.state) if state is NodeState.DRAINING]
-    drained.sort(key=lambda at: -int(resources.free[at]))
-    return [resources.names[at] for at in drained[:_MOST_NODES] if resources.free[at] > 0]
+    draining = [at for at, state in enumerate(resources.state) if state is NodeState.DRAINING]
+    draining.sort(key=lambda at: -int(resources.free[at]))
+    return [resources.names[at] for at in draining[:_MAX_NODES] if resources.free[at] > 0]

@@ -1,44 +1,45 @@
-"""The application: all routes together, behind the limits and the gate."""
+"""The FastAPI application: all routes, behind the request limits and authentication."""
 
 from pathlib import Path
 
 from fastapi import FastAPI
 
 from volvelle import __version__
-from volvelle.live.config import Limits as LimitsConfig
+from volvelle.live.config import Limits
 from volvelle.live.control.controller import Controller
 from volvelle.live.http import errors, forecasts, health, jobs, nodes, operations, streams
-from volvelle.live.http.authentication import Gate
-from volvelle.live.http.request_limits import Limits
-from volvelle.live.http.streams import Closing
+from volvelle.live.http.authentication import TokenAuthenticator
+from volvelle.live.http.quota import JobQuota
+from volvelle.live.http.request_limits import RequestLimits
+from volvelle.live.http.streams import IsClosing
 from volvelle.live.store import Store
 
 
-def application(
+def create_app(
     controller: Controller,
     store: Store,
-    limits: LimitsConfig,
+    limits: Limits,
     jobs_folder: Path,
-    closing: Closing = lambda: False,
+    is_closing: IsClosing = lambda: False,
 ) -> FastAPI:
     """The API of ``controller``.
 
-    jobs_folder: the executor's, where the logs are. closing: tells those who listen for long that the
-    server is about to end.
+    jobs_folder: the executor's, with the job logs. is_closing: whether the server is about to end, for
+    streams.
     """
-    app = unplugged()
+    app = create_routes()
     app.state.controller = controller
     app.state.store = store
-    app.state.gate = Gate(store)
-    app.state.room = jobs.Room(limits.jobs, limits.jobs_of_a_user)
+    app.state.authenticator = TokenAuthenticator(store)
+    app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user)
     app.state.jobs_folder = jobs_folder
-    app.state.closing = closing
-    app.add_middleware(Limits, body_bytes=limits.body_bytes, seconds=limits.request)
+    app.state.is_closing = is_closing
+    app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
     return app
 
 
-def unplugged() -> FastAPI:
-    """The routes and their document, with nothing behind them."""
+def create_routes() -> FastAPI:
+    """The routes without a controller, for the OpenAPI document."""
     app = FastAPI(
         title="Volvelle",
         version=__version__,
@@ -46,7 +47,7 @@ def unplugged() -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    for room in (jobs, forecasts, streams, nodes, operations, health):
-        app.include_router(room.router)
+    for module in (jobs, forecasts, streams, nodes, operations, health):
+        app.include_router(module.router)
     errors.install(app)
     return app

@@ -1,7 +1,7 @@
-"""A server as its users' commands see it: HTTP and JSON, with nothing but the standard library.
+"""A client of the HTTP API, with the standard library only.
 
-Found by VOLVELLE_SERVER and VOLVELLE_TOKEN; else in the folder of a server on this machine, in the current
-folder or above it.
+It finds the server by VOLVELLE_SERVER and VOLVELLE_TOKEN; else by the folder of a server on this machine, in
+the current folder or above it.
 """
 
 import http.client
@@ -16,22 +16,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from volvelle.live.serve_folder import Announced, ServeFolder, read_secret
+from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret
 from volvelle.model.problems import Problem
 
 TIMEOUT_SECONDS = 30.0
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-TRIES = 3
-PAGE = 5000
-
-
-class NotFound(Problem):
-    """What was asked for is not there, or not ours."""
+_TRIES = 3
+_PAGE_JOBS = 5000
+_MAX_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Server:
-    """A server and the token with which we go there."""
+class ApiClient:
+    """A client of the server at ``url``. ``certificate``: the only one to trust; None: the system's."""
 
     url: str
     token: str
@@ -40,96 +37,94 @@ class Server:
     @classmethod
     def find(
         cls, environment: Mapping[str, str] = os.environ, start: Path | None = None
-    ) -> "Server":
-        """The server to talk to. Raises `Problem` where none is named and none is near."""
+    ) -> "ApiClient":
+        """A client of the server that is named, or near. Raises `Problem` if there is none."""
         folder = ServeFolder.nearest(start or Path.cwd())
         url, token = environment.get("VOLVELLE_SERVER", ""), environment.get("VOLVELLE_TOKEN", "")
-        announced = Announced(url)
+        address = ServerAddress(url)
         if not url:
             if folder is None:
                 raise Problem(
                     "no server is known",
                     mend="set VOLVELLE_SERVER to its URL, or go to the folder where volvelle serve runs",
                 )
-            announced = folder.announced
+            address = folder.read_address()
         if (
             not token
             and folder is not None
-            and (not url or folder.announced.url == url.rstrip("/"))
+            and (not url or folder.read_address().url == url.rstrip("/"))
         ):
             token = read_secret(folder.token_file)
         if not token:
             raise Problem(
-                f"there is no token for {announced.url}",
+                f"there is no token for {address.url}",
                 mend="set VOLVELLE_TOKEN to one from your operator (volvelle token create)",
             )
-        if (
-            urlsplit(announced.url).scheme not in ("http", "https")
-            or not urlsplit(announced.url).hostname
-        ):
+        parts = urlsplit(address.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Problem(
-                f"{announced.url!r} is not the URL of a server",
+                f"{address.url!r} is not the URL of a server",
                 mend="write http://HOST:PORT or https://HOST:PORT",
                 usage=True,
             )
-        return cls(announced.url.rstrip("/"), token, announced.certificate)
+        return cls(address.url.rstrip("/"), token, address.certificate)
 
     def get(self, path: str, **query: Any) -> Any:
-        """What is at ``path``, decoded. Raises `Problem` with what the server says."""
+        """The JSON at ``path``. Raises `Problem` with the server's message."""
         return self._json("GET", path, query)
 
     def post(self, path: str, body: Any = None, *, key: str | None = None) -> Any:
-        """Ask for something; with a ``key`` it is done once, however often it is tried."""
+        """Post ``body``; with an idempotency ``key`` it has one effect, however often it is tried."""
         return self._json("POST", path, {}, body, key)
 
     def put(self, path: str, body: Any) -> Any:
-        """Put ``body`` at ``path``, and what is answered. Raises `Problem` with what the server says."""
+        """Put ``body`` at ``path``. Raises `Problem` with the server's message."""
         return self._json("PUT", path, {}, body)
 
     def delete(self, path: str) -> None:
-        """Take something away."""
+        """Delete what is at ``path``."""
         self._json("DELETE", path, {})
 
-    def pages(self, path: str, of: str, **query: Any) -> Iterator[dict[str, Any]]:
-        """Everything of a list that comes in pages."""
+    def pages(self, path: str, items: str, **query: Any) -> Iterator[dict[str, Any]]:
+        """All ``items`` of a list that comes in pages."""
         after: int | None = None
         while True:
-            page = self.get(path, **query, limit=PAGE, after=after)
-            yield from page[of]
+            page = self.get(path, **query, limit=_PAGE_JOBS, after=after)
+            yield from page[items]
             after = page["next"]
             if after is None:
                 return
 
     def stream(self, path: str, **query: Any) -> Iterator[bytes]:
-        """Bytes as they come, for as long as they do."""
-        with self._answer("GET", path, query, timeout=None) as response:
+        """The bytes of a streaming response."""
+        with self._response("GET", path, query, timeout=None) as response:
             while chunk := response.read1(1 << 16):
                 yield chunk
 
     def _json(
         self,
-        how: str,
+        method: str,
         path: str,
         query: Mapping[str, Any],
         body: Any = None,
         key: str | None = None,
     ) -> Any:
-        for left in range(TRIES - 1, -1, -1):
+        for tries_left in range(_TRIES - 1, -1, -1):
             try:
-                with self._answer(how, path, query, body, key) as response:
+                with self._response(method, path, query, body, key) as response:
                     text = response.read()
                     return json.loads(text) if text else None
-            except _Later as later:
-                repeatable = how != "POST" or key is not None or later.declined
-                if not left or not repeatable:
+            except _TryAgain as failure:
+                repeatable = method != "POST" or key is not None or failure.declined
+                if not tries_left or not repeatable:
                     raise
-                time.sleep(later.seconds)
+                time.sleep(failure.seconds)
         raise AssertionError
 
     @contextmanager
-    def _answer(
+    def _response(
         self,
-        how: str,
+        method: str,
         path: str,
         query: Mapping[str, Any],
         body: Any = None,
@@ -139,16 +134,17 @@ class Server:
         headers = {"Authorization": f"Bearer {self.token}"}
         if key is not None:
             headers["Idempotency-Key"] = key
-        sent = None if body is None else json.dumps(body).encode()
-        if sent is not None:
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
             headers["Content-Type"] = "application/json"
-        asked = urlencode({k: v for k, v in query.items() if v is not None}, doseq=True)
+        parameters = urlencode({k: v for k, v in query.items() if v is not None}, doseq=True)
+        target = f"{path}?{parameters}" if parameters else path
         connection = self._connection(timeout)
         try:
-            connection.request(how, f"{path}?{asked}" if asked else path, sent, headers)
+            connection.request(method, target, content, headers)
             response = connection.getresponse()
             if response.status >= 400:
-                raise _refused(response)
+                raise _problem_of(response)
             yield response
         except ssl.SSLCertVerificationError as error:
             raise Problem(
@@ -165,11 +161,11 @@ class Server:
                 mend="start the server (volvelle serve), or mend VOLVELLE_SERVER",
             ) from None
         except (OSError, http.client.HTTPException) as error:
-            said = f"no answer from {self.url}: {str(error) or type(error).__name__}"
+            message = f"no answer from {self.url}: {str(error) or type(error).__name__}"
             plain = urlsplit(self.url).scheme == "http"
             tls = "; write https:// if it speaks TLS" if plain else ""
-            mend = f"check the network and the server{tls}"
-            raise _Later(said, mend, 1.0, declined=False) from None
+            hint = f"check the network and the server{tls}"
+            raise _TryAgain(message, hint, 1.0, declined=False) from None
         finally:
             connection.close()
 
@@ -178,18 +174,18 @@ class Server:
         assert parts.hostname is not None
         if parts.scheme == "http":
             return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
-        trusted = ssl.create_default_context()
+        context = ssl.create_default_context()
         if self.certificate is not None:
-            trusted = _only(Path(self.certificate))
+            context = _trust_only(Path(self.certificate))
         return http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=timeout, context=trusted
+            parts.hostname, parts.port, timeout=timeout, context=context
         )
 
 
-def _only(certificate: Path) -> ssl.SSLContext:
-    """Trust in the server with this certificate, the first of the file, whatever it is called by.
+def _trust_only(certificate: Path) -> ssl.SSLContext:
+    """Trust the server with this certificate, the first of the file, under any host name.
 
-    Those beside it reach it as 127.0.0.1, by which certificates seldom go. Raises `Problem`.
+    Clients on the same machine use 127.0.0.1, for which certificates are rarely issued. Raises `Problem`.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -205,25 +201,25 @@ def _only(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-class _Later(Problem):
-    """No answer for now. ``declined``: the server said that it did nothing."""
+class _TryAgain(Problem):
+    """There was no answer, or 503. ``declined``: the server said that the request had no effect."""
 
-    def __init__(self, said: str, mend: str, seconds: float, *, declined: bool) -> None:
-        super().__init__(said, mend=mend)
+    def __init__(self, message: str, hint: str, seconds: float, *, declined: bool) -> None:
+        super().__init__(message, mend=hint)
         self.seconds = seconds
         self.declined = declined
 
 
-def _refused(response: http.client.HTTPResponse) -> Problem:
-    """What the server says, as a problem."""
+def _problem_of(response: http.client.HTTPResponse) -> Problem:
+    """The problem that an error response describes."""
     try:
-        trouble = json.loads(response.read())
-        said, place, mend = trouble["thing"], trouble["place"], trouble["mend"]
+        body = json.loads(response.read())
+        message, place, hint = body["detail"], body["place"], body["hint"]
     except (ValueError, KeyError, TypeError):
-        said, place, mend = f"the server answered {response.status} {response.reason}", "", ""
+        message, place, hint = f"the server answered {response.status} {response.reason}", "", ""
     place = place if place in ("store", "queue", "header Authorization") else ""
-    said = f"{place.removeprefix('header ')}: {said}" if place else said
+    message = f"{place.removeprefix('header ')}: {message}" if place else message
     if response.status == 503:
         seconds = float(response.headers.get("Retry-After", "1"))
-        return _Later(said, mend, min(seconds, 5.0), declined=True)
-    return (NotFound if response.status == 404 else Problem)(said, mend=mend)
+        return _TryAgain(message, hint, min(seconds, _MAX_RETRY_SECONDS), declined=True)
+    return Problem(message, mend=hint)

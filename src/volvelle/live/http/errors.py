@@ -1,4 +1,4 @@
-"""Errors in one form: what is wrong, where, and how to mend it."""
+"""HTTP errors, all with the same body: what is wrong, where, and a hint."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,111 +17,115 @@ from volvelle.model.validation import describe_error, known_keys, telling
 RETRY_AFTER_SECONDS = 5
 
 
-class Trouble(BaseModel):
-    """Every error of the API. ``place``: the key, the header or the job it is about."""
+class ProblemDetails(BaseModel):
+    """The body of every error. ``place``: the key, the header or the job it is about."""
 
-    thing: str = Field(description="what is wrong")
+    detail: str = Field(description="what is wrong")
     place: str = Field("", description="where")
-    mend: str = Field("", description="what to do about it")
+    hint: str = Field("", description="what to do about it")
 
 
-class Refusal(Exception):  # noqa: N818 - it is what its name says
-    """What a handler raises to answer with ``status`` and a `Trouble`."""
+class HttpError(Exception):
+    """Raised by a handler to answer with ``status`` and `ProblemDetails`."""
 
     def __init__(
         self,
         status: int,
-        thing: str,
+        detail: str,
         *,
         place: str = "",
-        mend: str = "",
+        hint: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(thing)
+        super().__init__(detail)
         self.status = status
-        self.trouble = Trouble(thing=thing, place=place, mend=mend)
+        self.problem = ProblemDetails(detail=detail, place=place, hint=hint)
         self.headers = dict(headers or {})
 
 
-def no_such_job(number: int) -> Refusal:
-    """The same for jobs that are not there and for jobs of others."""
-    return Refusal(
-        404, f"there is no job {number}", place=f"job {number}", mend="see: volvelle queue"
+def no_such_job(number: int) -> HttpError:
+    """The same error for missing jobs and for jobs of other users."""
+    return HttpError(
+        404, f"there is no job {number}", place=f"job {number}", hint="see: volvelle queue"
     )
 
 
-def later(thing: str) -> Refusal:
-    """Nothing can be done now; the same may be asked again, with the same key."""
+def unavailable(detail: str) -> HttpError:
+    """The request cannot be handled now and may be repeated, with the same idempotency key."""
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return Refusal(503, thing, place="store", mend="try again soon", headers=headers)
+    return HttpError(503, detail, place="store", hint="try again soon", headers=headers)
 
 
-def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What the OpenAPI document says of the errors of a route; all can end with these and 503."""
-    everywhere = (400, 401, 408, 413, 422, 503)
-    return {status: {"model": Trouble} for status in sorted({*everywhere, *statuses})}
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route for the OpenAPI document: these, and those of every route."""
+    common = (400, 401, 408, 413, 422, 503)
+    return {status: {"model": ProblemDetails} for status in sorted({*common, *statuses})}
 
 
-def refuse(status: int, trouble: Trouble, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says no."""
-    content = trouble.model_dump_json()
+def error_response(
+    status: int, problem: ProblemDetails, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A response with an error."""
+    content = problem.model_dump_json()
     return Response(content, status, headers=headers, media_type="application/json")
 
 
 def install(app: FastAPI) -> None:
-    """Let every error of ``app`` end as a `Trouble`."""
-    app.add_exception_handler(Refusal, _refusal)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _plain)
-    app.add_exception_handler(StoreFailed, _store_down)
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(Exception, _mistake)
+    """Let every error of ``app`` answer with `ProblemDetails`."""
+    app.add_exception_handler(HttpError, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_framework_error)
+    app.add_exception_handler(StoreFailed, _on_store_failure)
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(Exception, _on_bug)
 
 
-async def _refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return refuse(error.status, error.trouble, error.headers)
+async def _on_http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HttpError)
+    return error_response(error.status, error.problem, error.headers)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _on_invalid_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = dict(telling(error.errors()))
     if first["type"] == "json_invalid":
-        return refuse(422, Trouble(thing="the body is not JSON", place="body", mend="send JSON"))
+        problem = ProblemDetails(detail="the body is not JSON", place="body", hint="send JSON")
+        return error_response(422, problem)
     place, *first["loc"] = first["loc"]
-    thing = describe_error(first, _KEYS)
-    return refuse(
-        422, Trouble(thing=_short(thing), place=str(place), mend="see: /docs of this server")
-    )
+    detail = _shorten(describe_error(first, _KEYS))
+    hint = "see: /docs of this server"
+    return error_response(422, ProblemDetails(detail=detail, place=str(place), hint=hint))
 
 
-async def _plain(_: Request, error: Exception) -> Response:
+async def _on_framework_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    trouble = Trouble(thing=str(error.detail).lower(), mend="see: /docs of this server")
-    return refuse(error.status_code, trouble, error.headers)
+    problem = ProblemDetails(detail=str(error.detail).lower(), hint="see: /docs of this server")
+    return error_response(error.status_code, problem, error.headers)
 
 
-async def _store_down(_: Request, error: Exception) -> Response:
+async def _on_store_failure(_: Request, error: Exception) -> Response:
     assert isinstance(error, StoreFailed)
-    refusal = later("the store cannot be reached")
-    return refuse(refusal.status, refusal.trouble, refusal.headers)
+    answer = unavailable("the store cannot be reached")
+    return error_response(answer.status, answer.problem, answer.headers)
 
 
-async def _problem(_: Request, error: Exception) -> Response:
+async def _on_problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
-    return refuse(409, Trouble(thing=_short(str(error.args[0])), mend=error.mend))
+    problem = ProblemDetails(detail=_shorten(str(error.args[0])), hint=error.mend)
+    return error_response(409, problem)
 
 
-async def _mistake(_: Request, error: Exception) -> Response:
-    """A mistake of ours: its traceback is in the server's log, not in the answer."""
-    return refuse(
-        500, Trouble(thing="the server made a mistake", mend="its operator finds it in the log")
+async def _on_bug(_: Request, error: Exception) -> Response:
+    """A bug of ours: its traceback is in the server's log, not in the response."""
+    problem = ProblemDetails(
+        detail="the server made a mistake", hint="its operator finds it in the log"
     )
+    return error_response(500, problem)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]} ..."
 
 
 _KEYS = known_keys(JobRequest)
-_LONGEST = 500
+_MAX_LENGTH = 500

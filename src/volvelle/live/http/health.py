@@ -1,13 +1,13 @@
-"""``/healthz``, ``/readyz`` and ``/metrics``: for machines that watch machines."""
+"""``/healthz``, ``/readyz`` and ``/metrics``, for monitoring."""
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.http.authentication import Anybody, Live
-from volvelle.live.http.errors import Trouble, described, later
-from volvelle.live.http.prometheus import exposition
+from volvelle.live.http.dependencies import AnyPrincipal, TheController
+from volvelle.live.http.errors import ProblemDetails, error_responses, unavailable
+from volvelle.live.http.prometheus import metrics_text
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 router = APIRouter(tags=["health"])
 
@@ -18,21 +18,21 @@ async def healthz() -> Response:
     return Response('{"status": "alive"}', media_type="application/json")
 
 
-@router.get("/readyz", response_model=dict[str, str], responses={503: {"model": Trouble}})
-async def readyz(controller: Live) -> Response:
+@router.get("/readyz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
+async def readyz(controller: TheController) -> Response:
     """Jobs can be submitted."""
     health = controller.health
     if not health.ready:
-        said = "; ".join(health.trouble) or "the controller has ended"
-        raise later(said)
+        raise unavailable("; ".join(health.problems) or "the controller has ended")
     return Response('{"status": "ready"}', media_type="application/json")
 
 
 @router.get(
     "/metrics",
     response_class=Response,
-    responses=described() | {200: {"content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}},
+    responses=error_responses()
+    | {200: {"content": {_METRICS_TYPE: {"schema": {"type": "string"}}}}},
 )
-async def metrics(who: Anybody, controller: Live) -> Response:
+async def metrics(principal: AnyPrincipal, controller: TheController) -> Response:
     """For Prometheus, in base units; anybody with a token may look, nothing says whose a job is."""
-    return Response(await run_in_threadpool(exposition, controller), media_type=CONTENT_TYPE)
+    return Response(await run_in_threadpool(metrics_text, controller), media_type=_METRICS_TYPE)

@@ -1,4 +1,4 @@
-"""What a job wrote, followed over attempts and nodes, wherever these are."""
+"""The logs of one job over its attempts and nodes, on this machine and on others."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,85 +11,87 @@ from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeLogs, NodeUnreachableError
 from volvelle.live.status.view import JobStatusView
 
-Place = tuple[int, str]
-"""An attempt and a node: in this order logs are read."""
+LogFile = tuple[int, str]
+"""An attempt and a node; logs are read in this order."""
 
 
 @dataclass
-class Logs:
+class JobLogs:
     """The logs of a job, and how far they were read.
 
-    folder: the executor's on this machine, where those of its agents that work here have theirs.
-    elsewhere: asked about all other nodes.
+    folder: the executor's on this machine, with the folders of its local agents. remote: reads from other
+    nodes.
     """
 
     folder: Path
-    elsewhere: NodeLogs
-    away: dict[str, str] = field(default_factory=dict)
-    """What is said of the nodes that could not be asked of late, by their names."""
-    _here: dict[str, Path] = field(default_factory=dict)
-    """The folders of the nodes whose agents work on this machine."""
-    _read_to: dict[Place, int] = field(default_factory=dict)
-    _through: dict[str, int] = field(default_factory=dict)
-    """Nodes elsewhere that have nothing new to tell, unless the job is started there again after this."""
+    remote: NodeLogs
+    unreachable: dict[str, str] = field(default_factory=dict)
+    """Messages about nodes that could not be asked, by node."""
+    _local_folders: dict[str, Path] = field(default_factory=dict)
+    """The folders of agents on this machine, by node."""
+    _offsets: dict[LogFile, int] = field(default_factory=dict)
+    _complete: dict[str, int] = field(default_factory=dict)
+    """Remote nodes that were read to the end, with the job's latest attempt there."""
 
-    async def look(self, job: JobStatusView) -> dict[Place, int]:
+    async def find_grown(self, job: JobStatusView) -> dict[LogFile, int]:
         """The logs of ``job`` that have grown since they were read, and their sizes."""
-        self._here = await run_in_threadpool(self._nodes_here)
+        self._local_folders = await run_in_threadpool(self._find_local_folders)
         found: dict[str, dict[int, int]] = {}
-        for node, folder in self._here.items():
+        for node, folder in self._local_folders.items():
             found[node] = await run_in_threadpool(log_sizes, folder, job.number)
-        holding = {node for node, _ in job.grants}
-        distant = [
+        current_nodes = {node for node, _ in job.grants}
+        remote_nodes = [
             node
             for node, attempt in job.ran_on.items()
-            if node not in self._here and (node in holding or self._through.get(node) != attempt)
+            if node not in self._local_folders
+            and (node in current_nodes or self._complete.get(node) != attempt)
         ]
-        asked = await asyncio.gather(*(self._sizes(node, job.number) for node in distant))
-        found |= dict(zip(distant, asked, strict=True))
+        answers = await asyncio.gather(
+            *(self._remote_sizes(node, job.number) for node in remote_nodes)
+        )
+        found |= dict(zip(remote_nodes, answers, strict=True))
         sizes = {
-            (attempt, node): size for node, of in found.items() for attempt, size in of.items()
+            (attempt, node): size
+            for node, by_attempt in found.items()
+            for attempt, size in by_attempt.items()
         }
         return {
-            place: size
-            for place, size in sorted(sizes.items())
-            if size > self._read_to.get(place, 0)
+            log: size for log, size in sorted(sizes.items()) if size > self._offsets.get(log, 0)
         }
 
-    async def read(self, job: JobStatusView, grown: dict[Place, int]) -> AsyncIterator[bytes]:
-        """What stands in the logs that have ``grown``, from where they were read to, one after the other."""
-        for place, size in grown.items():
+    async def read(self, job: JobStatusView, grown: dict[LogFile, int]) -> AsyncIterator[bytes]:
+        """The new content of the logs that have ``grown``, one after the other."""
+        for log, size in grown.items():
             try:
-                while (offset := self._read_to.get(place, 0)) < size:
-                    piece = await self._piece(job.number, place, offset)
-                    if not piece:
+                while (offset := self._offsets.get(log, 0)) < size:
+                    chunk = await self._read_chunk(job.number, log, offset)
+                    if not chunk:
                         break
-                    self._read_to[place] = offset + len(piece)
-                    yield piece
-            except NodeUnreachableError as away:
-                self.away[place[1]] = str(away)
-        holding = {node for node, _ in job.grants}
+                    self._offsets[log] = offset + len(chunk)
+                    yield chunk
+            except NodeUnreachableError as error:
+                self.unreachable[log[1]] = str(error)
+        current_nodes = {node for node, _ in job.grants}
         for node, attempt in job.ran_on.items():
-            if node not in holding and node not in self.away:
-                self._through[node] = attempt
+            if node not in current_nodes and node not in self.unreachable:
+                self._complete[node] = attempt
 
-    async def _sizes(self, node: str, number: int) -> dict[int, int]:
-        """Of which attempts there are logs elsewhere, as far as somebody can tell."""
+    async def _remote_sizes(self, node: str, number: int) -> dict[int, int]:
         try:
-            sizes = await asyncio.wrap_future(self.elsewhere.log_sizes(node, number))
-        except NodeUnreachableError as away:
-            self.away[node] = str(away)
+            sizes = await asyncio.wrap_future(self.remote.log_sizes(node, number))
+        except NodeUnreachableError as error:
+            self.unreachable[node] = str(error)
             return {}
-        self.away.pop(node, None)
+        self.unreachable.pop(node, None)
         return sizes
 
-    async def _piece(self, number: int, place: Place, offset: int) -> bytes:
-        attempt, node = place
-        if node not in self._here:
-            return await asyncio.wrap_future(self.elsewhere.read_log(node, number, attempt, offset))
-        where = self._here[node], number, attempt, offset, CHUNK_BYTES
-        return await run_in_threadpool(read_log, *where)
+    async def _read_chunk(self, number: int, log: LogFile, offset: int) -> bytes:
+        attempt, node = log
+        if node not in self._local_folders:
+            return await asyncio.wrap_future(self.remote.read_log(node, number, attempt, offset))
+        position = self._local_folders[node], number, attempt, offset, CHUNK_BYTES
+        return await run_in_threadpool(read_log, *position)
 
-    def _nodes_here(self) -> dict[str, Path]:
+    def _find_local_folders(self) -> dict[str, Path]:
         nodes = self.folder / "nodes"
         return {path.name: path for path in nodes.iterdir()} if nodes.is_dir() else {}

@@ -1,4 +1,4 @@
-"""``/metrics`` for Prometheus: what the controller counts, and who holds the GPUs now."""
+"""The controller's metrics in Prometheus' text format, and the present use of GPUs."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from volvelle.live.control.controller import Controller
-from volvelle.live.status.metrics import Figures, Histogram
+from volvelle.live.status.metrics import ControllerMetrics, Histogram
 from volvelle.live.status.view import JobState, StatusView
 from volvelle.model.cluster import NodeState
 
@@ -22,61 +22,61 @@ _HISTOGRAMS = {
     "commit_seconds": ("commit", "Of the store on one cycle."),
     "cycle_seconds": ("cycle", "From taking in what happened to having ordered what follows."),
     "forecast_seconds": ("forecast", "Of one look ahead."),
-    "lease_latency_seconds": ("lease", "From revoking a job's lease to the job's end."),
+    "lease_latency_seconds": ("revocation", "From revoking a job's lease to the job's end."),
     "queue_wait_seconds": ("queue_wait", "From a job's submission to its first start."),
     "eta_error_ratio": ("eta_error", "How far off the promised finish was, over the JCT."),
 }
-"""By the name in Prometheus, without ``volvelle_``: the name in `Figures`, and what it is."""
+"""By the name in Prometheus, without ``volvelle_``: the field of `ControllerMetrics`, and its help text."""
 
 
-def exposition(controller: Controller) -> bytes:
-    """All of it, in Prometheus' text format."""
+def metrics_text(controller: Controller) -> bytes:
+    """All metrics in Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(_Everything(controller.figures, controller.status))
+    registry.register(_ControllerCollector(controller.metrics, controller.status))
     return generate_latest(registry)
 
 
-class _Everything(Collector):
-    def __init__(self, figures: Figures, picture: StatusView) -> None:
-        self._figures = figures
-        self._picture = picture
+class _ControllerCollector(Collector):
+    def __init__(self, metrics: ControllerMetrics, view: StatusView) -> None:
+        self._metrics = metrics
+        self._view = view
 
     def collect(self) -> Iterator[Metric]:
-        """What was counted since the controller began, then how things stand."""
-        for name, (field, what) in _HISTOGRAMS.items():
-            histogram: Histogram = getattr(self._figures, field)
+        """Metrics since the controller started, then the present state."""
+        for name, (field, text) in _HISTOGRAMS.items():
+            histogram: Histogram = getattr(self._metrics, field)
             yield HistogramMetricFamily(
-                f"volvelle_{name}", what, buckets=_buckets(histogram), sum_value=histogram.total
+                f"volvelle_{name}", text, buckets=_buckets(histogram), sum_value=histogram.total
             )
         yield from self._counters()
-        if (gap := self._figures.solver_gap) is not None:
-            what = "How much better an answer of the policy's latest program could be."
-            yield GaugeMetricFamily("volvelle_solver_gap_ratio", what, value=gap)
-        yield _labelled("volvelle_jobs", "Jobs that are not over.", _jobs(self._picture))
-        yield _labelled("volvelle_gpus", "GPUs by what becomes of them.", _gpus(self._picture))
+        if (gap := self._metrics.solver_gap) is not None:
+            text = "How much better an answer of the policy's latest program could be."
+            yield GaugeMetricFamily("volvelle_solver_gap_ratio", text, value=gap)
+        yield _by_state("volvelle_jobs", "Jobs that are not over.", _count_jobs(self._view))
+        yield _by_state("volvelle_gpus", "GPUs by what becomes of them.", _count_gpus(self._view))
 
     def _counters(self) -> Iterator[Metric]:
-        figures = self._figures
-        ends = CounterMetricFamily("volvelle_jobs_over", "By how they ended.", labels=["state"])
-        for state, count in sorted(figures.ends.items()):
-            ends.add_metric([state], count)
-        yield ends
+        metrics = self._metrics
+        ended = CounterMetricFamily("volvelle_jobs_over", "By how they ended.", labels=["state"])
+        for state, count in sorted(metrics.ended_jobs.items()):
+            ended.add_metric([state], count)
+        yield ended
         covered = CounterMetricFamily(
             "volvelle_eta_covered", "Promised P90s by whether they held.", labels=["held"]
         )
         for held in (False, True):
-            covered.add_metric([str(held).lower()], figures.kept[held])
+            covered.add_metric([str(held).lower()], metrics.p90_held[held])
         yield covered
-        for name, what, count in (
-            ("jobs_accepted", "Jobs that were submitted.", figures.accepted),
-            ("preemptions", "Times that a job gave way.", figures.preemptions),
-            ("store_failures", "Commits that had to be tried again.", figures.failures),
+        for name, text, count in (
+            ("jobs_accepted", "Jobs that were submitted.", metrics.accepted),
+            ("preemptions", "Times that a job gave way.", metrics.preemptions),
+            ("store_failures", "Commits that had to be tried again.", metrics.store_failures),
         ):
-            yield CounterMetricFamily(f"volvelle_{name}", what, value=count)
+            yield CounterMetricFamily(f"volvelle_{name}", text, value=count)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Cumulative, as Prometheus has them."""
+    """Cumulative buckets, as Prometheus expects them."""
     below, found = 0, []
     for bound, count in zip([*histogram.bounds, float("inf")], histogram.counts, strict=True):
         below += count
@@ -84,24 +84,24 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return found
 
 
-def _labelled(name: str, what: str, values: dict[str, int]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, what, labels=["state"])
+def _by_state(name: str, text: str, values: dict[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=["state"])
     for state, value in values.items():
         family.add_metric([state], value)
     return family
 
 
-def _jobs(picture: StatusView) -> dict[str, int]:
-    states = Counter(job.state for job in picture.jobs.values())
+def _count_jobs(view: StatusView) -> dict[str, int]:
+    states = Counter(job.state for job in view.jobs.values())
     return {state.value: states[state] for state in JobState if not state.over}
 
 
-def _gpus(picture: StatusView) -> dict[str, int]:
-    found = dict.fromkeys(("held", "free", "draining", "down"), 0)
-    for node in picture.nodes:
+def _count_gpus(view: StatusView) -> dict[str, int]:
+    counts = dict.fromkeys(("held", "free", "draining", "down"), 0)
+    for node in view.nodes:
         if node.state == NodeState.DOWN:
-            found["down"] += node.gpus
+            counts["down"] += node.gpus
             continue
-        found["held"] += node.gpus - node.free
-        found["free" if node.state == NodeState.UP else "draining"] += node.free
-    return found
+        counts["held"] += node.gpus - node.free
+        counts["free" if node.state == NodeState.UP else "draining"] += node.free
+    return counts

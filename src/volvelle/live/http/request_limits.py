@@ -1,4 +1,4 @@
-"""What a request may weigh and how long it may take to arrive, whatever it is for."""
+"""Limits on the size of a request and on the time it takes to arrive."""
 
 import asyncio
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from volvelle.live.http.errors import Refusal, Trouble, refuse
+from volvelle.live.http.errors import HttpError, ProblemDetails, error_response
 
 
-class Limits:
-    """ASGI middleware: bodies of at most ``body_bytes``, there within ``seconds``."""
+class RequestLimits:
+    """ASGI middleware: a body has at most ``body_bytes`` and arrives within ``seconds``."""
 
     def __init__(self, app: ASGIApp, body_bytes: int, seconds: float) -> None:
         self._app = app
@@ -18,7 +18,7 @@ class Limits:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body, or refuse it."""
+        """Pass the request on with its whole body, or answer with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -26,14 +26,14 @@ class Limits:
             async with asyncio.timeout(self._seconds):
                 body = await self._body(scope, receive)
         except TimeoutError:
-            await _refused(408, "the body did not arrive in time", scope, receive, send)
-        except Refusal as refusal:
-            await _refused(refusal.status, refusal.trouble.thing, scope, receive, send)
+            await _send_error(408, "the body did not arrive in time", scope, receive, send)
+        except HttpError as error:
+            await _send_error(error.status, error.problem.detail, scope, receive, send)
         else:
             await self._app(scope, _replay(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        too_large = Refusal(413, f"the body is larger than {self._body_bytes:,} bytes")
+        too_large = HttpError(413, f"the body is larger than {self._body_bytes:,} bytes")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > self._body_bytes:
             raise too_large
@@ -47,15 +47,15 @@ class Limits:
                 return bytes(body)
 
 
-async def _refused(status: int, thing: str, scope: Scope, receive: Receive, send: Send) -> None:
-    trouble = Trouble(
-        thing=thing, place="body", mend="send less, or ask the operator for larger limits"
+async def _send_error(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+    problem = ProblemDetails(
+        detail=detail, place="body", hint="send less, or ask the operator for larger limits"
     )
-    await refuse(status, trouble, {"Connection": "close"})(scope, receive, send)
+    await error_response(status, problem, {"Connection": "close"})(scope, receive, send)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """What the application receives: the body at once, then whatever comes."""
+    """What the application receives: the body at once, then further messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
@@ -64,28 +64,28 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-class PatientProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1, but a connection must bring a request's headers within ``header_seconds``."""
+class HeaderTimeoutProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request."""
 
     header_seconds = 10.0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Wait for the first request."""
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(self.header_seconds, self._late)
+        self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._deadline.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._deadline.cancel()
-        self._deadline = self.loop.call_later(self.header_seconds, self._late)
+        self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
 
-    def _late(self) -> None:
-        served = self.cycle is not None and not self.cycle.response_complete
-        if not served and not self.transport.is_closing():
+    def _on_deadline(self) -> None:
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if not busy and not self.transport.is_closing():
             self.transport.close()

@@ -1,4 +1,4 @@
-"""What the API answers with, beside pictures, and how it is put into JSON."""
+"""The bodies of responses besides status views, and their JSON."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 import msgspec
 from fastapi import Response
 
-from volvelle.live.forecasts.suggestions import Change
-from volvelle.live.http.authentication import Who
-from volvelle.live.status.view import JobStatusView
+from volvelle.live.forecasts.suggestions import Suggestion
+from volvelle.live.http.authentication import Principal
+from volvelle.live.status.view import JobStatusView, NodeStatusView
 
 
 @dataclass(frozen=True)
-class Submitted:
-    """The numbers of the jobs that were accepted, one for each of the array."""
+class SubmittedJobs:
+    """The numbers of the accepted jobs, one for each of the array."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class JobPage:
-    """Some jobs. ``next``: what to give as ``after`` to see those that follow; null at the end."""
+    """A page of jobs. ``next``: the ``after`` of the next page; null on the last page."""
 
     time: float
     jobs: tuple[JobStatusView, ...]
@@ -28,8 +28,8 @@ class JobPage:
 
 
 @dataclass(frozen=True)
-class Why:
-    """Why a job is where it is: the one reason that counts, and what would change it.
+class JobExplanation:
+    """Why a job is in its state: the dominant reason, and what would change it.
 
     ahead: waiting jobs that are believed to start before it. after: the job whose end it waits for.
     complete: whether all changes that could help were tried.
@@ -39,21 +39,29 @@ class Why:
     reason: str
     ahead: tuple[int, ...] = ()
     after: int | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Suggestion, ...] = ()
     complete: bool = True
 
 
 @dataclass(frozen=True)
-class Policy:
-    """Who gets how many GPUs, and who may enter, as they are written everywhere."""
+class NodeList:
+    """All nodes."""
+
+    time: float
+    nodes: tuple[NodeStatusView, ...]
+
+
+@dataclass(frozen=True)
+class CurrentPolicy:
+    """The policy and the admission, as they are written everywhere."""
 
     policy: str
     admission: str
 
 
 @dataclass(frozen=True)
-class Issued:
-    """A token that was just made. It is never shown again."""
+class IssuedToken:
+    """A new token. It is never shown again."""
 
     token: str
     user: str
@@ -61,7 +69,7 @@ class Issued:
 
 
 @dataclass(frozen=True)
-class KnownToken:
+class ListedToken:
     """A token as operators see it. ``id``: the first characters of its digest."""
 
     id: str
@@ -71,11 +79,11 @@ class KnownToken:
     created: float
 
 
-def answer(thing: Any, status: int = 200) -> Response:
-    """``thing`` as JSON; numbers that are none are null."""
-    return Response(msgspec.json.encode(thing), status, media_type="application/json")
+def json_response(body: Any, status: int = 200) -> Response:
+    """``body`` as JSON; numbers that are not finite are null."""
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
-def seen_by(who: Who, job: JobStatusView) -> JobStatusView:
-    """A row of the queue: of others' jobs without command, environment, metrics, and how they ended."""
-    return job if who.may_see(job) else job.public()
+def visible_to(principal: Principal, job: JobStatusView) -> JobStatusView:
+    """A row of the queue: of other users' jobs without command, environment, metrics, and how they ended."""
+    return job if principal.owns(job) else job.public()

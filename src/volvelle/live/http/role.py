@@ -1,10 +1,10 @@
-"""What somebody with a token may do."""
+"""Roles of users."""
 
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Use the cluster, or run it too."""
+    """Use the cluster, or operate it too."""
 
     USER = "user"
     OPERATOR = "operator"

@@ -1,1 +1,1 @@
-"""To be described."""
+"""Status: what the controller publishes after each cycle. See README.md."""

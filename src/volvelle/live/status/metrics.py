@@ -1,13 +1,13 @@
-"""Counts and distributions of what the controller does, as plain numbers for whoever publishes them."""
+"""Metrics of the controller: counters and histograms as plain numbers."""
 
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-WAITS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0, 7 * 86400.0)
-REVOCATIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+WAIT_BOUNDS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0, 7 * 86400.0)
+REVOCATION_BOUNDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+ERROR_BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass
@@ -23,36 +23,36 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """Values in all."""
+        """Number of values."""
         return sum(self.counts)
 
     def observe(self, value: float) -> None:
-        """Count one."""
+        """Add a value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
 @dataclass
-class Figures:
-    """Since the controller began. Seconds, but for ``eta_error``.
+class ControllerMetrics:
+    """Since the controller started. Seconds, but for ``eta_error``.
 
-    decision: of the scheduler on one cycle. commit: of the store. cycle: from taking in to having ordered.
-    lease: from the order to end an attempt at a checkpoint to its end. queue_wait: from a job's submission
-    to its first start. forecast: of one look ahead. eta_error: how far off the promised finish was, over
-    what the job took. ends: jobs by how they ended. kept: promised P90s by whether they held. failures:
-    appends that had to be tried again.
+    decision: of the scheduler on one cycle. commit: of the store. cycle: from input to orders. revocation:
+    from the order to end an attempt at a checkpoint to its end. queue_wait: from a job's submission to its
+    first start. forecast: of one forecast of all jobs. eta_error: error of the promised finish over the JCT.
+    ended_jobs: by state. p90_held: promised P90s by whether they held. store_failures: appends that had to be
+    repeated.
     """
 
-    decision: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
-    commit: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
-    cycle: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
-    forecast: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
-    lease: Histogram = field(default_factory=lambda: Histogram(REVOCATIONS))
-    queue_wait: Histogram = field(default_factory=lambda: Histogram(WAITS))
-    eta_error: Histogram = field(default_factory=lambda: Histogram(ERRORS))
-    ends: Counter[str] = field(default_factory=Counter)
-    kept: Counter[bool] = field(default_factory=Counter)
+    decision: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS))
+    commit: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS))
+    cycle: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS))
+    forecast: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS))
+    revocation: Histogram = field(default_factory=lambda: Histogram(REVOCATION_BOUNDS))
+    queue_wait: Histogram = field(default_factory=lambda: Histogram(WAIT_BOUNDS))
+    eta_error: Histogram = field(default_factory=lambda: Histogram(ERROR_BOUNDS))
+    ended_jobs: Counter[str] = field(default_factory=Counter)
+    p90_held: Counter[bool] = field(default_factory=Counter)
     accepted: int = 0
     preemptions: int = 0
-    failures: int = 0
+    store_failures: int = 0
     solver_gap: float | None = None

@@ -1,7 +1,7 @@
-"""What the controller shows after each cycle: frozen, made anew where something changed.
+"""The status view: what the controller publishes after each cycle, immutable.
 
-The API, the command line and the metrics read pictures only; they never touch the scheduler. Times are
-seconds since the Unix epoch.
+The HTTP API, the commands and the metrics read views only; they never touch the scheduler. Times are seconds
+since the Unix epoch.
 """
 
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """State of a job."""
 
-    WAITING = "waiting"  # admitted, or at the door
+    WAITING = "waiting"  # admitted, or in the admission queue
     HELD = "held"  # by its user
-    STARTING = "starting"  # GPUs given, processes not seen yet
+    STARTING = "starting"  # GPUs assigned, processes not seen yet
     RUNNING = "running"
     STOPPING = "stopping"  # writing its checkpoint
     FINISHED = "finished"
@@ -24,7 +24,7 @@ class JobState(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more becomes of the job."""
+        """Whether the state is final."""
         return self in (self.FINISHED, self.FAILED, self.CANCELLED, self.REJECTED)
 
 
@@ -32,7 +32,7 @@ class JobState(StrEnum):
 class JobStatusView:
     """One job. ``reason``: why it waits, or how it ended. ``grants``: node names and GPU numbers.
 
-    ``ran_on``: the nodes on which it was ever started, and its latest attempt on each.
+    ``ran_on``: the nodes on which it was ever started, with its latest attempt on each.
     """
 
     number: int
@@ -60,12 +60,12 @@ class JobStatusView:
     predicted_p50: float | None = None
     predicted_p90: float | None = None
     promised: float | None = None
-    """The P50 finish told at submission."""
+    """The P50 finish that its user was told at submission."""
 
     def public(self) -> "JobStatusView":
-        """What others see: not command, environment and metrics, nor how it ended.
+        """What other users see: without command, environment, metrics, and how it ended.
 
-        Made without `dataclasses.replace`, which takes ten times as long, and a queue is thousands of jobs.
+        Copied without `dataclasses.replace`, which takes ten times as long: a queue has thousands of jobs.
         """
         shown = object.__new__(JobStatusView)
         shown.__dict__.update(self.__dict__, request={}, metrics={})
@@ -76,7 +76,7 @@ class JobStatusView:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeStatusView:
-    """One node. ``free``: GPUs nobody holds."""
+    """One node. ``free``: GPUs that nobody holds."""
 
     name: str
     gpus: int
@@ -88,21 +88,21 @@ class NodeStatusView:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusView:
-    """Everything at one moment. ``version`` grows with each cycle; jobs that are over stay in the store."""
+    """The cluster at one moment. ``version`` grows with each cycle. Jobs that are over are in the store."""
 
     version: int
     time: float
     policy: str
     admission: str
     jobs: dict[int, JobStatusView]
-    jobs_of: dict[str, int]
-    """How many of them each user has."""
+    job_counts: dict[str, int]
+    """Number of jobs by user."""
     nodes: tuple[NodeStatusView, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateChange:
-    """A job came into another state. ``reason``: why it failed, or waits, or how it ended."""
+    """A job changed its state. ``reason``: why it failed, waits, or ended."""
 
     number: int
     user: str
@@ -112,7 +112,7 @@ class StateChange:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeEvent:
-    """What one cycle changed. ``seq``: its place in the journal, by which to ask for what came after."""
+    """The state changes of one cycle. ``seq``: its journal entry, by which later events are asked for."""
 
     seq: int
     time: float

@@ -1,26 +1,28 @@
-"""What goes into the store and comes out of it."""
+"""The rows of the store. Times are seconds since the Unix epoch, but for those in journal entries."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from volvelle.core.journal import Entry
-from volvelle.live.records import Fact
+from volvelle.live.records import ControlRecord
 
 
 @dataclass(frozen=True)
 class StoredEntry:
-    """One cycle: its place in the journal, the journal's entry, and what the scheduler was not told."""
+    """One cycle: its sequence number, its journal entry, and the records that the scheduler is not told."""
 
     seq: int
     entry: Entry
-    facts: tuple[Fact, ...] = ()
+    records: tuple[ControlRecord, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
-    """A job that was accepted. ``state``, ``reason``, ``ended`` and ``picture`` once it is over.
+    """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
 
-    position: in its array. request and picture: as JSON has them.
+    position: in its array. request: as submitted, JSON. forecast_finish, promised_p50, promised_p90: see
+        `Promise`.
+    status: its last status, JSON.
     """
 
     number: int
@@ -29,29 +31,29 @@ class JobRecord:
     position: int
     request: dict[str, Any]
     submitted: float
-    foreseen: float | None = None
+    forecast_finish: float | None = None
     promised_p50: float | None = None
     promised_p90: float | None = None
     state: str | None = None
     reason: str | None = None
     ended: float | None = None
-    picture: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
-    """What became of a job."""
+class JobEnd:
+    """The end of a job."""
 
     number: int
     state: str
     reason: str
     ended: float
-    picture: dict[str, Any]
+    status: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Submission:
-    """The jobs ``first`` to ``first + count - 1`` were submitted under ``key``."""
+    """The jobs ``first`` to ``first + count - 1``, submitted under idempotency key ``key``."""
 
     user: str
     key: str
@@ -61,17 +63,17 @@ class Submission:
 
 @dataclass(frozen=True)
 class Promise:
-    """The finish forecast at submission, and what was told: with even chances, and with nine in ten."""
+    """The first forecast of a job: its finish, and the calibrated P50 and P90 that its user was told."""
 
     number: int
-    foreseen: float
+    finish: float
     p50: float | None
     p90: float | None
 
 
 @dataclass(frozen=True)
 class Token:
-    """Who may come in. Only a digest of the token itself is kept."""
+    """An access token, of which only the digest is kept."""
 
     digest: str
     user: str
@@ -82,10 +84,10 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """All that one cycle changes, in one transaction."""
+class CycleBatch:
+    """All changes of one cycle, for one transaction."""
 
-    stored: StoredEntry
+    entry: StoredEntry
     accepted: tuple[JobRecord, ...] = ()
     submissions: tuple[Submission, ...] = ()
-    ended: tuple[Ended, ...] = field(default=())
+    ended: tuple[JobEnd, ...] = field(default=())

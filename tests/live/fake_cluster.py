@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Run:
+class FakeAttempt:
     """Processes of one attempt. ``done``: iterations of the job so far, all of them saved."""
 
     start: Start
@@ -54,12 +54,12 @@ class Run:
 
 
 @dataclass
-class Ground:
+class FakeCluster:
     """Nodes, and what really runs on them; reports wait in ``outbox`` until somebody takes them."""
 
     cluster: Cluster
     now: float = 1_000_000.0
-    runs: dict[int, Run] = field(default_factory=dict)
+    runs: dict[int, FakeAttempt] = field(default_factory=dict)
     ended: dict[tuple[int, int], AttemptEnded] = field(default_factory=dict)
     highest: dict[int, int] = field(default_factory=dict)
     saved: dict[int, float] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Ground:
         )
         self.report(NodeJoined(node=node, attempts=there))
 
-    def carry_out(self, order: Order) -> None:
+    def execute(self, order: Order) -> None:
         match order:
             case Start():
                 self._start(order)
@@ -97,7 +97,7 @@ class Ground:
 
     def _start(self, order: Start) -> None:
         if order.attempt <= self.highest.get(order.number, 0):
-            self._answer_again(order)
+            self._answer_repeat(order)
             return
         self.highest[order.number] = order.attempt
         if not {grant.node for grant in order.grants} <= self.up:
@@ -111,11 +111,11 @@ class Ground:
         assert not held & wanted, f"GPUs {held & wanted} are held by two"
         kind, seconds = order.launch.command[0], float(order.launch.command[1])
         done = self.saved.get(order.number, 0.0)
-        self.runs[order.number] = Run(order, self.now, done, seconds, kind == "fail")
+        self.runs[order.number] = FakeAttempt(order, self.now, done, seconds, kind == "fail")
         self.history.append((self.now, "start", order.number, order.attempt))
         self.outbox.append(AttemptStarted(order.number, order.attempt))
 
-    def _answer_again(self, order: Start) -> None:
+    def _answer_repeat(self, order: Start) -> None:
         run, key = self.runs.get(order.number), (order.number, order.attempt)
         if run is not None and run.start.attempt == order.attempt:
             self.outbox.append(AttemptStarted(*key))
@@ -156,7 +156,7 @@ class Ground:
             elif run.stopping:
                 self._end(run, Outcome.STOPPED)
 
-    def tell_progress(self) -> None:
+    def report_progress(self) -> None:
         for run in self.runs.values():
             self.outbox.append(
                 AttemptProgress(
@@ -169,11 +169,11 @@ class Ground:
                 )
             )
 
-    def tell_again(self) -> None:
+    def report_ends_again(self) -> None:
         """Ends are reported until they are forgotten."""
         self.outbox.extend(self.ended.values())
 
-    def _end(self, run: Run, outcome: Outcome, exit_code: int | None = None) -> None:
+    def _end(self, run: FakeAttempt, outcome: Outcome, exit_code: int | None = None) -> None:
         del self.runs[run.start.number]
         number, attempt = run.start.number, run.start.attempt
         self.history.append((self.now, outcome.value, number, attempt))
@@ -201,25 +201,27 @@ class Ground:
         self.outbox.append(end)
 
 
-class Grounded(Executor):
+class FakeExecutor(Executor):
     """The executor of a `Ground`: what it sends arrives at once, what it hears waits to be delivered."""
 
     name: ClassVar[str] = "grounded"
 
-    ground: Any
+    fake_cluster: Any
 
-    def open(self, site: ExecutorContext, report: Callable[[Report], None]) -> "OpenGrounded":
-        opened = OpenGrounded(self.ground)
-        self.ground.report = report
-        for node in self.ground.cluster.nodes:
-            if node.name in self.ground.up:
-                self.ground.join(node.name)
-            elif node.name not in self.ground.silent:
+    def open(
+        self, context: ExecutorContext, report: Callable[[Report], None]
+    ) -> "OpenFakeExecutor":
+        open_controller = OpenFakeExecutor(self.fake_cluster)
+        self.fake_cluster.report = report
+        for node in self.fake_cluster.cluster.nodes:
+            if node.name in self.fake_cluster.up:
+                self.fake_cluster.join(node.name)
+            elif node.name not in self.fake_cluster.silent:
                 report(NodeLost(node.name, "it is not there"))
-        return opened
+        return open_controller
 
 
-class Logless:
+class NoLogs:
     """Nodes on which nobody ever wrote anything."""
 
     def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
@@ -234,15 +236,15 @@ class Logless:
         return future
 
 
-class OpenGrounded:
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self.logs = Logless()
+class OpenFakeExecutor:
+    def __init__(self, fake_cluster: FakeCluster) -> None:
+        self._fake_cluster = fake_cluster
+        self.logs = NoLogs()
         self.sent: list[Order] = []
 
     def send(self, order: Order) -> None:
         self.sent.append(order)
-        self._ground.carry_out(order)
+        self._fake_cluster.execute(order)
 
     def close(self) -> None:
         pass
@@ -259,36 +261,38 @@ def header_of(cluster: Cluster, policy: str = "fifo", **parts: str) -> Header:
 
 
 @dataclass
-class Stage:
+class ControllerHarness:
     """A ground and the controllers that come and go on it; stepped by hand, without threads."""
 
     folder: Path
-    ground: Ground
+    fake_cluster: FakeCluster
     header: Header
     controller: Controller
 
     @classmethod
-    def at(cls, folder: Path, cluster: str = "1x2", policy: str = "fifo", **parts: str) -> "Stage":
+    def at(
+        cls, folder: Path, cluster: str = "1x2", policy: str = "fifo", **parts: str
+    ) -> "ControllerHarness":
         made = parse_cluster(cluster)
-        ground = Ground(made, up={node.name for node in made.nodes})
+        fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
         header = header_of(made, policy, **parts)
-        return cls(folder, ground, header, opened(folder, ground, header))
+        return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
 
     def crash(self) -> None:
         """The controller is gone without a word, and another one comes."""
         self.controller.store.close()
-        self.controller = opened(self.folder, self.ground, self.header)
+        self.controller = open_controller(self.folder, self.fake_cluster, self.header)
 
     def deliver(self) -> None:
         """Let the controller hear all that was reported, and what follows from it."""
-        while self.ground.outbox or self.controller.awaits:
-            heard, self.ground.outbox = self.ground.outbox, []
+        while self.fake_cluster.outbox or self.controller.has_inputs:
+            heard, self.fake_cluster.outbox = self.fake_cluster.outbox, []
             for report in heard:
-                self.controller.hear(report)
+                self.controller.report(report)
             self.controller.step()
 
     def step(self, seconds: float) -> None:
-        self.ground.pass_time(seconds)
+        self.fake_cluster.pass_time(seconds)
         self.deliver()
         self.controller.step()
         self.deliver()
@@ -303,22 +307,24 @@ def _empty_store() -> bytes:
         return path.read_bytes()
 
 
-def opened(folder: Path, ground: Ground, header: Header) -> Controller:
+def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> Controller:
     if not (folder / "store.db").exists():
         (folder / "store.db").write_bytes(_empty_store())
     store = Store.open(str(folder / "store.db"))
-    _hurry(store)
-    site = ExecutorContext(header.cluster, folder, "secret")
-    controller = Controller(store, header, Grounded(ground=ground), site, ground.clock())
+    _disable_fsync(store)
+    context = ExecutorContext(header.cluster, folder, "secret")
+    controller = Controller(
+        store, header, FakeExecutor(fake_cluster=fake_cluster), context, fake_cluster.clock()
+    )
     controller.open()
     return controller
 
 
-def _hurry(store: Store) -> None:
+def _disable_fsync(store: Store) -> None:
     """No waiting for the disk: here only the controller crashes, never the machine."""
-    store._engine.dispose()
+    store._database.engine.dispose()
 
-    @event.listens_for(store._engine, "connect")
+    @event.listens_for(store._database.engine, "connect")
     def hurry(connection: Any, record: Any) -> None:
         connection.execute("PRAGMA synchronous=OFF")
 

@@ -33,16 +33,16 @@ def volvelle(folder: Path, *arguments: str, **environment: str) -> subprocess.Co
 
 
 @dataclass
-class Served:
-    """A server in ``folder``, and the agents that dial in there."""
+class ServerProcess:
+    """A server in ``folder``, and the agents that connect to it."""
 
     folder: Path
     process: subprocess.Popen[bytes] | None = None
     agents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
-    def said(self) -> str:
-        """All that the servers here said."""
+    def output(self) -> str:
+        """What all the servers started here printed."""
         return (self.folder / "log").read_text()
 
     @property
@@ -51,7 +51,7 @@ class Served:
         return str(json.loads(file.read_text())["url"])
 
     def start(self, config: str) -> None:
-        """Serve; returns when the first request can come."""
+        """Start the server; returns once it accepts requests."""
         (self.folder / "cluster.toml").write_text(config)
         with (self.folder / "log").open("a") as log:
             command = [*_PROGRAM, "serve", "--config", "cluster.toml"]
@@ -59,13 +59,13 @@ class Served:
         self.process = process
         file = self.folder / "volvelle-serve" / "server.json"
         until(lambda: file.exists() or process.poll() is not None)
-        assert process.poll() is None, self.said
+        assert process.poll() is None, self.output
 
     def stop(self) -> None:
         """End the server as Ctrl-C does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(30) == 0, self.said
+        assert self.process.wait(30) == 0, self.output
 
     def kill(self) -> None:
         """End the server as a crash does."""
@@ -74,7 +74,7 @@ class Served:
         self.process.wait()
         (self.folder / "volvelle-serve" / "server.json").unlink(missing_ok=True)
 
-    def dial(self, node: str, port: int, *more: str) -> None:
+    def start_agent(self, node: str, port: int, *more: str) -> None:
         """An agent for ``node``, with one made-up GPU."""
         token = self.folder / "volvelle-serve" / "agents.token"
         where = ["--connect", f"localhost:{port}", "--token-file", str(token)]
@@ -85,53 +85,53 @@ class Served:
                 [*_PROGRAM, "agent", *where, *what, *work, *more], stderr=log
             )
 
-    def hang_up(self, node: str) -> None:
-        """The agent is gone, as in a crash; jobs run on."""
+    def kill_agent(self, node: str) -> None:
+        """Kill the agent, as in a crash; its jobs run on."""
         agent = self.agents.pop(node)
         agent.kill()
         agent.wait()
 
     def volvelle(self, *arguments: str, **environment: str) -> str:
-        """What a command says that succeeds."""
+        """The output of a command, which has to succeed."""
         ran = volvelle(self.folder, *arguments, **environment)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
     def job(self, number: int) -> dict[str, object]:
-        """A job that is not over, as the queue has it; empty of one that is."""
+        """An unfinished job as `volvelle queue` lists it; empty for any other."""
         jobs = json.loads(self.volvelle("queue", "-o", "json"))
         return next((job for job in jobs if job["number"] == number), {})
 
-    def end_all(self) -> None:
-        """Leave nothing: neither server nor agents nor what they started."""
+    def kill_all(self) -> None:
+        """Kill the server, the agents and all processes that they started."""
         for process in (self.process, *self.agents.values()):
             if process is not None:
                 process.kill()
                 process.wait()
-        for pid in self._left():
+        for pid in self._remaining():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        until(lambda: not self._left(), "all processes to end")
+        until(lambda: not self._remaining(), "all processes to end")
 
-    def _left(self) -> list[int]:
-        """Agents that servers started, keepers, jobs: each has the folder in its command or environment."""
+    def _remaining(self) -> list[int]:
+        """Agents, supervisors and jobs: each has the folder in its command or its environment."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
-                    told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                    if str(self.folder).encode() in told:
+                    text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                    if str(self.folder).encode() in text:
                         found.append(int(entry.name))
         return found
 
 
 @contextmanager
-def served(folder: Path, config: str = "") -> Iterator[Served]:
-    """A place for a server, which serves where a ``config`` is given; in the end nothing of it is left."""
-    server = Served(folder)
+def server_process(folder: Path, config: str = "") -> Iterator[ServerProcess]:
+    """A folder for a server, started if a ``config`` is given; in the end all processes are killed."""
+    server = ServerProcess(folder)
     try:
         if config:
             server.start(config)
         yield server
     finally:
-        server.end_all()
+        server.kill_all()

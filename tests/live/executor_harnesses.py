@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from ray_cluster import ray_ground
+from ray_cluster import shared_ray_cluster
 from waiting import until
 
 from volvelle.live.agent.files import write_file
@@ -38,31 +38,35 @@ SOURCES = Path(__file__).parent.parent.parent / "src"
 _R = TypeVar("_R", bound=Report)
 
 
-class Stage(ABC):
+class ExecutorHarness(ABC):
     """An executor with two nodes of two GPUs, and everything it ever reported."""
 
     written: str
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.site = ExecutorContext(parse_cluster("2x2"), folder / "site", "the token of the site")
-        self.nodes = [node.name for node in self.site.cluster.nodes]
+        self.context = ExecutorContext(
+            parse_cluster("2x2"), folder / "site", "the token of the site"
+        )
+        self.nodes = [node.name for node in self.context.cluster.nodes]
         self.reports: list[Report] = []
         self._open: OpenExecutor | None = None
 
     def open(self) -> None:
         """Begin, or take over; returns when all nodes have joined."""
-        told = len(self.reports)
+        report_count = len(self.reports)
         self.begin()
-        self.provide()
-        until(lambda: {r.node.name for r in self.since(NodeJoined, told)} == set(self.nodes))
+        self.provide_nodes()
+        until(
+            lambda: {r.node.name for r in self.since(NodeJoined, report_count)} == set(self.nodes)
+        )
 
     def begin(self) -> None:
         """Begin, or take over, with the nodes that there are."""
-        self._open = executors.make(self.written).open(self.site, self.reports.append)
+        self._open = executors.make(self.written).open(self.context, self.reports.append)
 
     @abstractmethod
-    def provide(self) -> None:
+    def provide_nodes(self) -> None:
         """See to it that there are nodes."""
 
     def close(self) -> None:
@@ -116,15 +120,15 @@ class Stage(ABC):
         self.send(order)
         return order
 
-    def since(self, kind: type[_R], told: int = 0) -> list[_R]:
+    def since(self, kind: type[_R], report_count: int = 0) -> list[_R]:
         """The reports of a kind after the first ``told``."""
-        return [report for report in self.reports[told:] if isinstance(report, kind)]
+        return [report for report in self.reports[report_count:] if isinstance(report, kind)]
 
-    def wait(self, kind: type[_R], number: int = 1, attempt: int = 1, told: int = 0) -> _R:
+    def wait(self, kind: type[_R], number: int = 1, attempt: int = 1, report_count: int = 0) -> _R:
         """The first report of this kind on this attempt after the first ``told`` reports."""
 
         def found() -> _R | None:
-            reports = self.since(kind, told)
+            reports = self.since(kind, report_count)
             keys = ((getattr(r, "number", 0), getattr(r, "attempt", 0)) for r in reports)
             return next(
                 (r for r, key in zip(reports, keys, strict=True) if key == (number, attempt)), None
@@ -141,7 +145,7 @@ class Stage(ABC):
         return AgentFolder(self.agent_folder(node)).attempt((number, attempt)).path
 
     def agent_folder(self, node: str) -> Path:
-        return self.site.folder / "nodes" / node
+        return self.context.folder / "nodes" / node
 
     def trace(self, number: int = 1) -> list[str]:
         """The lines that the attempts of a job wrote, one for each event of its life."""
@@ -156,14 +160,14 @@ class Stage(ABC):
             if f"VOLVELLE_RUN={self.folder}".encode() in _read(pid, "environ")
         ]
 
-    def keepers(self, node: str) -> list[int]:
+    def supervisors(self, node: str) -> list[int]:
         return self._named(f"{self.agent_folder(node)}/attempts")
 
     def agents(self, node: str) -> list[int]:
         return [
             pid
             for pid in self._named(str(self.agent_folder(node)))
-            if pid not in self.keepers(node)
+            if pid not in self.supervisors(node)
         ]
 
     def _named(self, text: str) -> list[int]:
@@ -177,21 +181,21 @@ class Stage(ABC):
         """Let go, end agents, and see that nothing at all is left."""
         self.close()
         self.kill([pid for node in self.nodes for pid in self.agents(node)])
-        self.kill([pid for node in self.nodes for pid in self.keepers(node)])
+        self.kill([pid for node in self.nodes for pid in self.supervisors(node)])
         self.kill(self.jobs())
         until(lambda: not self.jobs() and not self._named(str(self.folder)), "all processes to end")
 
 
-class LocalStage(Stage):
+class LocalHarness(ExecutorHarness):
     """The executor starts its agents itself."""
 
     written = "local:progress_seconds=0.05,linger_seconds=2"
 
-    def provide(self) -> None:
+    def provide_nodes(self) -> None:
         pass
 
 
-class DialInStage(Stage):
+class DialInHarness(ExecutorHarness):
     """Agents are started by hand, and again when they are gone."""
 
     def __init__(
@@ -205,16 +209,16 @@ class DialInStage(Stage):
         self._ending = threading.Event()
         self._returned: list[subprocess.Popen[bytes]] = []
 
-    def provide(self) -> None:
+    def provide_nodes(self) -> None:
         if self._watching is None:
-            for node in self.site.cluster.nodes:
+            for node in self.context.cluster.nodes:
                 settings = AgentSettings(
                     node=node,
                     connect=f"127.0.0.1:{self._port}",
-                    token=self.site.token,
+                    token=self.context.token,
                     progress_seconds=0.05,
                     central_renewal=self._central_renewal,
-                    work=str(self.site.folder / "work"),
+                    work=str(self.context.folder / "work"),
                 )
                 folder = AgentFolder(self.agent_folder(node.name))
                 write_file(folder.path / "agent.json", msgspec.json.encode(settings))
@@ -241,7 +245,10 @@ class DialInStage(Stage):
 
     def replace_agent(self, node: str) -> None:
         """After the agents were ended for good, one begins anew for ``node``, in a folder of its own."""
-        before, folder = self.agent_folder(node), AgentFolder(self.site.folder / f"another-{node}")
+        before, folder = (
+            self.agent_folder(node),
+            AgentFolder(self.context.folder / f"another-{node}"),
+        )
         write_file(folder.path / "agent.json", (before / "agent.json").read_bytes())
         self._returned.append(self._started(folder.path))
 
@@ -259,16 +266,16 @@ class DialInStage(Stage):
         super().end_all()
 
 
-class RayStage(Stage):
+class RayHarness(ExecutorHarness):
     """Agents are actors on two raylets of this machine, which all tests of a process share."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.ground = ray_ground()
+        self.ray = shared_ray_cluster()
         quick = "progress_seconds=0.05,look_seconds=0.1,settle_seconds=2"
-        self.written = f"ray:address={self.ground.address},{quick}"
+        self.written = f"ray:address={self.ray.address},{quick}"
 
-    def provide(self) -> None:
+    def provide_nodes(self) -> None:
         pass
 
     def agents(self, node: str) -> list[int]:
@@ -278,11 +285,15 @@ class RayStage(Stage):
 
     def end_all(self) -> None:
         self.close()
-        self.ground.end_actors()
+        self.ray.end_actors()
         super().end_all()
 
 
-STAGES: dict[str, type[Stage]] = {"local": LocalStage, "dial-in": DialInStage, "ray": RayStage}
+HARNESSES: dict[str, type[ExecutorHarness]] = {
+    "local": LocalHarness,
+    "dial-in": DialInHarness,
+    "ray": RayHarness,
+}
 
 
 def _pids() -> Iterator[int]:

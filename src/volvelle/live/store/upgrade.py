@@ -1,4 +1,4 @@
-"""Bringing a store up to date, and refusing one that a newer Volvelle wrote."""
+"""Upgrades a store to the current schema, and refuses one that a newer Volvelle wrote."""
 
 from sqlalchemy import Connection, Engine, inspect, text
 
@@ -6,8 +6,8 @@ from volvelle.live.store.schema import VERSION
 from volvelle.model.problems import Problem
 
 
-def bring_up_to_date(engine: Engine) -> None:
-    """Run what migrations are missing, in one transaction. Raises `Problem` where it is too new."""
+def upgrade_store(engine: Engine) -> None:
+    """Run the missing migrations in one transaction. Raises `Problem` if the store is too new."""
     with engine.begin() as connection:
         version = _version(connection)
         if version == VERSION:
@@ -17,19 +17,19 @@ def bring_up_to_date(engine: Engine) -> None:
                 f"the store is of version {version}, this Volvelle knows up to {VERSION}",
                 mend="install a newer Volvelle",
             )
-        _upgrade(connection)
+        _run_migrations(connection)
 
 
 def _version(connection: Connection) -> str | None:
-    """The version of the store; None where it is empty."""
+    """The version of the store; None if it is empty."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     version: str | None = connection.scalar(text("select version_num from alembic_version"))
     return version
 
 
-def _upgrade(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415 - slow, and rarely wanted
+def _run_migrations(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - slow, and rarely needed
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()

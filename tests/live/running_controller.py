@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from executor_stages import SOURCES
-from ground import header_of
+from executor_harnesses import SOURCES
+from fake_cluster import header_of
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
@@ -19,15 +19,15 @@ _TRACED_JOB = Path(__file__).parents[2] / "experiments" / "chaos" / "traced_job.
 
 
 @contextlib.contextmanager
-def controlling(
+def running_controller(
     folder: Path, cluster: str | Cluster, executor: str, policy: str
 ) -> Iterator[Controller]:
     """In charge of ``cluster``; afterwards whatever runs runs on."""
     made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
-    site = ExecutorContext(made, folder / "site", "the token of the site")
+    context = ExecutorContext(made, folder / "site", "the token of the site")
     store = Store.open(str(folder / "store.db"))
     header = header_of(made, policy, placement="consolidated")
-    controller = Controller(store, header, executors.make(executor), site)
+    controller = Controller(store, header, executors.make(executor), context)
     controller.start()
     try:
         yield controller
@@ -55,6 +55,6 @@ def submit_traced(
         retries=1000,
         environment={"PYTHONPATH": str(SOURCES)},
     )
-    (number,) = controller.ask(Submit("dana", request)).result(timeout=60.0)
+    (number,) = controller.request(Submit("dana", request)).result(timeout=60.0)
     assert isinstance(number, int)
     return number
