@@ -153,7 +153,7 @@ class OnRay(Ground):
             self._ray = RayTestCluster(self._gpus, fate_shared=False)
         except pytest.skip.Exception as skipped:
             raise LookupError(str(skipped)) from None
-        self.executor = f"ray:address={self._ray.address},settle_seconds=3,look_seconds=0.2"
+        self.executor = f"ray:address={self._ray.address},settle_seconds=3,poll_seconds=0.2"
 
     def take_away(self, node: str) -> None:
         """Kill -9 its raylet; its jobs end with that."""

@@ -29,7 +29,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Attemp
     jobs = [Attempts(folder, HERE / f"{request.param}_job.py") for folder in folders]
     yield jobs
     for job in jobs:
-        job.end()
+        job.kill_all()
 
 
 def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
@@ -41,7 +41,7 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     block = interrupted.block()
     wait_until(lambda: block[ITERATIONS] > 45 or process.poll() is not None, seconds=120)
     block[REVOKED] = 1
-    assert process.wait(60) == 0, interrupted.said()
+    assert process.wait(60) == 0, interrupted.output()
     assert block[PREEMPTED] == 1
     assert (
         45
@@ -50,8 +50,8 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
         < block[TOTAL_ITERATIONS]
         == ITERATIONS_IN_ALL
     )
-    assert interrupted.start("0").wait(90) == 0, interrupted.said()
-    assert straight.wait(90) == 0, uninterrupted.said()
+    assert interrupted.start("0").wait(90) == 0, interrupted.output()
+    assert straight.wait(90) == 0, uninterrupted.output()
     curve = uninterrupted.reported("loss")
     assert interrupted.reported("loss") == curve
     assert curve.keys() >= set(range(1, ITERATIONS_IN_ALL + 1))

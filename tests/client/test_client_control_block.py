@@ -14,7 +14,7 @@ VALUES = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES, st.booleans())))
-def test_both_sides_read_what_was_written_last(
+def test_both_processes_read_the_last_written_value(
     tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[int, int, bool]]
 ) -> None:
     path = tmp_path_factory.mktemp("run") / ControlBlock.FILE_NAME
@@ -44,7 +44,7 @@ def test_a_control_block_starts_from_the_saved_iterations(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(256), b"x" * 256, bytes(300)])
-def test_what_is_no_page_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_control_block_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ControlBlock.FILE_NAME).write_bytes(content)
     with pytest.raises(ValueError, match="is not a control block"):
         ControlBlock(tmp_path / ControlBlock.FILE_NAME)

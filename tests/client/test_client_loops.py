@@ -52,7 +52,7 @@ def loop(
     return run.iterate(loader, epochs, None, options, None)
 
 
-def test_loops_over_epochs_of_the_scripts_own_go_on_where_they_were(
+def test_loops_in_epochs_of_the_script_resume_where_they_were(
     begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
 ) -> None:
     for stop in (25, 26, 30, 47, None):
@@ -68,7 +68,7 @@ def test_loops_over_epochs_of_the_scripts_own_go_on_where_they_were(
     assert state.seen == list(range(10)) * 5
 
 
-def test_a_loop_that_was_broken_out_of_is_over(
+def test_a_loop_left_with_break_is_complete(
     begin: Callable[[], tuple[TrainingRun, State]],
 ) -> None:
     run, _ = begin()
@@ -78,14 +78,14 @@ def test_a_loop_that_was_broken_out_of_is_over(
     assert list(loop(run, range(4), NEVER)) == [0, 1, 2, 3]
 
 
-def test_the_whole_is_told_from_epochs(
+def test_total_iterations_follow_from_epochs(
     begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
 ) -> None:
     run, _ = begin()
     assert len(list(loop(run, range(10), NEVER, epochs=3))) == block[TOTAL_ITERATIONS] == 30
 
 
-def test_data_that_became_less_are_an_error(begin: Callable[[], tuple[TrainingRun, State]]) -> None:
+def test_a_shrunk_data_set_is_an_error(begin: Callable[[], tuple[TrainingRun, State]]) -> None:
     run, state = begin()
     batches = loop(run, range(10), SaveOptions(state.save, 6, 1, False))
     for _ in range(7):
@@ -99,30 +99,30 @@ def test_a_batch_size_holds_for_whole_epochs_and_after_a_restart_too(
     begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
 ) -> None:
     run, state = begin()
-    told: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
     options = SaveOptions(state.save, 1, 1, False)
     block[BATCH_SIZE] = 64
     batches = run.iterate(
-        range(4), 3, None, options, lambda size: told.append((run.progress.epoch, size))
+        range(4), 3, None, options, lambda size: sizes.append((run.progress.epoch, size))
     )
     next(batches)
     block[BATCH_SIZE] = 128
     for _ in range(6):
         next(batches)
-    assert told == [(0, 64), (1, 128)]
+    assert sizes == [(0, 64), (1, 128)]
     block[BATCH_SIZE] = 256
     run, _ = begin()
     assert run.batch_size(32) == 128
-    told.clear()
+    sizes.clear()
     list(
         run.iterate(
-            range(4), 3, None, options, lambda size: told.append((run.progress.epoch, size))
+            range(4), 3, None, options, lambda size: sizes.append((run.progress.epoch, size))
         )
     )
-    assert told == [(1, 128), (2, 256)]
+    assert sizes == [(1, 128), (2, 256)]
 
 
-def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(
+def test_a_full_disk_keeps_the_previous_checkpoint_and_training_continues(
     begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock, tmp_path: Path
 ) -> None:
     run, state = begin()
@@ -156,9 +156,7 @@ def test_a_checkpoint_that_cannot_be_written_as_the_lease_ends_is_an_error(
     assert block[PREEMPTED] == 0
 
 
-def test_reports_that_a_full_disk_refuses_are_one_warning(
-    tmp_path: Path, block: ControlBlock
-) -> None:
+def test_metrics_on_a_full_disk_give_one_warning(tmp_path: Path, block: ControlBlock) -> None:
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     lease = Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(tmp_path)}))
     lease.report(1, {"loss": 0.5})
@@ -174,7 +172,7 @@ def test_reports_that_a_full_disk_refuses_are_one_warning(
     assert json.loads(line)["metrics"] == {"loss": None}
 
 
-def test_random_generators_go_on_as_they_were() -> None:
+def test_random_generators_resume_in_their_states() -> None:
     saved = json.dumps(random_state.capture())
     drawn = (random.random(), random.gauss(0, 1), np.random.random(), np.random.normal())
     random_state.restore_states(json.loads(saved))

@@ -1,4 +1,4 @@
-"""A script in one process: it resumes where its checkpoint is, and leaves when its lease ends."""
+"""A script in one process: it resumes from its checkpoint, and exits when its lease is revoked."""
 
 import json
 import random
@@ -29,7 +29,7 @@ def attempts(tmp_path: Path) -> Iterator[Attempts]:
     """A job in a folder of its own."""
     job = Attempts(tmp_path)
     yield job
-    job.end()
+    job.kill_all()
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +45,14 @@ def state_of(attempts: Attempts) -> dict[str, object]:
     return dict(json.loads((latest / "state").read_bytes()))
 
 
-def test_an_epoch_is_shuffled_anew(uninterrupted: dict[int, tuple[str, ...]]) -> None:
+def test_every_epoch_has_its_own_order(uninterrupted: dict[int, tuple[str, ...]]) -> None:
     order = [int(number) for number, _ in uninterrupted.values()]
     first, second = order[:NUMBERS], order[NUMBERS : 2 * NUMBERS]
     assert sorted(first) == sorted(second) == list(range(NUMBERS))
     assert first != second
 
 
-def test_a_revoked_job_leaves_within_an_iteration_its_checkpoint_written(
+def test_a_revoked_job_exits_within_an_iteration_with_a_checkpoint(
     attempts: Attempts,
 ) -> None:
     process = attempts.count(seconds=0.05, every="1h")
@@ -68,7 +68,7 @@ def test_a_revoked_job_leaves_within_an_iteration_its_checkpoint_written(
     assert 0.05e9 < block[ITERATION_NS] < 1e9
 
 
-def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
+def test_a_job_revoked_repeatedly_computes_the_same_as_uninterrupted(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
     rng = random.Random(3)
@@ -86,7 +86,7 @@ def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
     assert attempts.lines() == uninterrupted
 
 
-def test_killed_at_any_moment_every_iteration_is_once_in_the_history_that_survives(
+def test_killed_at_any_moment_every_iteration_is_once_in_the_surviving_history(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
     rng = random.Random(5)
@@ -122,7 +122,7 @@ def test_without_a_scheduler_a_script_runs_and_resumes(
     assert attempts.lines() == uninterrupted
 
 
-def test_a_job_that_is_done_does_nothing_when_started_again(attempts: Attempts) -> None:
+def test_a_finished_job_does_nothing_when_started_again(attempts: Attempts) -> None:
     assert attempts.count().wait() == 0
     before = attempts.done.read_bytes()
     assert attempts.count().wait() == 0
@@ -155,10 +155,10 @@ def test_importing_the_client_imports_nothing_else_of_volvelle_and_no_package() 
     assert {name.split(".")[0] for name in imported} - {"volvelle"} <= sys.stdlib_module_names
 
 
-def test_a_checkpoint_that_cannot_be_kept_is_said_at_once(attempts: Attempts) -> None:
+def test_an_unwritable_checkpoint_folder_is_an_error_at_once(attempts: Attempts) -> None:
     attempts.checkpoint.write_text("a file")
     assert attempts.count().wait() != 0
-    assert str(attempts.checkpoint) in attempts.said()
+    assert str(attempts.checkpoint) in attempts.output()
 
 
 def test_the_folder_holds_one_checkpoint(attempts: Attempts) -> None:

@@ -36,7 +36,7 @@ def trained(tmp_path: Path) -> Iterator[Callable[..., Attempts]]:
 
     yield begin
     for job in jobs:
-        job.end()
+        job.kill_all()
 
 
 def revoked_once(job: Attempts) -> Attempts:
@@ -45,7 +45,7 @@ def revoked_once(job: Attempts) -> Attempts:
     block = job.block()
     wait_until(lambda: block[ITERATIONS] > 50 or process.poll() is not None, seconds=90)
     block[REVOKED] = 1
-    assert process.wait(60) == 0, job.said()
+    assert process.wait(60) == 0, job.output()
     assert block[PREEMPTED] == 1
     assert (
         50
@@ -54,7 +54,7 @@ def revoked_once(job: Attempts) -> Attempts:
         < block[TOTAL_ITERATIONS]
         == ITERATIONS_IN_ALL
     )
-    assert job.start(str(EPOCHS)).wait(90) == 0, job.said()
+    assert job.start(str(EPOCHS)).wait(90) == 0, job.output()
     return job
 
 
@@ -65,8 +65,8 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     uninterrupted = trained(*launcher)
     process = uninterrupted.start(str(EPOCHS))
     interrupted = revoked_once(trained(*launcher))
-    assert process.wait(90) == 0, uninterrupted.said()
+    assert process.wait(90) == 0, uninterrupted.output()
     curve = uninterrupted.reported("loss")
     assert list(curve) == list(range(1, ITERATIONS_IN_ALL + 1))
     assert interrupted.reported("loss") == curve
-    assert "UserWarning" not in interrupted.said()
+    assert "UserWarning" not in interrupted.output()

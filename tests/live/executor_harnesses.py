@@ -1,4 +1,4 @@
-"""For the conformance of executors: how each comes to have nodes, and what is done to these from outside."""
+"""Harnesses for the conformance tests of executors: one for each kind, which provides it with nodes."""
 
 import contextlib
 import os
@@ -39,21 +39,21 @@ _R = TypeVar("_R", bound=Report)
 
 
 class ExecutorHarness(ABC):
-    """An executor with two nodes of two GPUs, and everything it ever reported."""
+    """An executor with two nodes of two GPUs, and all its reports."""
 
     written: str
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.context = ExecutorContext(
-            parse_cluster("2x2"), folder / "site", "the token of the site"
+            parse_cluster("2x2"), folder / "executor", "the token of agents"
         )
         self.nodes = [node.name for node in self.context.cluster.nodes]
         self.reports: list[Report] = []
         self._open: OpenExecutor | None = None
 
     def open(self) -> None:
-        """Begin, or take over; returns when all nodes have joined."""
+        """Open the executor; returns when all nodes have joined."""
         report_count = len(self.reports)
         self.begin()
         self.provide_nodes()
@@ -62,15 +62,15 @@ class ExecutorHarness(ABC):
         )
 
     def begin(self) -> None:
-        """Begin, or take over, with the nodes that there are."""
+        """Open the executor without waiting for nodes."""
         self._open = executors.make(self.written).open(self.context, self.reports.append)
 
     @abstractmethod
     def provide_nodes(self) -> None:
-        """See to it that there are nodes."""
+        """Start the nodes, unless the executor does."""
 
     def close(self) -> None:
-        """Let the executor go."""
+        """Close the executor."""
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -79,7 +79,7 @@ class ExecutorHarness(ABC):
 
     @property
     def logs(self) -> NodeLogs:
-        """What jobs wrote."""
+        """The logs of jobs."""
         assert self._open is not None
         return self._open.logs
 
@@ -121,11 +121,11 @@ class ExecutorHarness(ABC):
         return order
 
     def since(self, kind: type[_R], report_count: int = 0) -> list[_R]:
-        """The reports of a kind after the first ``told``."""
+        """The reports of a kind after the first ``report_count`` reports."""
         return [report for report in self.reports[report_count:] if isinstance(report, kind)]
 
     def wait(self, kind: type[_R], number: int = 1, attempt: int = 1, report_count: int = 0) -> _R:
-        """The first report of this kind on this attempt after the first ``told`` reports."""
+        """The first report of this kind on this attempt after the first ``report_count`` reports."""
 
         def found() -> _R | None:
             reports = self.since(kind, report_count)
@@ -148,7 +148,7 @@ class ExecutorHarness(ABC):
         return self.context.folder / "nodes" / node
 
     def trace(self, number: int = 1) -> list[str]:
-        """The lines that the attempts of a job wrote, one for each event of its life."""
+        """The lines that the attempts of a job wrote, one for each event."""
         file = self.folder / f"trace-{number}"
         return file.read_text().splitlines() if file.exists() else []
 
@@ -175,10 +175,11 @@ class ExecutorHarness(ABC):
 
     def kill(self, pids: list[int]) -> None:
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended in the meantime
+                os.kill(pid, signal.SIGKILL)
 
-    def end_all(self) -> None:
-        """Let go, end agents, and see that nothing at all is left."""
+    def kill_all(self) -> None:
+        """Close the executor, and kill all agents, supervisors and jobs."""
         self.close()
         self.kill([pid for node in self.nodes for pid in self.agents(node)])
         self.kill([pid for node in self.nodes for pid in self.supervisors(node)])
@@ -258,12 +259,12 @@ class DialInHarness(ExecutorHarness):
         if self._watching is not None:
             self._watching.join()
 
-    def end_all(self) -> None:
+    def kill_all(self) -> None:
         self.end_agents()
         for agent in self._returned:
             agent.kill()
             agent.wait()
-        super().end_all()
+        super().kill_all()
 
 
 class RayHarness(ExecutorHarness):
@@ -272,7 +273,7 @@ class RayHarness(ExecutorHarness):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.ray = shared_ray_cluster()
-        quick = "progress_seconds=0.05,look_seconds=0.1,settle_seconds=2"
+        quick = "progress_seconds=0.05,poll_seconds=0.1,settle_seconds=2"
         self.written = f"ray:address={self.ray.address},{quick}"
 
     def provide_nodes(self) -> None:
@@ -283,10 +284,10 @@ class RayHarness(ExecutorHarness):
         lock = str(self.agent_folder(node) / "lock")
         return [pid for pid in _pids() if lock in _open_files(pid)]
 
-    def end_all(self) -> None:
+    def kill_all(self) -> None:
         self.close()
         self.ray.end_actors()
-        super().end_all()
+        super().kill_all()
 
 
 HARNESSES: dict[str, type[ExecutorHarness]] = {

@@ -1,8 +1,8 @@
-"""A world in memory: an executor at the protocol's level, a clock, and a cluster that can be watched.
+"""A fake executor, a fake clock and a fake cluster, all in memory, for tests of the controller.
 
-Jobs here take as many seconds as their command says (`sleep 5`), save what they did every iteration (a
-second each), and end when they are told to. `Ground` is the truth that outlives executors: nodes and what
-runs on them.
+Jobs take as many seconds as their command says (`sleep 5`), save after every iteration (one second each),
+and end when they are ordered to. A `FakeCluster` outlives the executors: it has the nodes and what runs on
+them.
 """
 
 import tempfile
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass
 class FakeAttempt:
-    """Processes of one attempt. ``done``: iterations of the job so far, all of them saved."""
+    """The processes of one attempt. ``done``: saved iterations of the job."""
 
     start: Start
     began: float
@@ -55,7 +55,7 @@ class FakeAttempt:
 
 @dataclass
 class FakeCluster:
-    """Nodes, and what really runs on them; reports wait in ``outbox`` until somebody takes them."""
+    """The nodes and the attempts that run on them. Reports wait in ``outbox`` until they are delivered."""
 
     cluster: Cluster
     now: float = 1_000_000.0
@@ -66,25 +66,25 @@ class FakeCluster:
     up: set[str] = field(default_factory=set)
     outbox: list[Report] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
-    """Nodes that nobody hears of, though all runs on there."""
+    """Nodes that send no reports, though their attempts run on."""
     report: Callable[[Report], None] = lambda report: None
-    """The controller's ear, for what the executor itself sees: nodes."""
+    """The controller's callback for reports of the executor itself: on nodes."""
     history: list[tuple[float, str, int, int]] = field(default_factory=list)
 
     def clock(self) -> Clock:
         return Clock(wall=lambda: self.now, monotonic=lambda: self.now)
 
-    # what executors do
+    # ---------------------------------------------------------------- calls of the executor
 
     def join(self, name: str) -> None:
         node = next(node for node in self.cluster.nodes if node.name == name)
         self.up.add(name)
-        there = tuple(
+        attempts = tuple(
             (run.start.number, run.start.attempt)
             for run in self.runs.values()
             if any(grant.node == name for grant in run.start.grants)
         )
-        self.report(NodeJoined(node=node, attempts=there))
+        self.report(NodeJoined(node=node, attempts=attempts))
 
     def execute(self, order: Order) -> None:
         match order:
@@ -101,7 +101,7 @@ class FakeCluster:
             return
         self.highest[order.number] = order.attempt
         if not {grant.node for grant in order.grants} <= self.up:
-            self._over(order.number, order.attempt, Outcome.LOST, "its node is gone")
+            self._report_end(order.number, order.attempt, Outcome.LOST, "its node is lost")
             return
         assert order.number not in self.runs, f"job {order.number} runs twice"
         held = {
@@ -129,24 +129,24 @@ class FakeCluster:
                 self.outbox.append(end)
                 return
             self.highest[order.number] = max(order.attempt, self.highest.get(order.number, 0))
-            self._over(order.number, order.attempt, Outcome.LOST, "unknown here")
+            self._report_end(order.number, order.attempt, Outcome.LOST, "unknown here")
         elif order.kill:
             self._end(run, Outcome.STOPPED, exit_code=-9)
         else:
             run.stopping = True
 
     def lose(self, name: str) -> None:
-        """A node goes with all that runs on it; the rest of its gangs is killed."""
+        """Remove a node. Attempts on it are lost, on their other nodes too."""
         self.up.discard(name)
         for run in list(self.runs.values()):
             if any(grant.node == name for grant in run.start.grants):
                 self._end(run, Outcome.LOST)
-        self.report(NodeLost(name, "it was unplugged"))
+        self.report(NodeLost(name, "its cable was pulled"))
 
-    # what time does
+    # ---------------------------------------------------------------- the passage of time
 
     def pass_time(self, seconds: float) -> None:
-        """Let jobs go on; those that are through, or stop, end."""
+        """Advance all attempts; those that are complete or were ordered to stop end."""
         self.now += seconds
         for run in list(self.runs.values()):
             run.done = min(run.done + seconds, run.seconds)
@@ -177,9 +177,9 @@ class FakeCluster:
         del self.runs[run.start.number]
         number, attempt = run.start.number, run.start.attempt
         self.history.append((self.now, outcome.value, number, attempt))
-        self._over(number, attempt, outcome, "", int(run.done), exit_code)
+        self._report_end(number, attempt, outcome, "", int(run.done), exit_code)
 
-    def _over(
+    def _report_end(
         self,
         number: int,
         attempt: int,
@@ -202,35 +202,35 @@ class FakeCluster:
 
 
 class FakeExecutor(Executor):
-    """The executor of a `Ground`: what it sends arrives at once, what it hears waits to be delivered."""
+    """The executor of a `FakeCluster`. Orders arrive at once, reports wait to be delivered."""
 
-    name: ClassVar[str] = "grounded"
+    name: ClassVar[str] = "fake"
 
     fake_cluster: Any
 
     def open(
         self, context: ExecutorContext, report: Callable[[Report], None]
     ) -> "OpenFakeExecutor":
-        open_controller = OpenFakeExecutor(self.fake_cluster)
+        opened = OpenFakeExecutor(self.fake_cluster)
         self.fake_cluster.report = report
         for node in self.fake_cluster.cluster.nodes:
             if node.name in self.fake_cluster.up:
                 self.fake_cluster.join(node.name)
             elif node.name not in self.fake_cluster.silent:
-                report(NodeLost(node.name, "it is not there"))
-        return open_controller
+                report(NodeLost(node.name, "it is not connected"))
+        return opened
 
 
 class NoLogs:
-    """Nodes on which nobody ever wrote anything."""
+    """Nodes without logs."""
 
     def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
-        return self._known({})
+        return self._resolved({})
 
     def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
-        return self._known(b"")
+        return self._resolved(b"")
 
-    def _known(self, answer: T) -> Future[T]:
+    def _resolved(self, answer: T) -> Future[T]:
         future: Future[T] = Future()
         future.set_result(answer)
         return future
@@ -262,7 +262,7 @@ def header_of(cluster: Cluster, policy: str = "fifo", **parts: str) -> Header:
 
 @dataclass
 class ControllerHarness:
-    """A ground and the controllers that come and go on it; stepped by hand, without threads."""
+    """A fake cluster and its controller, which is stepped by hand, without threads, and can be restarted."""
 
     folder: Path
     fake_cluster: FakeCluster
@@ -279,15 +279,15 @@ class ControllerHarness:
         return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
 
     def crash(self) -> None:
-        """The controller is gone without a word, and another one comes."""
+        """Crash the controller and start another one."""
         self.controller.store.close()
         self.controller = open_controller(self.folder, self.fake_cluster, self.header)
 
     def deliver(self) -> None:
-        """Let the controller hear all that was reported, and what follows from it."""
+        """Deliver all reports to the controller, and those that follow from them."""
         while self.fake_cluster.outbox or self.controller.has_inputs:
-            heard, self.fake_cluster.outbox = self.fake_cluster.outbox, []
-            for report in heard:
+            reports, self.fake_cluster.outbox = self.fake_cluster.outbox, []
+            for report in reports:
                 self.controller.report(report)
             self.controller.step()
 
@@ -325,7 +325,7 @@ def _disable_fsync(store: Store) -> None:
     store._database.engine.dispose()
 
     @event.listens_for(store._database.engine, "connect")
-    def hurry(connection: Any, record: Any) -> None:
+    def disable(connection: Any, record: Any) -> None:
         connection.execute("PRAGMA synchronous=OFF")
 
 
@@ -333,8 +333,8 @@ def sleeping(seconds: float, gpus: int = 1, **more: Any) -> JobRequest:
     return JobRequest(command=("sleep", str(seconds)), gpus=gpus, estimate=seconds, **more)
 
 
-def wait_for(true: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it does not happen"
+    while not condition():
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.01)

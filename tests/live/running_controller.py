@@ -1,4 +1,4 @@
-"""A controller in this process over real nodes, and jobs that leave traces."""
+"""A controller in this process over real nodes, and jobs that write traces."""
 
 import contextlib
 import sys
@@ -24,7 +24,7 @@ def running_controller(
 ) -> Iterator[Controller]:
     """In charge of ``cluster``; afterwards whatever runs runs on."""
     made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
-    context = ExecutorContext(made, folder / "site", "the token of the site")
+    context = ExecutorContext(made, folder / "executor", "the token of agents")
     store = Store.open(str(folder / "store.db"))
     header = header_of(made, policy, placement="consolidated")
     controller = Controller(store, header, executors.make(executor), context)

@@ -1,4 +1,4 @@
-"""Who is let in by the controller's side of the agents, and whom agents trust."""
+"""Which agents the agents server accepts, and which servers agents trust."""
 
 import asyncio
 import shutil
@@ -50,9 +50,9 @@ def server(reports: list[Report]) -> Iterator[AgentsServer]:
 def dial(
     port: int, token: str, node: Node = NODE, identity: str = "a", authority: str = ""
 ) -> None:
-    """Dial in as an agent until welcome. Raises `RefusedError`, TimeoutError."""
+    """Connect as an agent until welcomed. Raises `RefusedError`, TimeoutError."""
 
-    async def talk() -> None:
+    async def connect() -> None:
         settings = AgentSettings(
             node=node, connect=f"localhost:{port}", token=token, authority=authority
         )
@@ -63,20 +63,20 @@ def dial(
             welcome.set()
 
         connection = ControllerConnection(settings, identity, joined, lambda message: None)
-        keeping = asyncio.create_task(connection.run())
+        running = asyncio.create_task(connection.run())
         waiting = asyncio.create_task(welcome.wait())
-        await asyncio.wait((keeping, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        if keeping.done():
-            keeping.result()
+        if running.done():
+            running.result()
         if not welcome.is_set():
             raise TimeoutError
         await asyncio.sleep(0.05)
 
-    asyncio.run(talk())
+    asyncio.run(connect())
 
 
-def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[Report]) -> None:
+def test_an_agent_with_the_token_is_accepted(server: AgentsServer, reports: list[Report]) -> None:
     dial(server.port, "the right token")
     assert until(lambda: reports) == [NodeJoined(node=NODE)]
 
@@ -93,7 +93,7 @@ def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[R
         ),
     ],
 )
-def test_who_does_not_belong_is_refused_with_the_reason(
+def test_other_agents_are_refused_with_the_reason(
     server: AgentsServer, reports: list[Report], token: str, node: Node, reason: str
 ) -> None:
     with pytest.raises(RefusedError, match=reason):
@@ -105,7 +105,7 @@ async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     return await asyncio.open_connection("127.0.0.1", port)
 
 
-def test_a_stranger_who_sends_much_is_cut_off(server: AgentsServer) -> None:
+def test_an_unauthenticated_connection_that_sends_much_is_closed(server: AgentsServer) -> None:
     async def flood() -> bytes:
         reader, writer = await _connect(server.port)
         writer.write((50 << 20).to_bytes(4) + b"x" * 1000)
@@ -114,26 +114,26 @@ def test_a_stranger_who_sends_much_is_cut_off(server: AgentsServer) -> None:
     assert asyncio.run(flood()).count(b"challenge") == 1
 
 
-def test_neither_the_token_nor_what_runs_is_told_to_a_server_that_does_not_know_the_token() -> None:
-    heard = bytearray()
+def test_an_agent_sends_neither_token_nor_inventory_to_a_server_without_the_token() -> None:
+    received = bytearray()
 
-    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(wire.frame(wire.Challenge(wire.new_nonce())))
         await wire.receive(reader, wire.from_agent)
         writer.write(wire.frame(wire.Welcome(proof="0" * 64, lease_seconds=0.0)))
-        heard.extend(await reader.read())
+        received.extend(await reader.read())
 
     async def main() -> None:
-        async with await asyncio.start_server(pretend, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(impostor, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(TimeoutError):
                 await asyncio.to_thread(dial, port, "the right token")
 
     asyncio.run(main())
-    assert heard == b""
+    assert received == b""
 
 
-def test_a_second_agent_for_a_node_is_refused_while_the_first_is_there(
+def test_a_second_agent_for_a_node_is_refused_while_the_first_is_connected(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     async def first() -> None:
@@ -143,23 +143,23 @@ def test_a_second_agent_for_a_node_is_refused_while_the_first_is_there(
         connection = ControllerConnection(
             settings, "a", lambda _: connection.send(wire.NodeInventory(())), lambda message: None
         )
-        keeping = asyncio.create_task(connection.run())
+        running = asyncio.create_task(connection.run())
         while not reports:
             await asyncio.sleep(0.01)
         with pytest.raises(RefusedError, match="another agent is connected for node 'gpu03'"):
             await asyncio.to_thread(dial, server.port, "the right token", NODE, "b")
-        keeping.cancel()
+        running.cancel()
 
     asyncio.run(first())
 
 
-def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
+def test_an_agent_that_does_not_read_is_disconnected_and_blocks_nothing(
     server: AgentsServer, reports: list[Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agents_server, "_MAX_UNSENT_BYTES", 1 << 20)
     much = Launch(command=("true",), environment={"MUCH": "x" * 100_000})
 
-    async def deaf() -> None:
+    async def send_to_stuck_agent() -> None:
         settings = AgentSettings(
             node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
         )
@@ -181,7 +181,7 @@ def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
         with pytest.raises(asyncio.IncompleteReadError):
             await reader.readexactly(500 * 100_000)
 
-    asyncio.run(deaf())
+    asyncio.run(send_to_stuck_agent())
 
 
 START = Start(
@@ -193,22 +193,22 @@ START = Start(
 )
 
 
-def test_what_was_ordered_before_a_node_is_said_to_be_lost_is_lost_with_it(
+def test_an_attempt_ordered_before_its_node_is_reported_lost_is_lost(
     server: AgentsServer, reports: list[Report]
 ) -> None:
-    held = threading.Event()
-    server._loop.call_soon_threadsafe(held.wait)
+    blocked = threading.Event()
+    server._loop.call_soon_threadsafe(blocked.wait)
     server.node_lost("gpu03", "it burnt")
     server.send(START)
     assert not reports
-    held.set()
+    blocked.set()
     lost, ended = until(lambda: reports if len(reports) == 2 else None)
     assert lost == NodeLost("gpu03", "it burnt")
     assert isinstance(ended, AttemptEnded)
     assert ended.outcome is Outcome.LOST
 
 
-def test_a_node_is_given_up_only_while_nothing_is_on_it(
+def test_a_node_is_released_only_while_no_attempt_is_on_it(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     server.send(START)
@@ -222,7 +222,7 @@ def test_a_node_is_given_up_only_while_nothing_is_on_it(
         dial(server.port, "the right token")
 
 
-def test_with_a_certificate_agents_speak_tls_and_trust_no_other(
+def test_with_a_certificate_agents_use_tls_and_trust_no_other(
     tmp_path: Path, reports: list[Report]
 ) -> None:
     if shutil.which("openssl") is None:

@@ -1,4 +1,4 @@
-"""Orders, nodes and connections in any order: no part runs twice, no end is told while a part runs."""
+"""Orders, nodes and connections in any order: no task runs twice, no end is reported while a task runs."""
 
 import random
 from collections import deque
@@ -40,14 +40,14 @@ class FakeAgent:
     def running(self) -> list[AttemptKey]:
         return [key for key, task in self.tasks.items() if isinstance(task, TaskStarted)]
 
-    def hear(self, message: wire.ToAgent) -> None:
+    def receive(self, message: wire.ToAgent) -> None:
         match message:
             case wire.StartTask() if message.task.key not in self.seen:
                 self.seen.add(message.task.key)
-                self.say(TaskStarted(message.task, 1))
+                self._report(TaskStarted(message.task, 1))
             case wire.StartTask():
-                been = TaskEnded(task=message.task, outcome=Outcome.LOST)
-                self.say(self.tasks.get(message.task.key, been))
+                lost = TaskEnded(task=message.task, outcome=Outcome.LOST)
+                self._report(self.tasks.get(message.task.key, lost))
             case Stop(number, attempt):
                 self.end((number, attempt), Outcome.STOPPED)
             case Forget(number, attempt) if (number, attempt) not in self.running():
@@ -56,27 +56,27 @@ class FakeAgent:
     def end(self, key: AttemptKey, outcome: Outcome) -> None:
         task = self.tasks.get(key)
         if isinstance(task, TaskStarted):
-            self.say(TaskEnded(task=task.task, outcome=outcome))
+            self._report(TaskEnded(task=task.task, outcome=outcome))
 
-    def say(self, said: TaskStarted | TaskEnded) -> None:
-        self.tasks[said.task.key] = said
+    def _report(self, report: TaskStarted | TaskEnded) -> None:
+        self.tasks[report.task.key] = report
         if self.up:
-            self.outbox.append(said)
+            self.outbox.append(report)
 
 
-class World:
-    """Three nodes, a controller that runs one job again and again, and a server between them."""
+class CoordinatorHarness:
+    """A coordinator with three nodes, and a controller that runs one job again and again."""
 
     def __init__(self) -> None:
         self.agents = {name: FakeAgent() for name in NAMES}
         self.order: dict[AttemptKey, Order] = {}
-        """The last order about the attempt that is under way, if one is."""
+        """The last order about the current attempt, if there is one."""
         self.attempt = 0
         self.ended: list[AttemptEnded] = []
         self.restart()
 
     def restart(self) -> None:
-        """Another controller, which remembers its orders, and a server that remembers nothing."""
+        """Restart the controller, which remembers its orders, with a new coordinator."""
         for agent in self.agents.values():
             agent.up = False
             agent.inbox.clear()
@@ -84,13 +84,15 @@ class World:
         nodes = [Node(name, 1) for name in NAMES]
         self.pending: deque[Report] = deque()
         self.coordinator = AttemptCoordinator(
-            nodes, self.pending.append, lambda name, it: self.agents[name].inbox.append(it)
+            nodes,
+            self.pending.append,
+            lambda name, message: self.agents[name].inbox.append(message),
         )
         for order in list(self.order.values()):
             self.coordinator.order(order)
 
     def control(self) -> None:
-        """Take in what was reported, as a controller does."""
+        """Handle pending reports, as a controller does."""
         while self.pending:
             match self.pending.popleft():
                 case AttemptEnded() as ended:
@@ -145,9 +147,9 @@ class World:
                 self.agents[name] = FakeAgent()
                 self.agents[name].seen = agent.seen
                 self.coordinator.node_lost(name, "it burnt")
-            case "hear" if agent.inbox:
-                agent.hear(agent.inbox.popleft())
-            case "say" if agent.outbox:
+            case "receive" if agent.inbox:
+                agent.receive(agent.inbox.popleft())
+            case "send" if agent.outbox:
                 self.coordinator.on_message(name, agent.outbox.popleft())
             case "finish" | "fail":
                 for key in agent.running():
@@ -158,46 +160,46 @@ class World:
         assert all(len(agent.running()) <= 1 for agent in self.agents.values())
         assert len({key for agent in self.agents.values() for key in agent.running()}) <= 1
 
-    def quiet_down(self) -> None:
-        """Everybody there, every message delivered."""
+    def settle(self) -> None:
+        """Join all nodes and deliver all messages."""
         for name in NAMES:
             self.act("join", name, 1)
         for _ in range(50):
             for name in NAMES:
-                self.act("hear", name, 1)
-                self.act("say", name, 1)
+                self.act("receive", name, 1)
+                self.act("send", name, 1)
 
 
-OFTEN = ["hear", "say", "join"]
+OFTEN = ["receive", "send", "join"]
 SOMETIMES = ["start", "stop", "repeat", "break", "lose", "finish", "fail", "restart"]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_happens_attempts_run_once_and_end_when_nothing_of_them_runs(seed: int) -> None:
-    chance, outcomes = random.Random(seed), set[Outcome]()
+def test_attempts_run_once_and_end_after_their_last_task(seed: int) -> None:
+    random_state, outcomes = random.Random(seed), set[Outcome]()
     for _ in range(50):
-        world = World()
-        for _ in range(chance.randrange(20, 200)):
-            what = chance.choice(chance.choice((OFTEN, SOMETIMES)))
-            world.act(what, chance.choice(NAMES), chance.randint(1, 3))
-        world.quiet_down()
-        world.act("stop", "a", 1)
-        world.quiet_down()
-        assert not world.order  # all that was started has ended
-        assert not any(agent.tasks for agent in world.agents.values())  # and is forgotten
-        outcomes.update(ended.outcome for ended in world.ended)
+        harness = CoordinatorHarness()
+        for _ in range(random_state.randrange(20, 200)):
+            what = random_state.choice(random_state.choice((OFTEN, SOMETIMES)))
+            harness.act(what, random_state.choice(NAMES), random_state.randint(1, 3))
+        harness.settle()
+        harness.act("stop", "a", 1)
+        harness.settle()
+        assert not harness.order  # all that was started has ended
+        assert not any(agent.tasks for agent in harness.agents.values())  # and is forgotten
+        outcomes.update(ended.outcome for ended in harness.ended)
     assert outcomes == set(Outcome)
 
 
-def began(name: str, rank: int, port: int = 7) -> TaskStarted:
+def task_started(name: str, rank: int, port: int = 7) -> TaskStarted:
     return TaskStarted(NodeTask(JOB, 1, rank, ("a", "b")), port)
 
 
-def test_the_others_begin_once_the_leading_one_has_said_where_to_meet() -> None:
-    told: list[tuple[str, wire.ToAgent]] = []
+def test_other_nodes_start_once_the_leading_node_has_reported_its_port() -> None:
+    sent: list[tuple[str, wire.ToAgent]] = []
     reports: list[Report] = []
     coordinator = AttemptCoordinator(
-        [Node("a", 1), Node("b", 1)], reports.append, lambda *it: told.append(it)
+        [Node("a", 1), Node("b", 1)], reports.append, lambda *it: sent.append(it)
     )
     start = Start(
         number=JOB,
@@ -208,26 +210,30 @@ def test_the_others_begin_once_the_leading_one_has_said_where_to_meet() -> None:
     )
     coordinator.order(start)
     coordinator.node_joined("a", "10.0.0.1", ())
-    assert told == []  # not before all nodes are there
+    assert sent == []  # not before all nodes are there
     coordinator.node_joined("b", "10.0.0.2", ())
-    assert told == [("a", wire.StartTask(start=start, rank=0, address="10.0.0.1"))]
-    coordinator.on_message("a", began("a", 0))
-    assert told[1:] == [("b", wire.StartTask(start=start, rank=1, address="10.0.0.1", port=7))]
-    coordinator.on_message("b", began("b", 1))
+    assert sent == [("a", wire.StartTask(start=start, rank=0, address="10.0.0.1"))]
+    coordinator.on_message("a", task_started("a", 0))
+    assert sent[1:] == [("b", wire.StartTask(start=start, rank=1, address="10.0.0.1", port=7))]
+    coordinator.on_message("b", task_started("b", 1))
     assert reports[-1] == AttemptStarted(JOB, 1)
 
 
-def test_the_last_iteration_is_on_all_pages_before_the_leading_rank_hears_so() -> None:
-    told: list[tuple[str, wire.ToAgent]] = []
+def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_gets_the_confirmation() -> (
+    None
+):
+    sent: list[tuple[str, wire.ToAgent]] = []
     coordinator = AttemptCoordinator(
-        [Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: told.append(it)
+        [Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: sent.append(it)
     )
-    coordinator.node_joined("a", "", (began("a", 0),))
-    coordinator.node_joined("b", "", (began("b", 1),))
+    coordinator.node_joined("a", "", (task_started("a", 0),))
+    coordinator.node_joined("b", "", (task_started("b", 1),))
     coordinator.on_message("a", wire.ExitAt(JOB, 1, 12))
-    assert told == [("b", wire.ExitAt(JOB, 1, 12))]
+    assert sent == [("b", wire.ExitAt(JOB, 1, 12))]
     coordinator.node_disconnected("b")
-    coordinator.node_joined("b", "", (began("b", 1),))  # whether it had heard nobody knows
-    assert told[1:] == [("b", wire.ExitAt(JOB, 1, 12))]
+    coordinator.node_joined(
+        "b", "", (task_started("b", 1),)
+    )  # it may or may not have received the first
+    assert sent[1:] == [("b", wire.ExitAt(JOB, 1, 12))]
     coordinator.on_message("b", wire.ExitConfirmed(JOB, 1, 12))
-    assert told[2:] == [("a", wire.ExitConfirmed(JOB, 1, 12))]
+    assert sent[2:] == [("a", wire.ExitConfirmed(JOB, 1, 12))]

@@ -20,7 +20,7 @@ def harness(tmp_path: Path) -> Iterator[ExecutorHarness]:
         harness.open()
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
 def start(harness: ExecutorHarness, attempt: int, nodes: int, saved: int = 0) -> Start:
@@ -29,7 +29,7 @@ def start(harness: ExecutorHarness, attempt: int, nodes: int, saved: int = 0) ->
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_preempted_script_ends_with_the_sum_of_one_that_ran_through(
+def test_a_preempted_script_computes_the_sum_of_an_uninterrupted_one(
     harness: ExecutorHarness, nodes: int
 ) -> None:
     start(harness, 1, nodes)
@@ -44,7 +44,7 @@ def test_a_preempted_script_ends_with_the_sum_of_one_that_ran_through(
     assert (finished.outcome, finished.iterations) == (Outcome.FINISHED, BATCHES)
     first = stopped.iterations
     for rank in range(nodes):
-        preempted, ended = (harness.folder / f"said-{rank}").read_text().splitlines()
+        preempted, ended = (harness.folder / f"result-{rank}").read_text().splitlines()
         assert preempted == f"preempted {first} {first * (first - 1) // 2}"
         assert ended == f"finished {BATCHES} {BATCHES * (BATCHES - 1) // 2}"
     assert any("total" in progress.metrics for progress in harness.since(AttemptProgress))

@@ -1,4 +1,4 @@
-"""The controller, stepped by hand in a world in memory."""
+"""The controller, stepped by hand on a fake cluster."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,15 +31,15 @@ from volvelle.model.problems import Problem
 from volvelle.simulate.forecast import forecast
 
 
-def ask(harness: ControllerHarness, ask: ControlRequest) -> Any:
-    """Ask, let the controller work, and return its answer."""
-    answer = harness.controller.request(ask)
+def execute(harness: ControllerHarness, request: ControlRequest) -> Any:
+    """Send a request, let the controller handle it, and return its answer."""
+    answer = harness.controller.request(request)
     harness.deliver()
     return answer.result(timeout=0.0)
 
 
 def submit(harness: ControllerHarness, request: JobRequest, key: str | None = None) -> int:
-    numbers: tuple[int, ...] = ask(harness, Submit("ada", request, key))
+    numbers: tuple[int, ...] = execute(harness, Submit("ada", request, key))
     return numbers[0]
 
 
@@ -95,7 +95,7 @@ def test_a_job_outlives_the_controller(harness: ControllerHarness) -> None:
     ]
 
 
-def test_a_job_that_ended_while_nobody_listened_is_known_to_have_ended(
+def test_an_end_while_no_controller_runs_is_reported_later(
     harness: ControllerHarness,
 ) -> None:
     number = submit(harness, sleeping(5))
@@ -105,10 +105,10 @@ def test_a_job_that_ended_while_nobody_listened_is_known_to_have_ended(
     harness.fake_cluster.report_ends_again()
     harness.deliver()
     assert state(harness, number) == "finished"
-    assert not harness.fake_cluster.ended  # it was told to forget it
+    assert not harness.fake_cluster.ended  # a `Forget` was sent
 
 
-def test_a_job_that_is_gone_without_a_trace_is_started_again(harness: ControllerHarness) -> None:
+def test_a_job_of_which_nothing_is_left_is_started_again(harness: ControllerHarness) -> None:
     number = submit(harness, sleeping(5))
     harness.step(1)
     harness.fake_cluster.runs.clear()
@@ -118,16 +118,16 @@ def test_a_job_that_is_gone_without_a_trace_is_started_again(harness: Controller
     assert (job.state, job.attempt, job.failures) == (JobState.RUNNING, 2, 1)
 
 
-def test_what_runs_and_should_not_is_killed(harness: ControllerHarness) -> None:
+def test_an_attempt_that_should_not_run_is_killed(harness: ControllerHarness) -> None:
     number = submit(harness, sleeping(50))
-    ghost = harness.fake_cluster.runs[7] = replace(harness.fake_cluster.runs[number])
-    ghost.start = msgspec.structs.replace(ghost.start, number=7)
+    stray = harness.fake_cluster.runs[7] = replace(harness.fake_cluster.runs[number])
+    stray.start = msgspec.structs.replace(stray.start, number=7)
     harness.crash()
     harness.deliver()
     assert list(harness.fake_cluster.runs) == [number]
 
 
-def test_a_preempted_job_leaves_before_the_next_begins_and_resumes(tmp_path: Path) -> None:
+def test_a_preempted_job_stops_before_the_next_starts_and_resumes(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, policy="sjf:preemptive=true")
     harness.deliver()
     long = submit(harness, sleeping(100, 2))
@@ -157,26 +157,26 @@ def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(harness: Controll
     harness.deliver()
     assert harness.controller.status.nodes[0].free == 2
     with pytest.raises(Problem, match="job 0 is over"):
-        ask(harness, Cancel(number))
+        execute(harness, Cancel(number))
 
 
 def test_a_held_job_stops_and_resumes_when_released(harness: ControllerHarness) -> None:
     number = submit(harness, sleeping(50))
-    ask(harness, Hold(number))
+    execute(harness, Hold(number))
     harness.step(1)
     assert state(harness, number) == "held"
     harness.crash()
     harness.deliver()
     assert state(harness, number) == "held"
-    ask(harness, Release(number))
+    execute(harness, Release(number))
     assert state(harness, number) == "running"
     assert harness.fake_cluster.runs[number].start.saved_iterations == 1
 
 
-def test_a_job_that_was_done_while_it_was_being_stopped_is_done(harness: ControllerHarness) -> None:
+def test_a_job_that_completes_while_it_is_stopped_is_finished(harness: ControllerHarness) -> None:
     number = submit(harness, sleeping(5))
     harness.fake_cluster.pass_time(4)
-    ask(harness, Hold(number))
+    execute(harness, Hold(number))
     harness.step(1)
     assert state(harness, number) == "finished"
 
@@ -203,7 +203,7 @@ def test_a_lost_node_takes_its_jobs_elsewhere(tmp_path: Path) -> None:
     harness.fake_cluster.lose("node-0")
     harness.deliver()
     assert (state(harness, number), state(harness, wide)) == ("waiting", "running")
-    ask(harness, Cancel(wide))
+    execute(harness, Cancel(wide))
     assert harness.controller.status.jobs[number].grants == (("node-1", (0, 1)),)
     assert harness.fake_cluster.runs[number].start.saved_iterations == 7
     harness.fake_cluster.join("node-0")
@@ -211,24 +211,26 @@ def test_a_lost_node_takes_its_jobs_elsewhere(tmp_path: Path) -> None:
     assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
 
 
-def test_a_node_that_does_not_come_back_with_the_controller_gets_nothing_new(
+def test_a_node_that_does_not_return_after_a_restart_gets_no_new_jobs(
     tmp_path: Path,
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "2x1")
     harness.deliver()
     running = [submit(harness, sleeping(50)), submit(harness, sleeping(5))]
-    away = harness.fake_cluster.cluster.nodes[0]
-    harness.fake_cluster.up.discard(away.name)
-    harness.fake_cluster.silent.add(away.name)
+    silent = harness.fake_cluster.cluster.nodes[0]
+    harness.fake_cluster.up.discard(silent.name)
+    harness.fake_cluster.silent.add(silent.name)
     harness.crash()
     harness.deliver()
     assert [node.state for node in harness.controller.status.nodes] == ["draining", "up"]
-    assert any("'node-0' has not joined" in said for said in harness.controller.health.problems)
+    assert any(
+        "'node-0' has not joined" in problem for problem in harness.controller.health.problems
+    )
     newcomer = submit(harness, sleeping(50))
     harness.step(5)
     assert [state(harness, number) for number in running] == ["running", "finished"]
     assert harness.controller.status.jobs[newcomer].grants == (("node-1", (0,)),)
-    harness.fake_cluster.join(away.name)
+    harness.fake_cluster.join(silent.name)
     harness.deliver()
     assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
     assert state(harness, running[0]) == "running"
@@ -236,12 +238,12 @@ def test_a_node_that_does_not_come_back_with_the_controller_gets_nothing_new(
 
 def test_a_drained_node_takes_no_new_jobs_until_it_is_resumed(harness: ControllerHarness) -> None:
     running = submit(harness, sleeping(5))
-    ask(harness, SetNodeState("node-0", NodeState.DRAINING))
+    execute(harness, SetNodeState("node-0", NodeState.DRAINING))
     waiting = submit(harness, sleeping(5))
     harness.crash()
     harness.step(5)
     assert (state(harness, running), state(harness, waiting)) == ("finished", "waiting")
-    ask(harness, SetNodeState("node-0", NodeState.UP))
+    execute(harness, SetNodeState("node-0", NodeState.UP))
     assert state(harness, waiting) == "running"
 
 
@@ -269,11 +271,11 @@ def test_a_submission_is_repeated_by_its_key_without_a_second_job(
     assert submit(harness, sleeping(5), key="b") == first + 1
 
 
-def test_an_array_is_as_many_jobs_told_apart_by_their_index(harness: ControllerHarness) -> None:
-    numbers = ask(harness, Submit("ada", sleeping(5, array=3)))
+def test_an_array_is_many_jobs_with_an_index(harness: ControllerHarness) -> None:
+    numbers = execute(harness, Submit("ada", sleeping(5, array=3)))
     assert numbers == (0, 1, 2)
-    told = [run.start.launch.environment for run in harness.fake_cluster.runs.values()]
-    assert told == [{"VOLVELLE_ARRAY_INDEX": "0"}, {"VOLVELLE_ARRAY_INDEX": "1"}]
+    environments = [run.start.launch.environment for run in harness.fake_cluster.runs.values()]
+    assert environments == [{"VOLVELLE_ARRAY_INDEX": "0"}, {"VOLVELLE_ARRAY_INDEX": "1"}]
 
 
 def test_what_can_never_run_is_refused_at_once(harness: ControllerHarness) -> None:
@@ -285,14 +287,16 @@ def test_what_can_never_run_is_refused_at_once(harness: ControllerHarness) -> No
 
 def test_the_policy_changes_while_jobs_run(harness: ControllerHarness) -> None:
     running = submit(harness, sleeping(50, 2))
-    ask(harness, Recompose("sjf", "accept-all"))
+    execute(harness, Recompose("sjf", "accept-all"))
     assert harness.controller.status.policy == "sjf"
     assert state(harness, running) == "running"
     with pytest.raises(Problem, match="unknown policy"):
-        ask(harness, Recompose("sfj", "accept-all"))
+        execute(harness, Recompose("sfj", "accept-all"))
 
 
-def test_the_journal_is_read_as_any_other(harness: ControllerHarness, tmp_path: Path) -> None:
+def test_the_exported_journal_is_an_ordinary_journal(
+    harness: ControllerHarness, tmp_path: Path
+) -> None:
     for seconds in (5, 3, 4):
         submit(harness, sleeping(seconds))
     for _ in range(9):
@@ -303,8 +307,8 @@ def test_the_journal_is_read_as_any_other(harness: ControllerHarness, tmp_path: 
     assert (outcomes.finish - outcomes.first_start).tolist() == [5.0, 3.0, 4.0]
 
 
-def served(tmp_path: Path, cluster: str = "1x2") -> Controller:
-    """A controller at work in its own threads."""
+def started_controller(tmp_path: Path, cluster: str = "1x2") -> Controller:
+    """A controller that runs in its own threads."""
     made = parse_cluster(cluster)
     fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
     store = Store.open(str(tmp_path / "store.db"))
@@ -316,8 +320,8 @@ def served(tmp_path: Path, cluster: str = "1x2") -> Controller:
     return controller
 
 
-def test_a_controller_in_its_threads_answers_foresees_and_stops(tmp_path: Path) -> None:
-    controller = served(tmp_path)
+def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path) -> None:
+    controller = started_controller(tmp_path)
     try:
         for seconds in (50, 30, 20):
             controller.request(Submit("ada", sleeping(seconds, 2))).result(10.0)
@@ -330,11 +334,11 @@ def test_a_controller_in_its_threads_answers_foresees_and_stops(tmp_path: Path) 
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
         assert last.reason == "waits for 2 GPUs: 0 free; 1 job ahead"
-        wished = controller.forecast(sleeping(10, 1), "bo")
-        assert wished.start is not None
-        assert wished.start - last.submitted == pytest.approx(100.0, abs=5.0)
-        assert wished.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
-        assert wished.ahead == 2
+        forecast_now = controller.forecast(sleeping(10, 1), "bo")
+        assert forecast_now.start is not None
+        assert forecast_now.start - last.submitted == pytest.approx(100.0, abs=5.0)
+        assert forecast_now.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
+        assert forecast_now.ahead == 2
         with pytest.raises(Problem, match="wants 3 GPUs"):
             controller.forecast(sleeping(10, 3), "bo")
         changes = controller.events(-2)
@@ -350,30 +354,30 @@ def test_a_controller_in_its_threads_answers_foresees_and_stops(tmp_path: Path) 
 
 
 def test_a_second_controller_on_the_same_store_is_refused(tmp_path: Path) -> None:
-    controller = served(tmp_path)
+    controller = started_controller(tmp_path)
     try:
         with pytest.raises(Problem, match="another volvelle serve is writing"):
-            served(tmp_path)
+            started_controller(tmp_path)
     finally:
         controller.stop()
-    served(tmp_path).stop()
+    started_controller(tmp_path).stop()
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "error"),
     [
         ({"placement": "none"}, "placement 'none' only counts GPUs"),
         ({"estimator": "oracle"}, "estimator 'oracle' has to be told"),
     ],
 )
-def test_compositions_that_cannot_rule_real_jobs_are_refused(
-    tmp_path: Path, parts: dict[str, str], said: str
+def test_compositions_unsuitable_for_live_jobs_are_refused(
+    tmp_path: Path, parts: dict[str, str], error: str
 ) -> None:
-    with pytest.raises(Problem, match=said):
+    with pytest.raises(Problem, match=error):
         ControllerHarness.at(tmp_path, **parts)
 
 
-def test_another_policy_in_the_configuration_rules_from_the_next_start_on(
+def test_another_configured_policy_decides_from_the_next_start(
     harness: ControllerHarness,
 ) -> None:
     submit(harness, sleeping(50))
@@ -386,7 +390,7 @@ def test_another_policy_in_the_configuration_rules_from_the_next_start_on(
         harness.crash()
 
 
-def test_what_the_journal_fixed_goes_on_to_hold_and_it_is_said_that_it_does(
+def test_what_the_journal_fixed_stays_with_a_warning(
     tmp_path: Path,
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "3x2", policy="las:round=1m")
@@ -425,8 +429,8 @@ def test_a_policy_that_is_only_written_otherwise_is_the_same(tmp_path: Path) -> 
     assert not [event for event in events if isinstance(event, Recomposed)]
 
 
-def test_a_snapshot_goes_on_where_the_controller_stands(tmp_path: Path) -> None:
-    controller = served(tmp_path)
+def test_a_snapshot_has_the_present_state(tmp_path: Path) -> None:
+    controller = started_controller(tmp_path)
     try:
         for seconds in (50, 30):
             controller.request(Submit("ada", sleeping(seconds, 2))).result(10.0)

@@ -1,4 +1,4 @@
-"""What every executor keeps to, shown with real processes."""
+"""The contract of every executor, tested with real processes."""
 
 import sys
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor
         harness.open()
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
-def test_a_job_runs_tells_its_progress_and_finishes(harness: ExecutorHarness) -> None:
+def test_a_job_runs_reports_progress_and_finishes(harness: ExecutorHarness) -> None:
     harness.start("iterations=20", saved=5)
     ended = harness.end()
     assert (ended.outcome, ended.exit_code, ended.iterations) == (Outcome.FINISHED, 0, 20)
@@ -39,18 +39,20 @@ def test_a_job_runs_tells_its_progress_and_finishes(harness: ExecutorHarness) ->
     assert [p.iterations for p in harness.since(AttemptProgress)] == sorted(
         p.iterations for p in harness.since(AttemptProgress)
     )
-    assert harness.trace() == ["1 0 began 5", "1 0 finished 20"]
+    assert harness.trace() == ["1 0 started 5", "1 0 finished 20"]
 
 
-def test_however_short_a_job_is_its_start_is_told_before_its_end(harness: ExecutorHarness) -> None:
+def test_the_start_is_reported_before_the_end_however_short_the_job(
+    harness: ExecutorHarness,
+) -> None:
     for number in range(1, 6):
         harness.start(command=("true",), number=number)
         harness.end(number)
-        report_count = [type(r) for r in harness.reports if getattr(r, "number", 0) == number]
-        assert report_count[:2] == [AttemptStarted, AttemptEnded]
+        kinds = [type(r) for r in harness.reports if getattr(r, "number", 0) == number]
+        assert kinds[:2] == [AttemptStarted, AttemptEnded]
 
 
-def test_a_stopped_job_leaves_at_an_iteration_and_a_resized_one_goes_on_from_there(
+def test_a_stopped_job_ends_after_an_iteration_and_resumes_from_there_on_other_gpus(
     harness: ExecutorHarness,
 ) -> None:
     harness.start()
@@ -65,15 +67,15 @@ def test_a_stopped_job_leaves_at_an_iteration_and_a_resized_one_goes_on_from_the
     assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
-def test_a_gang_ends_after_the_same_iteration_on_all_nodes(harness: ExecutorHarness) -> None:
+def test_all_nodes_of_an_attempt_end_after_the_same_iteration(harness: ExecutorHarness) -> None:
     harness.start(nodes=2)
     harness.wait(AttemptStarted)
     until(lambda: len(harness.trace()) == 2)
     harness.send(Stop(1, 1))
     assert harness.end().outcome is Outcome.STOPPED
-    left = [line.split() for line in harness.trace() if " left " in line]
-    assert sorted(rank for _, rank, _, _ in left) == ["0", "1"]
-    assert left[0][3] == left[1][3]
+    preempted = [line.split() for line in harness.trace() if " preempted " in line]
+    assert sorted(rank for _, rank, _, _ in preempted) == ["0", "1"]
+    assert preempted[0][3] == preempted[1][3]
 
 
 def test_what_a_job_writes_is_read_while_it_runs_and_after_its_end(
@@ -110,7 +112,7 @@ def test_a_repeated_start_starts_nothing_also_after_the_end(harness: ExecutorHar
     harness.send(order)
     harness.start("iterations=5", number=2)
     harness.end(number=2)
-    assert [line for line in harness.trace() if "began" in line] == ["1 0 began 0"]
+    assert [line for line in harness.trace() if "started" in line] == ["1 0 started 0"]
 
 
 def test_an_attempt_older_than_one_that_was_ordered_is_not_started(
@@ -124,13 +126,11 @@ def test_an_attempt_older_than_one_that_was_ordered_is_not_started(
     assert {line.split()[0] for line in harness.trace()} == {"3"}
 
 
-def test_the_end_is_told_until_it_is_forgotten(harness: ExecutorHarness) -> None:
+def test_the_end_is_reported_until_it_is_forgotten(harness: ExecutorHarness) -> None:
     harness.start("iterations=3")
     ended = harness.end()
     report_count = len(harness.reports)
-    assert (
-        harness.wait(AttemptEnded, report_count=report_count) == ended
-    )  # nobody said anything meanwhile
+    assert harness.wait(AttemptEnded, report_count=report_count) == ended
     harness.send(Forget(1, 1))
     harness.close()
     report_count = len(harness.reports)
@@ -140,12 +140,12 @@ def test_the_end_is_told_until_it_is_forgotten(harness: ExecutorHarness) -> None
     assert 1 not in [end.number for end in harness.since(AttemptEnded, report_count)]
 
 
-def test_a_stop_of_what_nobody_knows_is_answered(harness: ExecutorHarness) -> None:
+def test_a_stop_of_an_unknown_attempt_is_answered(harness: ExecutorHarness) -> None:
     harness.send(Stop(7, 4))
     assert harness.end(7, 4).outcome is Outcome.LOST
 
 
-def test_jobs_run_on_while_nobody_is_there_and_are_found_again(harness: ExecutorHarness) -> None:
+def test_jobs_run_on_without_the_executor_and_are_found_again(harness: ExecutorHarness) -> None:
     harness.start()
     harness.start("iterations=20", number=2, first=1)
     harness.wait(AttemptProgress)
@@ -163,7 +163,7 @@ def test_jobs_run_on_while_nobody_is_there_and_are_found_again(harness: Executor
     harness.wait(AttemptProgress, report_count=report_count)
     harness.send(Stop(1, 1))
     assert harness.end().outcome is Outcome.STOPPED
-    assert [line for line in harness.trace() if "began" in line] == ["1 0 began 0"]
+    assert [line for line in harness.trace() if "started" in line] == ["1 0 started 0"]
 
 
 def test_a_killed_agent_loses_nothing(harness: ExecutorHarness) -> None:
@@ -176,11 +176,11 @@ def test_a_killed_agent_loses_nothing(harness: ExecutorHarness) -> None:
     assert joined.attempts == ((1, 1),)
     harness.send(Stop(1, 1))
     assert harness.end().outcome is Outcome.STOPPED
-    assert len([line for line in harness.trace() if "began" in line]) == 2
+    assert len([line for line in harness.trace() if "started" in line]) == 2
 
 
-def test_a_killed_agent_remembers_that_it_was_to_stop_a_job(harness: ExecutorHarness) -> None:
-    harness.start("deaf", grace=1.0)
+def test_a_stop_survives_a_killed_agent(harness: ExecutorHarness) -> None:
+    harness.start("ignore-lease", grace=1.0)
     harness.wait(AttemptProgress)
     harness.send(Stop(1, 1))
     until((harness.attempt_folder(harness.nodes[0]) / "stop.json").exists)
@@ -188,7 +188,7 @@ def test_a_killed_agent_remembers_that_it_was_to_stop_a_job(harness: ExecutorHar
     assert harness.end().reason == "ignored its lease: killed after 1 s"
 
 
-def test_a_killed_keeper_is_a_failed_attempt_of_which_no_process_is_left(
+def test_after_a_killed_supervisor_the_attempt_has_failed_and_no_process_is_left(
     harness: ExecutorHarness,
 ) -> None:
     harness.start("orphan")
@@ -211,7 +211,7 @@ def test_a_killed_job_fails_with_its_signal_and_leaves_no_child(harness: Executo
     assert harness.jobs() == []
 
 
-def test_a_node_on_which_everything_is_killed_comes_back_without_the_job(
+def test_a_node_on_which_everything_is_killed_rejoins_without_the_job(
     harness: ExecutorHarness,
 ) -> None:
     harness.start(first=1)
@@ -225,7 +225,7 @@ def test_a_node_on_which_everything_is_killed_comes_back_without_the_job(
     assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
-def test_a_gang_of_which_one_rank_fails_ends_as_a_whole(harness: ExecutorHarness) -> None:
+def test_if_one_node_of_an_attempt_fails_the_attempt_fails(harness: ExecutorHarness) -> None:
     fails = 'test "$VOLVELLE_NODE_RANK" = 0 || { echo no such layer; exit 3; }; sleep 1000'
     harness.start(nodes=2, command=("sh", "-c", fails))
     ended = harness.end()
@@ -234,17 +234,21 @@ def test_a_gang_of_which_one_rank_fails_ends_as_a_whole(harness: ExecutorHarness
     assert harness.jobs() == []
 
 
-def test_ranks_of_a_gang_are_told_where_to_meet(harness: ExecutorHarness) -> None:
-    says = "echo $MASTER_ADDR $MASTER_PORT $VOLVELLE_NODE_RANK $VOLVELLE_NODES"
-    harness.start(nodes=2, command=("sh", "-c", f"{says} >> {harness.folder / 'said'}; sleep 1"))
+def test_all_ranks_get_the_rendezvous_address(harness: ExecutorHarness) -> None:
+    script = "echo $MASTER_ADDR $MASTER_PORT $VOLVELLE_NODE_RANK $VOLVELLE_NODES"
+    harness.start(
+        nodes=2, command=("sh", "-c", f"{script} >> {harness.folder / 'addresses'}; sleep 1")
+    )
     harness.end()
-    said = sorted(line.split() for line in (harness.folder / "said").read_text().splitlines())
-    assert [line[2:] for line in said] == [["0", "2"], ["1", "2"]]
-    assert said[0][:2] == said[1][:2]
+    addresses = sorted(
+        line.split() for line in (harness.folder / "addresses").read_text().splitlines()
+    )
+    assert [line[2:] for line in addresses] == [["0", "2"], ["1", "2"]]
+    assert addresses[0][:2] == addresses[1][:2]
 
 
 def test_a_job_that_ignores_its_lease_is_killed_after_its_grace(harness: ExecutorHarness) -> None:
-    harness.start("deaf", grace=0.3)
+    harness.start("ignore-lease", grace=0.3)
     harness.wait(AttemptProgress)
     harness.send(Stop(1, 1))
     ended = harness.end()
@@ -255,14 +259,16 @@ def test_a_job_that_ignores_its_lease_is_killed_after_its_grace(harness: Executo
 
 
 def test_a_job_is_killed_at_once_by_order(harness: ExecutorHarness) -> None:
-    harness.start("deaf", grace=1000.0)
+    harness.start("ignore-lease", grace=1000.0)
     harness.wait(AttemptProgress)
     harness.send(Stop(1, 1))
     harness.send(Stop(1, 1, kill=True))
     assert harness.end().outcome is Outcome.STOPPED
 
 
-def test_a_script_without_a_page_is_told_by_its_signal(harness: ExecutorHarness) -> None:
+def test_a_script_without_the_client_library_is_stopped_by_its_signal(
+    harness: ExecutorHarness,
+) -> None:
     script = "trap 'echo saved; exit 0' USR1; echo ready; while :; do sleep 0.01; done"
     harness.start(command=("sh", "-c", script), stop_signal="SIGUSR1")
     output = harness.attempt_folder(harness.nodes[0]) / "output.log"
@@ -273,7 +279,7 @@ def test_a_script_without_a_page_is_told_by_its_signal(harness: ExecutorHarness)
     assert output.read_text() == "ready\nsaved\n"
 
 
-def test_a_gang_of_scripts_without_pages_is_told_by_its_signal_on_every_node(
+def test_scripts_without_the_client_library_are_stopped_by_signal_on_every_node(
     harness: ExecutorHarness,
 ) -> None:
     script = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
@@ -285,14 +291,14 @@ def test_a_gang_of_scripts_without_pages_is_told_by_its_signal_on_every_node(
     assert [file.read_text() for file in outputs] == ["ready\nsaved\n"] * 2
 
 
-def test_a_job_stopped_before_its_nodes_were_asked_never_begins(harness: ExecutorHarness) -> None:
+def test_a_job_stopped_before_its_tasks_were_sent_never_starts(harness: ExecutorHarness) -> None:
     harness.start(nodes=2)
     harness.send(Stop(1, 1, kill=True))
     assert harness.end().outcome is Outcome.STOPPED
     assert harness.jobs() == []
 
 
-def test_a_job_that_cannot_start_where_it_is_told_to_fails_with_the_reason(
+def test_a_job_whose_directory_does_not_exist_fails_with_the_reason(
     harness: ExecutorHarness,
 ) -> None:
     harness.start(directory="/proc/nowhere")
@@ -311,12 +317,12 @@ def test_a_job_whose_checkpoints_could_not_be_written_is_not_started(
     assert harness.trace() == []
 
 
-def test_a_program_that_is_not_there_is_named(harness: ExecutorHarness) -> None:
+def test_a_missing_program_is_named(harness: ExecutorHarness) -> None:
     harness.start(command=("no-such-program",))
     assert harness.end().reason == "cannot run 'no-such-program': No such file or directory"
 
 
-def test_words_of_a_command_reach_it_as_they_are(harness: ExecutorHarness) -> None:
+def test_arguments_are_passed_unchanged(harness: ExecutorHarness) -> None:
     words = ("$(touch pwned)", "; exit 7", "a\nb", "'\"", "é")
     script = "import sys; print(ascii(sys.argv[1:]))"
     harness.start(command=(sys.executable, "-I", "-S", "-c", script, *words))
@@ -325,12 +331,12 @@ def test_words_of_a_command_reach_it_as_they_are(harness: ExecutorHarness) -> No
     assert output.read_text().strip() == ascii(list(words))
 
 
-def test_what_belongs_to_a_job_is_readable_by_its_owner_alone(harness: ExecutorHarness) -> None:
+def test_files_of_an_attempt_are_private(harness: ExecutorHarness) -> None:
     harness.start("iterations=3")
     harness.end()
     folder = harness.attempt_folder(harness.nodes[0])
     assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
     harness.send(Forget(1, 1))
     until(lambda: not folder.exists())
-    over = folder.parent.parent / "ended" / "1-1"
-    until(lambda: {path.name for path in over.iterdir()} == {"exit.json", "output.log"})
+    archived = folder.parent.parent / "ended" / "1-1"
+    until(lambda: {path.name for path in archived.iterdir()} == {"exit.json", "output.log"})

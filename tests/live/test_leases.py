@@ -1,4 +1,4 @@
-"""Nodes of other machines: their jobs end when nobody is heard for long, and only then are they lost."""
+"""Leases of nodes: jobs end when a node is without contact for long, and only then is it lost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,19 +29,19 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInH
         harness.open()
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
-def test_a_node_that_is_cut_off_stops_its_jobs_at_their_checkpoints(harness: DialInHarness) -> None:
+def test_a_disconnected_node_stops_its_jobs_at_their_checkpoints(harness: DialInHarness) -> None:
     harness.start("seconds=0.01", grace=0.4)
     until(
         lambda: any(
             p.iterations > 1.5 * LEASE_SECONDS / 0.01 for p in harness.since(AttemptProgress)
         )
     )
-    assert not any("left" in line for line in harness.trace())  # as long as it is not cut off
+    assert not any("preempted" in line for line in harness.trace())  # not yet disconnected
     harness.close()
-    until(lambda: any("left" in line for line in harness.trace()))
+    until(lambda: any("preempted" in line for line in harness.trace()))
     report_count = len(harness.reports)
     harness.open()
     ended = harness.wait(AttemptEnded, report_count=report_count)
@@ -50,7 +50,7 @@ def test_a_node_that_is_cut_off_stops_its_jobs_at_their_checkpoints(harness: Dia
     assert ended.saved_iterations == ended.iterations
 
 
-def test_keepers_kill_what_runs_on_after_the_lease_though_their_agent_is_dead(
+def test_supervisors_kill_jobs_after_the_lease_without_an_agent(
     harness: DialInHarness,
 ) -> None:
     harness.start("orphan")
@@ -58,14 +58,14 @@ def test_keepers_kill_what_runs_on_after_the_lease_though_their_agent_is_dead(
     harness.end_agents()
     assert len(harness.jobs()) == 2
     until(lambda: not harness.jobs())
-    assert not harness.since(NodeLost)  # they were gone before anybody was told so
+    assert not harness.since(NodeLost)  # all had ended before the node was reported lost
     lost = until(lambda: next(iter(harness.since(NodeLost)), None))
-    assert lost.reason.startswith("not heard of for")
+    assert lost.reason.startswith("no contact for")
     assert harness.end().outcome is Outcome.LOST
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_an_agent_that_begins_anew_is_let_in_once_nothing_of_the_one_before_runs(
+def test_a_replaced_agent_is_accepted_once_nothing_of_the_former_runs(
     harness: DialInHarness, restarted: bool
 ) -> None:
     node = harness.nodes[0]
@@ -82,7 +82,7 @@ def test_an_agent_that_begins_anew_is_let_in_once_nothing_of_the_one_before_runs
     assert node in {report.name for report in harness.since(NodeLost, report_count)}
 
 
-def test_an_agent_that_begins_anew_is_let_in_at_once_where_nothing_ran(
+def test_a_replaced_agent_is_accepted_at_once_if_nothing_ran(
     harness: DialInHarness,
 ) -> None:
     harness.end_agents()
@@ -92,13 +92,13 @@ def test_an_agent_that_begins_anew_is_let_in_at_once_where_nothing_ran(
     assert not harness.since(NodeLost)
 
 
-def test_with_central_renewal_every_check_is_answered_by_the_controllers_side(
+def test_with_central_renewal_the_agents_server_answers_every_check(
     tmp_path: Path,
 ) -> None:
     harness = DialInHarness(tmp_path, central_renewal=True)
     try:
         harness.open()
-        harness.start("deaf")
+        harness.start("ignore-lease")
         harness.wait(AttemptProgress)
         agent = harness.agent_folder(harness.nodes[0])
         renewal, other = CentralRenewalClient(agent, (1, 1)), CentralRenewalClient(agent, (2, 1))
@@ -109,4 +109,4 @@ def test_with_central_renewal_every_check_is_answered_by_the_controllers_side(
         renewal.close()
         other.close()
     finally:
-        harness.end_all()
+        harness.kill_all()

@@ -20,7 +20,7 @@ def harness(tmp_path: Path) -> Iterator[LocalHarness]:
     try:
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
@@ -29,7 +29,7 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
         executors.make("local").open(context, print)
 
 
-def test_agents_without_jobs_and_controller_end_by_themselves(harness: LocalHarness) -> None:
+def test_agents_without_jobs_and_controller_exit(harness: LocalHarness) -> None:
     harness.written = "local:linger_seconds=0.2"
     harness.open()
     harness.start()
@@ -39,7 +39,7 @@ def test_agents_without_jobs_and_controller_end_by_themselves(harness: LocalHarn
     assert harness.agents(harness.nodes[0])
 
 
-def test_a_node_whose_agent_never_starts_is_lost_until_it_does(
+def test_a_node_whose_agent_does_not_start_is_lost_until_it_does(
     harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_FIRST_RETRY_SECONDS", 0.01)
@@ -70,7 +70,7 @@ def test_a_node_with_a_job_is_not_lost_because_its_agent_does_not_start(
     assert not harness.since(NodeLost)
 
 
-def test_real_gpus_are_given_out_by_their_numbers(
+def test_real_gpus_are_assigned_by_their_numbers(
     harness: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program that lists them stands in for a machine with four."""
@@ -91,6 +91,6 @@ def test_a_cluster_of_more_gpus_than_there_are_is_refused(
     nvidia_smi.write_text("#!/bin/sh\necho 0\n")
     nvidia_smi.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    context = ExecutorContext(parse_cluster("2x4"), tmp_path / "site", "token")
+    context = ExecutorContext(parse_cluster("2x4"), tmp_path / "executor", "token")
     with pytest.raises(Problem, match="the cluster has 8 GPUs, this machine 1"):
         executors.make("local").open(context, print)

@@ -1,4 +1,4 @@
-"""``volvelle logs`` of jobs on other machines: asked of their agents, which may be away."""
+"""``volvelle logs`` of jobs on other machines, whose agents may be disconnected."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import AttemptStarted
 from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeUnreachableError
 
-WAITS = "echo before; until test -e {gate}; do sleep 0.05; done; echo after"
+WAITS = "echo before; until test -e {released}; do sleep 0.05; done; echo after"
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def server(tmp_path: Path, port: int) -> Iterator[ServerProcess]:
 def test_logs_of_a_job_are_those_of_all_nodes_followed_to_its_end_and_after_a_restart(
     server: ServerProcess, port: int, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(gate=gate))
+    released = tmp_path / "released"
+    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(released=released))
     following = subprocess.Popen(
         [sys.executable, "-m", "volvelle.cli.main", "logs", "-f", "0"],
         cwd=tmp_path, stdout=subprocess.PIPE, text=True,
@@ -44,19 +44,19 @@ def test_logs_of_a_job_are_those_of_all_nodes_followed_to_its_end_and_after_a_re
     assert following.stdout is not None
     assert [following.stdout.readline() for _ in range(2)] == ["before\n", "before\n"]
     assert server.volvelle("logs", "0") == "before\nbefore\n"
-    gate.touch()
-    said, _ = following.communicate(timeout=30)
-    assert sorted(said.splitlines()) == ["after", "after"]
+    released.touch()
+    output, _ = following.communicate(timeout=30)
+    assert sorted(output.splitlines()) == ["after", "after"]
     server.stop()
     server.start(DIAL_IN.format(cluster="2x1", port=port, more=""))
     until(lambda: volvelle(tmp_path, "logs", "0").stdout == "before\nafter\n" * 2)
 
 
-def test_the_logs_of_a_node_that_is_away_are_said_to_be_there(
+def test_the_logs_of_a_disconnected_node_are_reported_missing(
     server: ServerProcess, port: int, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(gate=gate))
+    released = tmp_path / "released"
+    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(released=released))
     until(lambda: server.volvelle("logs", "0") == "before\nbefore\n")
     server.kill_agent("node-1")
     first, second = until(
@@ -64,33 +64,33 @@ def test_the_logs_of_a_node_that_is_away_are_said_to_be_there(
         and lines[1] != "before" else None
     )  # fmt: skip
     assert first == "before"
-    assert second.startswith("volvelle: node node-1 is away since 2")
+    assert second.startswith("volvelle: node node-1 is disconnected since 2")
     assert second.endswith(" UTC; its logs are there")
     server.kill_agent("node-0")
     until(lambda: volvelle(tmp_path, "logs", "0").returncode == 1)
-    refused = volvelle(tmp_path, "logs", "0").stderr
-    assert refused.startswith("error: node node-0 is away since ")
-    assert refused.endswith("its logs are there. Try again when it is back.\n")
+    failed = volvelle(tmp_path, "logs", "0").stderr
+    assert failed.startswith("error: node node-0 is disconnected since ")
+    assert failed.endswith("its logs are there. Try again when it is back.\n")
     server.start_agent("node-0", port)
     server.start_agent("node-1", port)
     until(lambda: volvelle(tmp_path, "logs", "0").stdout == "before\nbefore\n")
-    gate.touch()
+    released.touch()
 
 
-def test_a_user_reads_only_their_own_jobs_logs_wherever_these_are(server: ServerProcess) -> None:
+def test_a_user_reads_only_logs_of_their_own_jobs(server: ServerProcess) -> None:
     tokens = [
         server.volvelle("token", "create", "--user", user).strip() for user in ("dana", "lee")
     ]
     dana, lee = ({"VOLVELLE_SERVER": server.url, "VOLVELLE_TOKEN": token} for token in tokens)
     server.volvelle("submit", "--wait", "echo", "for dana's eyes", **dana)
     assert server.volvelle("logs", "0", **dana) == "for dana's eyes\n"
-    refused = volvelle(server.folder, "logs", "0", **lee)
-    assert refused.stderr.startswith("error: there is no job 0")
-    assert refused.stdout == ""
+    failed = volvelle(server.folder, "logs", "0", **lee)
+    assert failed.stderr.startswith("error: there is no job 0")
+    assert failed.stdout == ""
 
 
-def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: Path) -> None:
-    """Twenty readers of a long log, as fast as they can; jobs start and end beside them all the same."""
+def test_many_log_readers_delay_neither_orders_nor_leases(tmp_path: Path) -> None:
+    """Twenty readers read a long log as fast as they can, while jobs start and end."""
     harness = DialInHarness(tmp_path)
     try:
         harness.open()
@@ -118,20 +118,21 @@ def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: 
         for reader in readers:
             reader.join()
         assert min(read) > CHUNK_BYTES
-        assert max(read) < 2 * min(read) + 2 * CHUNK_BYTES  # they take turns
+        assert max(read) < 2 * min(read) + 2 * CHUNK_BYTES  # they share the connection fairly
         assert sorted(took)[10] < 2.0
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
-def test_a_reader_of_a_node_that_goes_away_is_told_at_once(tmp_path: Path) -> None:
+def test_reading_logs_of_a_lost_node_fails_at_once(tmp_path: Path) -> None:
     harness = DialInHarness(tmp_path)
     try:
         harness.open()
         harness.end_agents()
         node, logs = harness.nodes[0], harness.logs
         with pytest.raises(
-            NodeUnreachableError, match=f"node {node} is away since .* UTC; its logs are there"
+            NodeUnreachableError,
+            match=f"node {node} is disconnected since .* UTC; its logs are there",
         ):
             until(lambda: logs.log_sizes(node, 1).result(5))
         with pytest.raises(
@@ -140,4 +141,4 @@ def test_a_reader_of_a_node_that_goes_away_is_told_at_once(tmp_path: Path) -> No
             logs.read_log("gpu-9", 1, 1, 0).result(5)
         harness.close()
     finally:
-        harness.end_all()
+        harness.kill_all()

@@ -1,4 +1,4 @@
-"""Nodes that are gone when a controller begins: lost once that is sure, and fenced when they return."""
+"""Nodes that are missing when a controller starts: lost once that is certain, fenced if they return."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -39,13 +39,13 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInH
     try:
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
 def controlled(
     harness: ExecutorHarness, nodes: tuple[Node, ...] = NODES
 ) -> AbstractContextManager[Controller]:
-    """A controller over the store and the executor of the stage, for a cluster of ``nodes``."""
+    """A controller over the store and the executor of ``harness``, for a cluster of ``nodes``."""
     return running_controller(harness.folder, Cluster(nodes), harness.written, "fifo")
 
 
@@ -67,11 +67,11 @@ def states(controller: Controller) -> dict[str, str]:
 
 
 def runs_on(controller: Controller, number: int, node: str) -> Callable[[], bool]:
-    def does() -> bool:
+    def condition() -> bool:
         job = controller.status.jobs.get(number)
         return bool(job and job.state is JobState.RUNNING and [n for n, _ in job.grants] == [node])
 
-    return does
+    return condition
 
 
 def ended(controller: Controller, number: int) -> str:
@@ -82,8 +82,8 @@ def ended(controller: Controller, number: int) -> str:
     return until(state)
 
 
-@pytest.mark.parametrize("nodes", [NODES, NODES[1:]], ids=["of the cluster", "of it no more"])
-def test_jobs_of_a_node_that_never_dials_in_again_run_elsewhere_and_it_is_fenced(
+@pytest.mark.parametrize("nodes", [NODES, NODES[1:]], ids=["in the cluster", "removed from it"])
+def test_jobs_of_a_node_that_never_reconnects_run_elsewhere_and_it_is_fenced(
     harness: DialInHarness, nodes: tuple[Node, ...]
 ) -> None:
     with controlled(harness) as controller:
@@ -108,22 +108,22 @@ def test_jobs_of_a_node_that_never_dials_in_again_run_elsewhere_and_it_is_fenced
         job = controller.status.jobs[number]
         assert (job.attempt, job.ran_on) == (2, {"node-0": 1, "node-1": 2})
         assert ended(controller, number) == "finished"
-        if nodes == NODES:  # and the late one is as good as new
+        if nodes == NODES:  # and the late node is usable again
             harness.return_agent("node-0")
             until(lambda: states(controller) == {"node-0": "up", "node-1": "up"})
     assert [line.rpartition(" ")[0] for line in harness.trace(number)] == [
-        "1 0 began",
-        "2 0 began",
+        "1 0 started",
+        "2 0 started",
         "2 0 finished",
     ]
 
 
-def test_what_runs_on_a_node_that_is_not_of_the_cluster_any_more_runs_to_its_end(
+def test_jobs_on_a_node_removed_from_the_cluster_run_to_their_ends(
     tmp_path: Path,
 ) -> None:
     harness = DialInHarness(tmp_path)
     with ExitStack() as ends:
-        ends.callback(harness.end_all)
+        ends.callback(harness.kill_all)
         with controlled(harness) as controller:
             harness.provide_nodes()
             until(lambda: set(states(controller).values()) == {"up"})
@@ -133,7 +133,7 @@ def test_what_runs_on_a_node_that_is_not_of_the_cluster_any_more_runs_to_its_end
             until(lambda: states(controller) == {"node-0": "draining", "node-1": "up"})
             assert ended(controller, number) == "finished"
             assert [line.rpartition(" ")[0] for line in harness.trace(number)] == [
-                "1 0 began",
+                "1 0 started",
                 "1 0 finished",
             ]
             for _ in range(2):
@@ -145,7 +145,7 @@ def test_what_runs_on_a_node_that_is_not_of_the_cluster_any_more_runs_to_its_end
                 assert record.status["ran_on"] == {"node-1": 1}
 
 
-def test_local_nodes_that_leave_the_cluster_end_their_jobs_and_are_gone(tmp_path: Path) -> None:
+def test_local_nodes_removed_from_the_cluster_finish_their_jobs_and_leave(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     others = (Node("other-0", 2),)
     try:
@@ -155,20 +155,18 @@ def test_local_nodes_that_leave_the_cluster_end_their_jobs_and_are_gone(tmp_path
             until(runs_on(controller, number, "node-0"))
         with controlled(harness, others) as controller:
             until(lambda: states(controller).get("other-0") == "up")
-            gone = {"node-0": "draining", "node-1": "down", "other-0": "up"}
-            until(lambda: states(controller) == gone)
+            expected = {"node-0": "draining", "node-1": "down", "other-0": "up"}
+            until(lambda: states(controller) == expected)
             assert ended(controller, number) == "finished"
         assert len(harness.trace(number)) == 2
         with controlled(harness, others) as controller:
             until(lambda: states(controller)["node-0"] == "down")
     finally:
         harness.kill(harness._named(str(tmp_path)))
-        harness.end_all()
+        harness.kill_all()
 
 
-def test_gpus_stay_with_the_nodes_that_had_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_keep_their_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "find_gpus", lambda: ["0", "1", "2", "3"])
     harness = LocalHarness(tmp_path)
     try:
@@ -193,13 +191,13 @@ def test_gpus_stay_with_the_nodes_that_had_them(
         harness.end(2)
         assert harness.logs.read_log("other-0", 2, 1, 0).result(5) == b"2,3\n"
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
-def test_a_ray_node_that_died_while_no_controller_was_there_is_lost(tmp_path: Path) -> None:
+def test_a_ray_node_that_died_while_no_controller_ran_is_lost(tmp_path: Path) -> None:
     harness = RayHarness(tmp_path)
     with ExitStack() as ends:
-        ends.callback(harness.end_all)
+        ends.callback(harness.kill_all)
         harness.open()
         harness.start("iterations=100000")
         harness.wait(AttemptProgress)

@@ -1,6 +1,6 @@
-"""Whatever is delayed, repeated, reordered or killed: no job is lost, none runs twice, no GPU has two.
+"""Under any delay, repeat, reordering or crash, no job is lost or runs twice, and no GPU has two jobs.
 
-The ground (`ground.Ground`) asserts the last two by itself, at every start.
+The `FakeCluster` asserts the last two by itself, at every start.
 """
 
 import tempfile
@@ -64,7 +64,7 @@ class Crash(BaseException):
 
 @contextmanager
 def crashing(controller: Controller, steps: int) -> Iterator[None]:
-    """Kill the controller at the ``fuse``-th of the points between its steps."""
+    """Kill the controller at the point after ``steps`` steps."""
     left = steps
     append, executor = controller.store.append, controller._open_executor
     assert executor is not None
@@ -95,11 +95,11 @@ def crashing(controller: Controller, steps: int) -> Iterator[None]:
 
 
 class Chaos:
-    """A stage on which anything may happen at any time."""
+    """A controller on a fake cluster, and random actions on both."""
 
     def __init__(self, folder: Path, policy: str) -> None:
         self.harness = ControllerHarness.at(folder, "2x2", policy)
-        self.asked: list[Future[Any]] = []
+        self.answers: list[Future[Any]] = []
         self.acknowledged: set[int] = set()
         self.repeats: list[Any] = []
 
@@ -107,17 +107,17 @@ class Chaos:
         fake_cluster, controller = self.harness.fake_cluster, self.harness.controller
         match action:
             case "submit":
-                self.ask(Submit("ada", how))
+                self.request(Submit("ada", how))
             case "cancel":
-                self.ask(Cancel(how))
+                self.request(Cancel(how))
             case "hold":
-                self.ask(Hold(how))
+                self.request(Hold(how))
             case "release":
-                self.ask(Release(how))
+                self.request(Release(how))
             case "drain":
-                self.ask(SetNodeState(how, NodeState.DRAINING))
+                self.request(SetNodeState(how, NodeState.DRAINING))
             case "resume":
-                self.ask(SetNodeState(how, NodeState.UP))
+                self.request(SetNodeState(how, NodeState.UP))
             case "pass":
                 fake_cluster.pass_time(how)
                 controller.step()
@@ -130,17 +130,17 @@ class Chaos:
             case "deliver":
                 waiting = fake_cluster.outbox + self.repeats
                 how.shuffle(waiting)
-                heard = waiting[: how.randint(0, len(waiting))]
-                self.repeats = heard[: how.randint(0, len(heard))]
-                fake_cluster.outbox = [each for each in waiting if each not in heard]
-                for report in heard:
+                delivered = waiting[: how.randint(0, len(waiting))]
+                self.repeats = delivered[: how.randint(0, len(delivered))]
+                fake_cluster.outbox = [each for each in waiting if each not in delivered]
+                for report in delivered:
                     controller.report(report)
                 controller.step()
             case "crash":
                 self.crash(how)
 
-    def ask(self, ask: ControlRequest) -> None:
-        self.asked.append(self.harness.controller.request(ask))
+    def request(self, request: ControlRequest) -> None:
+        self.answers.append(self.harness.controller.request(request))
 
     def crash(self, steps: int) -> None:
         try:
@@ -153,21 +153,21 @@ class Chaos:
         self.harness.fake_cluster.report_ends_again()
 
     def note_acknowledged(self) -> None:
-        for answer in self.asked:
+        for answer in self.answers:
             if answer.done() and not answer.cancelled() and answer.exception() is None:
                 self.acknowledged.update(answer.result() or ())
 
     def settle(self) -> None:
-        """Nothing more goes wrong; all nodes are there, nobody is held, time passes."""
+        """Join all nodes, release all jobs, and let time pass until all jobs have ended."""
         fake_cluster = self.harness.fake_cluster
         for node in fake_cluster.cluster.nodes:
             if node.name not in fake_cluster.up:
                 fake_cluster.join(node.name)
-            self.ask(SetNodeState(node.name, NodeState.UP))
+            self.request(SetNodeState(node.name, NodeState.UP))
         for _ in range(400):
             for number, job in self.harness.controller.status.jobs.items():
                 if job.state.value == "held":
-                    self.ask(Release(number))
+                    self.request(Release(number))
             fake_cluster.report_ends_again()
             self.harness.step(1.0)
             if not self.harness.controller.status.jobs and not fake_cluster.runs:
@@ -196,7 +196,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(
             chaos.harness.controller.store.close()
 
 
-def test_an_order_left_for_a_node_that_is_said_to_be_lost_is_not_sent(tmp_path: Path) -> None:
+def test_an_order_to_a_node_reported_lost_is_not_sent(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
     harness.deliver()
     answer = harness.controller.request(Submit("ada", sleeping(5)))
@@ -205,7 +205,7 @@ def test_an_order_left_for_a_node_that_is_said_to_be_lost_is_not_sent(tmp_path: 
     def meanwhile(batch: CycleBatch) -> None:
         append(batch)
         harness.controller.store.append = append  # type: ignore[method-assign]
-        harness.controller.report(NodeLost("node-0", "it was unplugged"))
+        harness.controller.report(NodeLost("node-0", "its cable was pulled"))
         harness.fake_cluster.join("node-0")
 
     harness.controller.store.append = meanwhile  # type: ignore[method-assign]
@@ -215,7 +215,7 @@ def test_an_order_left_for_a_node_that_is_said_to_be_lost_is_not_sent(tmp_path: 
     harness.controller.store.close()
 
 
-def test_an_attempt_started_just_when_its_node_was_lost_counts_until_its_end_is_sure(
+def test_an_attempt_started_while_its_node_is_lost_occupies_gpus_until_its_end_is_certain(
     tmp_path: Path,
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
@@ -227,7 +227,7 @@ def test_an_attempt_started_just_when_its_node_was_lost_counts_until_its_end_is_
     def meanwhile(order: Order) -> None:
         if isinstance(order, Start):
             executor.send = send  # type: ignore[method-assign]
-            harness.controller.report(NodeLost("node-0", "it was unplugged"))
+            harness.controller.report(NodeLost("node-0", "its cable was pulled"))
             harness.fake_cluster.join("node-0")
         send(order)
 

@@ -1,4 +1,4 @@
-"""What attempts wrote is kept for as long as was said, and an attempt never starts a second time."""
+"""Logs are kept for the retention time, and an attempt never starts a second time."""
 
 import os
 import time
@@ -12,13 +12,13 @@ from waiting import until
 from volvelle.live.agent.folders import AgentFolder
 from volvelle.live.messages import Forget, Outcome
 
-KEEP_SECONDS = 2.0
+RETENTION_SECONDS = 2.0
 
 
 class ShortRetentionHarness(LocalHarness):
-    """Logs are kept for a moment."""
+    """Logs are kept for two seconds."""
 
-    written = f"{LocalHarness.written},keep={KEEP_SECONDS}"
+    written = f"{LocalHarness.written},keep={RETENTION_SECONDS}"
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def harness(tmp_path: Path) -> Iterator[ShortRetentionHarness]:
         harness.open()
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
-def test_logs_are_there_for_the_time_said_and_no_older_attempt_starts_afterwards(
+def test_logs_are_kept_for_the_retention_time_and_no_older_attempt_starts_afterwards(
     harness: ShortRetentionHarness,
 ) -> None:
     node = harness.nodes[0]
@@ -39,26 +39,26 @@ def test_logs_are_there_for_the_time_said_and_no_older_attempt_starts_afterwards
     harness.end()
     began = time.monotonic()
     harness.send(Forget(1, 1))
-    over = harness.agent_folder(node) / "ended" / "1-1"
-    until(over.exists)
-    while over.exists():
+    archived = harness.agent_folder(node) / "ended" / "1-1"
+    until(archived.exists)
+    while archived.exists():
         assert harness.logs.log_sizes(node, 1).result(5) in ({1: 4}, {})
-        assert time.monotonic() < began + 10 * KEEP_SECONDS
+        assert time.monotonic() < began + 10 * RETENTION_SECONDS
         time.sleep(0.05)
-    assert time.monotonic() - began > KEEP_SECONDS - 0.1  # moments of files are a little coarse
+    assert time.monotonic() - began > RETENTION_SECONDS - 0.1  # file times are a little coarse
     assert harness.logs.log_sizes(node, 1).result(5) == {}
     harness.close()
     harness.kill(harness.agents(node))
-    harness.open()  # neither the executor nor the agent knows anything but what stands in the folder
+    harness.open()  # executor and agent know only what is in the folder
     report_count = len(harness.reports)
     harness.send(order)
     assert harness.wait(type(harness.end()), report_count=report_count).outcome is Outcome.LOST
-    assert not over.exists()
+    assert not archived.exists()
     harness.start(command=("true",), attempt=2)
     assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
-def test_only_what_is_old_is_pruned_and_what_was_written_down_half_is_no_harm(
+def test_only_old_logs_are_pruned_and_a_partial_line_is_ignored(
     tmp_path: Path,
 ) -> None:
     folder = AgentFolder(tmp_path)

@@ -25,7 +25,7 @@ def states(controller: Controller) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_job_that_waits_makes_nodes_join_which_go_when_they_are_idle(tmp_path: Path) -> None:
+def test_a_waiting_job_adds_nodes_which_are_released_when_idle(tmp_path: Path) -> None:
     ray = AutoscalingTestCluster(tmp_path, most=3, gpus=2)
     (traces := tmp_path / "traces").mkdir()
     executor = f"ray:address={ray.address},autoscale=true,idle_seconds=2,settle_seconds=2"
@@ -53,7 +53,7 @@ def test_a_job_that_waits_makes_nodes_join_which_go_when_they_are_idle(tmp_path:
         ray.end()
 
 
-def test_ray_is_asked_for_what_is_held_and_what_is_waited_for_up_to_the_cluster() -> None:
+def test_ray_is_asked_for_held_and_awaited_gpus_up_to_the_cluster() -> None:
     held, waiting = {"node-0": 3}, (WaitingJob(1), WaitingJob(6), WaitingJob(4))
     assert list(bundles(GpuDemand(held, waiting), parse_cluster("3x4"))) == [
         {"GPU": 3},
@@ -65,8 +65,12 @@ def test_ray_is_asked_for_what_is_held_and_what_is_waited_for_up_to_the_cluster(
 
 def test_ray_is_asked_for_the_types_that_jobs_want() -> None:
     cluster = parse_cluster("2x4:a100,2x8:h100")
-    asked = bundles(GpuDemand({"node-0": 1}, (WaitingJob(9, ("h100",)), WaitingJob(1))), cluster)
-    assert [{name: amount for name, amount in each.items() if amount >= 1} for each in asked] == [
+    requested = bundles(
+        GpuDemand({"node-0": 1}, (WaitingJob(9, ("h100",)), WaitingJob(1))), cluster
+    )
+    assert [
+        {name: amount for name, amount in each.items() if amount >= 1} for each in requested
+    ] == [
         {"GPU": 1},
         {"GPU": 8},
         {"GPU": 1},
@@ -78,7 +82,7 @@ def test_ray_is_asked_for_the_types_that_jobs_want() -> None:
     assert kinds == ["accelerator_type:H100"] * 2
 
 
-def test_a_node_is_idle_once_it_had_no_job_for_long_and_nobody_waits() -> None:
+def test_a_node_is_idle_after_a_time_without_jobs_while_none_waits() -> None:
     scaling = Autoscaling(parse_cluster("2x4"), idle_seconds=10.0)
     busy = GpuDemand({"node-0": 1})
     assert scaling.idle_nodes(["node-0", "node-1"], busy, 0.0) == []
@@ -92,7 +96,7 @@ def ray_node(id: str, name: str, gpus: int = 2) -> RayNode:
     return RayNode(id, Node(name, gpus))
 
 
-def test_a_node_keeps_its_name_when_another_of_that_name_is_gone() -> None:
+def test_a_node_keeps_its_name_after_another_of_that_name_was_removed() -> None:
     both = assign_names([ray_node("a", "vm"), ray_node("b", "vm")], {}, (), "ab", ())
     assert {name: one.id for name, one in both.items()} == {"vm": "a", "vm-b": "b"}
     assert assign_names([ray_node("b", "vm")], both, (), "b", ()) == both
@@ -102,13 +106,13 @@ def test_a_node_keeps_its_name_when_another_of_that_name_is_gone() -> None:
     assert {name: one.id for name, one in freed.items()} == {"vm": "c", "vm-b": "b"}
 
 
-def test_nodes_that_ray_adds_take_the_places_that_have_their_gpus() -> None:
-    places = parse_cluster("1x4,2x2").nodes
+def test_nodes_that_ray_adds_get_names_of_nodes_with_such_gpus() -> None:
+    templates = parse_cluster("1x4,2x2").nodes
     added = [ray_node(id, "vm") for id in "abc"]
-    found = assign_names(added, {}, (), (), places)
+    found = assign_names(added, {}, (), (), templates)
     assert {name: one.id for name, one in found.items()} == {"node-1": "a", "node-2": "b"}
 
 
-def test_how_far_a_cluster_may_grow_has_to_be_said() -> None:
-    with pytest.raises(Problem, match="how far the cluster may grow"):
+def test_autoscaling_needs_a_largest_cluster() -> None:
+    with pytest.raises(Problem, match="largest size of the cluster"):
         executors.make("ray:autoscale=true").discover_cluster()

@@ -20,7 +20,7 @@ def ray_harness(folder: Path) -> Iterator[RayHarness]:
         harness.open()
         yield harness
     finally:
-        harness.end_all()
+        harness.kill_all()
 
 
 def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
@@ -48,7 +48,7 @@ def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
         assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
-def test_a_node_whose_raylet_dies_while_nobody_looks_is_lost(tmp_path: Path) -> None:
+def test_a_node_whose_raylet_dies_between_two_polls_is_lost(tmp_path: Path) -> None:
     with ray_harness(tmp_path) as harness:
         harness.start()
         harness.wait(AttemptProgress)
@@ -75,7 +75,7 @@ def test_a_node_that_is_scaled_up_joins_and_takes_jobs(tmp_path: Path) -> None:
             harness.ray.kill("node-2")
 
 
-def test_a_ray_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_ray_cluster_is_named(tmp_path: Path) -> None:
     harness = RayHarness(tmp_path)
     harness.ray.disconnect()
     with pytest.raises(Problem, match=r"no Ray cluster at '127\.0\.0\.1:1'"):

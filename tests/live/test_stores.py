@@ -85,7 +85,7 @@ def batch(seq: int, *accepted: JobRecord, ended: tuple[JobEnd, ...] = ()) -> Cyc
     return CycleBatch(StoredEntry(seq, entry, records), accepted, (), ended)
 
 
-def test_what_was_appended_is_read_again_in_order(store: Store) -> None:
+def test_appended_entries_are_read_in_order(store: Store) -> None:
     for seq in range(5):
         store.append(batch(seq))
     found = list(store.entries())
@@ -94,13 +94,13 @@ def test_what_was_appended_is_read_again_in_order(store: Store) -> None:
     assert [stored.seq for stored in store.entries(after=2)] == [3, 4]
 
 
-def test_an_append_that_is_repeated_changes_nothing(store: Store) -> None:
+def test_a_repeated_append_changes_nothing(store: Store) -> None:
     store.append(batch(0, record(0)))
     store.append(batch(0, record(0)))
     assert len(list(store.entries())) == len(list(store.jobs.list_unfinished())) == 1
 
 
-def test_an_append_is_whole_or_not_at_all(store: Store) -> None:
+def test_an_append_is_atomic(store: Store) -> None:
     store.append(batch(0, record(0)))
     with pytest.raises(StoreFailed):
         store.append(batch(1, record(1), record(0)))  # the number is taken
@@ -108,7 +108,7 @@ def test_an_append_is_whole_or_not_at_all(store: Store) -> None:
     assert store.jobs.find(1) is None
 
 
-def test_jobs_are_kept_as_they_were_accepted_and_as_they_ended(store: Store) -> None:
+def test_jobs_are_stored_when_accepted_and_when_ended(store: Store) -> None:
     end = JobEnd(number=1, state="failed", reason="so", ended=9.0, status={"number": 1})
     store.append(batch(0, record(0), record(1), record(2, "bo")))
     store.append(batch(1, ended=(end,)))
@@ -145,9 +145,7 @@ def test_tokens_are_kept_until_they_are_revoked(store: Store) -> None:
     assert store.tokens.find(token.digest) is None
 
 
-def test_the_header_is_kept_and_the_journal_is_written_as_a_file(
-    store: Store, tmp_path: Path
-) -> None:
+def test_the_header_is_stored_and_the_journal_is_exported(store: Store, tmp_path: Path) -> None:
     assert store.header() is None
     header = header_of(parse_cluster("2x4"))
     store.begin(header, 123.5)
@@ -251,7 +249,7 @@ def _alembic() -> Config:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "error"),
     [
         ("mysql://x/y", "stores of kind 'mysql' are not known"),
         ("postgresq://x/y", "postgresq"),
@@ -259,8 +257,8 @@ def _alembic() -> Config:
         ("postgresql://nobody@127.0.0.1:1/x", "cannot open the store"),
     ],
 )
-def test_what_is_no_store_is_refused_with_its_reason(url: str, said: str) -> None:
-    with pytest.raises(Problem, match=said):
+def test_an_invalid_store_url_is_refused_with_the_reason(url: str, error: str) -> None:
+    with pytest.raises(Problem, match=error):
         Store.open(url)
 
 
@@ -286,7 +284,7 @@ def test_a_full_disk_delays_all_answers_until_there_is_space(tmp_path: Path) -> 
         answers = [controller.request(Submit("ada", sleeping(50, array=1000))) for _ in range(3)]
         with pytest.raises(TimeoutError):
             answers[0].result(1.0)
-        wait_for(lambda: any("disk is full" in said for said in controller.health.problems))
+        wait_for(lambda: any("disk is full" in problem for problem in controller.health.problems))
         assert not controller.health.ready
         assert len(controller.status.jobs) == 1
         limit(10_000)
@@ -314,7 +312,7 @@ def test_a_controller_stops_though_its_store_fails_and_rejects_what_was_not_stor
 
 
 def _limited(store: Store, pages: int) -> Callable[[int], None]:
-    """Let the file grow by so many pages at most; the answer lets it grow by others."""
+    """Limit the growth of the file to so many pages; returns a function that changes the limit."""
     most = 0
 
     def set_limit(connection: sqlite3.Connection, *_: object) -> None:
@@ -331,7 +329,7 @@ def _limited(store: Store, pages: int) -> Callable[[int], None]:
     return let_grow
 
 
-def test_a_server_that_stops_is_waited_for(tmp_path: Path) -> None:
+def test_the_store_waits_for_a_stopped_database_server(tmp_path: Path) -> None:
     with postgresql() as server:
         controller = controller_on(server.url, tmp_path)
         try:

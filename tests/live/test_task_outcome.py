@@ -1,4 +1,4 @@
-"""How ends are judged."""
+"""The outcome of a task."""
 
 from pathlib import Path
 
@@ -22,8 +22,8 @@ CUT_OFF = StopRecord(at=0.0, reason="its node was cut off from the controller")
         (ExitRecord(0), None, [ATTACHED], Outcome.FINISHED, ""),
         (ExitRecord(0), None, [ATTACHED, PREEMPTED], Outcome.STOPPED, "exited by itself"),
         (ExitRecord(0), STOP, [ATTACHED, PREEMPTED], Outcome.STOPPED, ""),
-        (ExitRecord(0), STOP, [ATTACHED], Outcome.FINISHED, ""),  # it was just done
-        (ExitRecord(0), STOP, [], Outcome.STOPPED, ""),  # whether it was done nobody can know
+        (ExitRecord(0), STOP, [ATTACHED], Outcome.FINISHED, ""),  # it was complete
+        (ExitRecord(0), STOP, [], Outcome.STOPPED, ""),  # it may or may not be complete
         (ExitRecord(1), STOP, [ATTACHED], Outcome.STOPPED, "exit code 1: the last line"),
         (ExitRecord(-15), STOP, [], Outcome.STOPPED, "killed by SIGTERM: the last line"),
         (ExitRecord(-9), KILL, [], Outcome.STOPPED, "killed by order"),
@@ -61,7 +61,7 @@ CUT_OFF = StopRecord(at=0.0, reason="its node was cut off from the controller")
         ),
     ],
 )
-def test_an_end_is_what_exit_order_and_control_block_make_of_it(
+def test_the_outcome_follows_from_exit_order_and_control_block(
     tmp_path: Path,
     end: ExitRecord,
     stop: StopRecord | None,

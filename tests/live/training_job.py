@@ -1,6 +1,6 @@
 """A job for tests: counts iterations in its control block as `volvelle.client` does, and writes a trace.
 
-python training_job.py [iterations=N] [seconds=S] [deaf] [orphan]
+python training_job.py [iterations=N] [seconds=S] [ignore-lease] [orphan]
 
 Its ranks end each iteration together, as training ones do.
 """
@@ -30,7 +30,7 @@ block = ControlBlock(run / ControlBlock.FILE_NAME)
 iterations = block[ITERATIONS]
 
 
-folder = next(parent for parent in run.parents if parent.name == "site").parent
+folder = next(parent for parent in run.parents if parent.name == "executor").parent
 job = os.environ["VOLVELLE_JOB"]
 
 
@@ -39,14 +39,14 @@ def trace(what: str) -> None:
         file.write(f"{attempt} {rank} {what} {iterations}\n")
 
 
-meeting = os.open(folder / f"meeting-{job}-{attempt}", os.O_RDWR | os.O_CREAT)
+barrier = os.open(folder / f"barrier-{job}-{attempt}", os.O_RDWR | os.O_CREAT)
 
 
-def meet() -> None:
+def wait_for_other_ranks() -> None:
     """Wait until all ranks have done this iteration."""
-    os.pwrite(meeting, iterations.to_bytes(8), 8 * rank)
+    os.pwrite(barrier, iterations.to_bytes(8), 8 * rank)
     while any(
-        int.from_bytes(os.pread(meeting, 8, 8 * other)) < iterations for other in range(nodes)
+        int.from_bytes(os.pread(barrier, 8, 8 * other)) < iterations for other in range(nodes)
     ):
         time.sleep(0.001)
 
@@ -54,14 +54,14 @@ def meet() -> None:
 if "orphan" in options:  # it leaves the session and outlives its parent
     subprocess.Popen(["sh", "-c", "setsid sleep 1000 & exit"])
 block[ATTACHED] = 1
-trace("began")
+trace("started")
 while iterations < int(options.get("iterations", 10**9)):
     time.sleep(float(options.get("seconds", 0.01)))
     iterations += 1
-    meet()
+    wait_for_other_ranks()
     if rank == 0:
         block[ITERATIONS] = iterations
-    if "deaf" in options:
+    if "ignore-lease" in options:
         continue
     if rank == 0 and block[REVOKED] and not block[EXIT_AT]:
         block[EXIT_AT] = iterations + (1 if nodes > 1 else 0)
@@ -70,6 +70,6 @@ while iterations < int(options.get("iterations", 10**9)):
     if 0 < block[EXIT_AT] <= iterations:
         if rank == 0:
             block[SAVED_ITERATIONS], block[PREEMPTED] = iterations, 1
-        trace("left")
+        trace("preempted")
         sys.exit()
 trace("finished")

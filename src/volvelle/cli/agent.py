@@ -15,7 +15,7 @@ def agent(
     token_file: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="Where the token of agents stands (the server's agents.token)."
+            metavar="FILE", help="The file with the token of agents (the server's agents.token)."
         ),
     ],
     gpus: Annotated[
@@ -41,10 +41,12 @@ def agent(
     ] = "30d",
     authority: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="PEM of whom to trust; turns TLS on.", exists=True),
+        typer.Option(
+            metavar="FILE", help="PEM file of the certificates to trust; turns TLS on.", exists=True
+        ),
     ] = None,
 ) -> None:
-    """Run jobs on this machine for a controller that is told to have agents dial in.
+    """Run jobs on this machine for a controller whose executor is dial-in.
 
     volvelle agent --connect head:7475 --node gpu03 --token-file agents.token
     """
@@ -74,8 +76,8 @@ def agent(
     try:
         if not asyncio.run(run_agent(AgentFolder(folder.absolute()), settings, _print_problem)):
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
-    except RefusedError as refusal:
-        raise Problem(f"the controller at {connect} refuses: {refusal}") from None
+    except RefusedError as error:
+        raise Problem(f"the controller at {connect} refuses: {error}") from None
 
 
 def _print_problem(problem: str) -> None:

@@ -41,7 +41,9 @@ def set_policy(
     ],
     admission: Annotated[
         str | None,
-        typer.Option("--admission", metavar="NAME[:KEY=VALUE,...]", help="Who may enter."),
+        typer.Option(
+            "--admission", metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would do at once.")

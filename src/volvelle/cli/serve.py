@@ -35,7 +35,9 @@ def serve(
     placement: options.Placement = None,
     admission: Annotated[
         str | None,
-        typer.Option("--admission", metavar="NAME[:KEY=VALUE,...]", help="Who may enter."),
+        typer.Option(
+            "--admission", metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted."
+        ),
     ] = None,
     estimator: options.Estimator = None,
     executor: Annotated[

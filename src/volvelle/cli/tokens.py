@@ -16,7 +16,7 @@ _KEYS = ("id", "user", "role", "label", "created")
 
 @app.command()
 def create(
-    user: Annotated[str, typer.Option("--user", "-u", help="Whom it is for.")],
+    user: Annotated[str, typer.Option("--user", "-u", help="The user it is for.")],
     role: Annotated[
         Role, typer.Option("--role", help="Use the cluster, or run it too.")
     ] = Role.USER,

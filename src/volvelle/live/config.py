@@ -45,11 +45,9 @@ class Limits(StrictModel):
         10.0, description="for a request's headers, and again for its body, to arrive"
     )
     connections: Annotated[int, Field(ge=1)] = Field(1000, description="open at once")
-    jobs: Annotated[int, Field(ge=1)] = Field(
-        100_000, description="that are not over, of everybody"
-    )
+    jobs: Annotated[int, Field(ge=1)] = Field(100_000, description="active jobs of all users")
     jobs_of_a_user: Annotated[int, Field(ge=1)] = Field(
-        50_000, description="that are not over, of one user"
+        50_000, description="active jobs of one user"
     )
 
 
@@ -61,11 +59,11 @@ class ServeConfig(StrictModel):
     pools: list[dict[str, Any]] = Field([], description="the pools, as in a cluster file")
     policy: Written = Field("fifo", description="who gets how many GPUs")
     placement: Written = Field("consolidated", description="which GPUs")
-    admission: Written = Field("accept-all", description="who may enter")
-    estimator: Written = Field("measured", description="what is believed of jobs")
+    admission: Written = Field("accept-all", description="which jobs are admitted")
+    estimator: Written = Field("measured", description="how the run times of jobs are estimated")
     termination: Written = Field("completion", description="when a job ends")
     overheads: Overheads = Field(
-        Overheads(), description="what starts and stops are believed to cost"
+        Overheads(), description="what starts and stops are expected to cost"
     )
     executor: Written = Field("local", description="what runs the jobs")
     store: str = Field("", description="URL of the store; default: SQLite in the folder")
@@ -74,7 +72,7 @@ class ServeConfig(StrictModel):
     )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
-    limits: Limits = Field(Limits(), description="what may be asked of the server")
+    limits: Limits = Field(Limits(), description="limits on requests")
 
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> "ServeConfig":

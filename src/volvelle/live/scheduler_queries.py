@@ -58,8 +58,8 @@ def attempt_number(scheduler: Scheduler, number: int) -> int | None:
     return None if row is None else int(scheduler.jobs.get(number, Column.ATTEMPT))
 
 
-def believed_work(scheduler: Scheduler, number: int, now: float) -> float:
-    """Units of work that a job is believed to have done; 0 if it is over."""
+def estimated_work(scheduler: Scheduler, number: int, now: float) -> float:
+    """Units of work that a job has done by estimate; 0 if it is over."""
     if isinstance(aside := scheduler.aside.get(number), Aside):
         return aside.values[Column.DONE]
     if (row := scheduler.jobs.row_of.get(number)) is None:

@@ -18,8 +18,8 @@ def main(path: Path) -> None:
     settings = msgspec.json.decode((path / "agent.json").read_bytes(), type=AgentSettings)
     try:
         asyncio.run(run_agent(AgentFolder(path), settings))
-    except RefusedError as refusal:
-        sys.exit(f"refused: {refusal}")
+    except RefusedError as error:
+        sys.exit(f"refused: {error}")
 
 
 if __name__ == "__main__":

@@ -148,14 +148,12 @@ class ControllerConnection:
 def _description(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
-            text = f"it does not prove who it is ({error.verify_message}). "
+            text = f"its certificate is not trusted ({error.verify_message}). "
             text += "Give --authority its certificate, or that of its authority"
         case ssl.SSLError():
-            text = (
-                "it does not speak TLS. Leave --authority out, or give its executor a certificate"
-            )
+            text = "it does not use TLS. Leave --authority out, or give its executor a certificate"
         case TimeoutError():
-            text = "it says nothing. If it speaks TLS, say --authority"
+            text = "it sends nothing. If it uses TLS, give --authority"
         case ConnectionRefusedError():
             text = "nobody listens there"
         case asyncio.IncompleteReadError():

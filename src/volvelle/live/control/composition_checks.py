@@ -29,7 +29,7 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
     if composition.estimator.needs_truth:
         raise Problem(
             f"estimator {composition.estimator.name!r} has to be told how long jobs really take, which "
-            "nobody knows of real jobs",
+            "is unknown for real jobs",
             mend="choose another, as in estimator = 'declared'",
             usage=True,
         )

@@ -1,10 +1,10 @@
-"""The GPU ledger: which attempt occupies which GPU, whatever the scheduler has decided meanwhile.
+"""The GPU ledger: which attempt occupies which GPU, which may lag behind the scheduler's decisions.
 
-A decision says who holds which GPUs from now on; processes follow later. A job's *pending grant* is what a
-decision gave it and it does not have yet. Its *attempt* is what runs, or ran and has not released its GPUs.
-An attempt releases GPUs only when an executor reports it. A pending grant becomes an attempt only when all
-its GPUs are free and the job's last attempt has ended. So no GPU is held twice and no job runs twice at once,
-by construction.
+A decision says which job holds which GPUs from now on; the processes follow later. A job's *pending grant* is
+what a decision gave it and it does not have yet. Its *attempt* is what runs, or ran and has not released its
+GPUs. An attempt releases GPUs only when an executor reports it. A pending grant becomes an attempt only when
+all its GPUs are free and the job's last attempt has ended. So no GPU is held twice and no job runs twice at
+once, by construction.
 
 The ledger is a fold of the journal: `apply_record`, `apply_decision`, `start_pending`.
 """
@@ -61,7 +61,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class PendingGrant:
-    """GPUs given to a job, which it gets as soon as they are free. ``work``: believed done until then."""
+    """GPUs given to a job, which it gets once they are free. ``work``: estimated work done until then."""
 
     number: int
     attempt: int
@@ -112,7 +112,7 @@ class GpuLedger:
     def apply_decision(self, decision: Decision, work: Callable[[int], float]) -> list[Stop]:
         """Apply a decision; the orders to end attempts that it no longer wants.
 
-        work: believed done by a job, by its number.
+        work: estimated to be done by a job, by its number.
         """
         stops: list[Stop] = []
         for row, (number, gpus) in enumerate(

@@ -20,7 +20,7 @@ class PendingRequest:
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """Somebody wants a fork of the scheduler."""
+    """A request for a fork of the scheduler."""
 
     answer: Future[Scheduler]
 

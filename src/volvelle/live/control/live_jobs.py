@@ -1,4 +1,4 @@
-"""What is known of a live job, one that is not over, besides what the scheduler and the GPU ledger know."""
+"""The controller's record of a live job: submitted and not ended."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -64,7 +64,7 @@ def first_batch(state: ControllerState) -> CycleBatch:
 
 
 def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
-    """The nodes that were up, or on which an attempt may run whose end nobody saw."""
+    """The nodes that were up, or on which an attempt may run whose end was not reported."""
     resources = state.scheduler.resources
     return tuple(
         node
@@ -75,7 +75,7 @@ def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
 
 
 def unconfirmed_orders(state: ControllerState) -> list[Order]:
-    """All orders of which nobody knows whether they arrived."""
+    """All orders that may not have arrived."""
     orders = (state.unconfirmed_order(attempt) for attempt in state.ledger.attempts.values())
     return [order for order in orders if order is not None]
 
@@ -84,7 +84,7 @@ def _replay(store: Store, state: ControllerState, *, follow: bool) -> bool:
     """Fold the journal into ``state``. Returns whether the scheduler still decides as it did then.
 
     With ``follow`` the scheduler does not decide but follows the journal: its code, or a plugged-in part, has
-    changed. All decisions hold; only the policy's own memory is lost.
+    changed. All decisions hold; only the policy's own state is lost.
     """
     scheduler = state.scheduler
     unfinished = {record.number: record for record in store.jobs.list_unfinished()}

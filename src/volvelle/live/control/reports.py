@@ -29,7 +29,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.records import AttemptLostNode
-from volvelle.live.scheduler_queries import attempt_number, believed_work
+from volvelle.live.scheduler_queries import attempt_number, estimated_work
 from volvelle.model.cluster import NodeState
 
 _PROGRESS_SECONDS = 10.0
@@ -42,7 +42,7 @@ _KILLED_EXIT_CODES = (-9, 137)
 class ReportIngestion:
     """Ingests the reports of one cycle.
 
-    uncertain: attempts of which nobody knows whether they started before or after their nodes were lost.
+    uncertain: attempts that started either before or after their nodes were lost.
     """
 
     def __init__(self, changes: CycleChanges, uncertain: Container[tuple[int, int]]) -> None:
@@ -111,7 +111,7 @@ class ReportIngestion:
         loss = report.metrics.get("loss")
         if composition.loss_every is not None and loss is not None and math.isfinite(loss):
             job.next_progress_event = now + min(composition.loss_every, _PROGRESS_SECONDS)
-            done = self._believed_work(attempt)
+            done = self._estimated_work(attempt)
             events.append(LossReported(now, attempt.number, attempt.scheduler_attempt, done, loss))
 
     def _attempt_ended(self, report: AttemptEnded) -> None:
@@ -139,9 +139,9 @@ class ReportIngestion:
 
     def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
         now = self._changes.now
-        saved, believed = self._saved_work(attempt, report), self._believed_work(attempt)
-        gained = believed - attempt.work
-        lost = 1.0 if gained <= 0.0 else (believed - saved) / gained
+        saved, estimated = self._saved_work(attempt, report), self._estimated_work(attempt)
+        gained = estimated - attempt.work
+        lost = 1.0 if gained <= 0.0 else (estimated - saved) / gained
         gpu_seconds = lost * (now - attempt.since) * len(attempt.granted)
         reason = report.reason or _describe_end(report)
         return JobFailed(now, attempt.number, attempt.scheduler_attempt, saved, gpu_seconds, reason)
@@ -151,10 +151,10 @@ class ReportIngestion:
         grant = self._state.ledger.pending.get(attempt.number)
         return grant is not None and grant.scheduler_attempt == attempt.scheduler_attempt
 
-    def _believed_work(self, attempt: Attempt) -> float:
-        """Units of work that the job is believed to have done, at least those at the attempt's start."""
-        believed = believed_work(self._state.scheduler, attempt.number, self._changes.now)
-        return max(believed, attempt.work)
+    def _estimated_work(self, attempt: Attempt) -> float:
+        """Units of work that the job has done by estimate, at least those at the attempt's start."""
+        estimated = estimated_work(self._state.scheduler, attempt.number, self._changes.now)
+        return max(estimated, attempt.work)
 
     def _saved_work(self, attempt: Attempt, report: AttemptEnded) -> float:
         """Units of work that the job resumes from: saved iterations give the share of this attempt's work.
@@ -169,7 +169,7 @@ class ReportIngestion:
                 report.outcome is Outcome.STOPPED and report.exit_code not in _KILLED_EXIT_CODES
             )
             share = 1.0 if in_time else 0.0
-        return attempt.work + share * (self._believed_work(attempt) - attempt.work)
+        return attempt.work + share * (self._estimated_work(attempt) - attempt.work)
 
     # ------------------------------------------------------------------ nodes
 
@@ -257,7 +257,7 @@ def _describe_end(report: AttemptEnded) -> str:
     """A reason for an end that was reported without one."""
     match report.outcome:
         case Outcome.STOPPED:
-            return "it was stopped by somebody else"
+            return "it was stopped from outside"
         case Outcome.LOST:
             return "it was lost"
         case _ if report.exit_code is not None:

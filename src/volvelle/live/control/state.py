@@ -25,7 +25,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptEnded, Order, Start, Stop
 from volvelle.live.records import ControlRecord, NodeDrained
-from volvelle.live.scheduler_queries import believed_work
+from volvelle.live.scheduler_queries import estimated_work
 from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord
 
@@ -98,7 +98,7 @@ class ControllerState:
         for event in events:
             self._apply_event(event, effects)
         effects.stops += self.ledger.apply_decision(
-            decision, lambda number: believed_work(self.scheduler, number, time)
+            decision, lambda number: estimated_work(self.scheduler, number, time)
         )
         effects.touched.update(decision.job.tolist())
         for rejection in decision.rejected:

@@ -55,7 +55,7 @@ def forecast_jobs(
 ) -> ForecastUpdate:
     """Forecast all jobs of ``scheduler`` at ``now``; ``epoch``: its time 0.
 
-    First forecasts are added to ``calibration``. The scheduler is a fork that nobody else uses.
+    First forecasts are added to ``calibration``. The scheduler is a fork used by nothing else.
     """
     began = time.perf_counter()
     scheduler.now = max(scheduler.now, now)

@@ -63,7 +63,7 @@ class Forecaster:
             self._ended.append((number, time, finished))
 
     def submit(self, scheduler: Scheduler, now: float) -> None:
-        """Forecast a scheduler that nobody else uses, as of ``now``."""
+        """Forecast a scheduler used by nothing else, as of ``now``."""
         with self._changed:
             self._input = (scheduler, now)
             self._changed.notify_all()

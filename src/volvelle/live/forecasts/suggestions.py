@@ -82,7 +82,7 @@ def suggest(
     epoch: float,
     forecast_seconds: float,
 ) -> Suggestions:
-    """Suggestions for ``job``, which waits or is held in ``fork``, a scheduler that nobody else uses.
+    """Suggestions for ``job``, which waits or is held in ``fork``, a scheduler used by nothing else.
 
     epoch: time 0 of the scheduler. forecast_seconds: how long a forecast takes. A changed request queues
     anew.

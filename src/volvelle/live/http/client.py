@@ -148,12 +148,12 @@ class ApiClient:
             yield response
         except ssl.SSLCertVerificationError as error:
             raise Problem(
-                f"{self.url} does not prove who it is: {error.verify_message}",
+                f"{self.url} has no trusted certificate: {error.verify_message}",
                 mend="set SSL_CERT_FILE to its certificate, or that of its authority",
             ) from None
         except ssl.SSLError:
             raise Problem(
-                f"{self.url} does not speak TLS", mend="write http:// in place of https://"
+                f"{self.url} does not use TLS", mend="write http:// in place of https://"
             ) from None
         except ConnectionRefusedError:
             raise Problem(
@@ -163,7 +163,7 @@ class ApiClient:
         except (OSError, http.client.HTTPException) as error:
             message = f"no answer from {self.url}: {str(error) or type(error).__name__}"
             plain = urlsplit(self.url).scheme == "http"
-            tls = "; write https:// if it speaks TLS" if plain else ""
+            tls = "; write https:// if it uses TLS" if plain else ""
             hint = f"check the network and the server{tls}"
             raise _TryAgain(message, hint, 1.0, declined=False) from None
         finally:

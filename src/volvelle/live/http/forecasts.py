@@ -38,7 +38,7 @@ async def why(
 
 
 def _jobs_ahead(view: StatusView, job: JobStatusView) -> tuple[int, ...]:
-    """Waiting jobs that are believed to start before this one."""
+    """Waiting jobs that are expected to start before this one."""
     if job.predicted_start is None:
         return ()
     return tuple(

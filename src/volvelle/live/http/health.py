@@ -14,7 +14,7 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", response_model=dict[str, str])
 async def healthz() -> Response:
-    """The process lives."""
+    """Liveness: the process answers."""
     return Response('{"status": "alive"}', media_type="application/json")
 
 
@@ -34,5 +34,5 @@ async def readyz(controller: TheController) -> Response:
     | {200: {"content": {_METRICS_TYPE: {"schema": {"type": "string"}}}}},
 )
 async def metrics(principal: AnyPrincipal, controller: TheController) -> Response:
-    """For Prometheus, in base units; anybody with a token may look, nothing says whose a job is."""
+    """Metrics for Prometheus, in base units. Every token may read them; they name no user."""
     return Response(await run_in_threadpool(metrics_text, controller), media_type=_METRICS_TYPE)

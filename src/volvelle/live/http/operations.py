@@ -48,7 +48,7 @@ class NewPolicy(StrictModel):
 
 
 class NewToken(StrictModel):
-    """For whom a token is."""
+    """User and role of a new token."""
 
     user: Annotated[Printable, Field(min_length=1)]
     role: Role = Role.USER

@@ -31,7 +31,7 @@ class JobPage:
 class JobExplanation:
     """Why a job is in its state: the dominant reason, and what would change it.
 
-    ahead: waiting jobs that are believed to start before it. after: the job whose end it waits for.
+    ahead: waiting jobs that are expected to start before it. after: the job whose end it waits for.
     complete: whether all changes that could help were tried.
     """
 

@@ -163,7 +163,7 @@ class AgentsServer:
             now = time.monotonic()
             for name, contact in list(self._last_contact.items()):
                 if name not in self._connections and now - contact > self._lost_after_seconds:
-                    self._node_lost(name, f"not heard of for {now - contact:.0f} s")
+                    self._node_lost(name, f"no contact for {now - contact:.0f} s")
 
     def _add_node(self, node: Node) -> None:
         self._nodes[node.name] = node
@@ -237,7 +237,7 @@ class AgentsServer:
         if not wire.verify_proof(hello.proof, self._token, "agent", *transcript):
             return "the token is not that of this cluster"
         if hello.version != wire.VERSION:
-            return f"the agent speaks version {hello.version}, the controller {wire.VERSION}"
+            return f"the agent has version {hello.version}, the controller {wire.VERSION}"
         expected = self._nodes.get(hello.node.name)
         if expected is None:
             return f"the cluster has no node {hello.node.name!r}"

@@ -324,4 +324,4 @@ def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
     """The end of an attempt of which no task ever started."""
     if attempt.start:
         return attempt_end(attempt.key, Outcome.STOPPED, "")
-    return attempt_end(attempt.key, Outcome.LOST, "nobody knows of it")
+    return attempt_end(attempt.key, Outcome.LOST, "no node knows of it")

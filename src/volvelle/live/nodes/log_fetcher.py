@@ -76,7 +76,7 @@ class LogFetcher:
         """The agent of a node cannot be asked any more; its pending requests fail."""
         if node in self._connected:
             self._connected.discard(node)
-            self._absences[node] = f"is away since {_format_time(time.time())}"
+            self._absences[node] = f"is disconnected since {_format_time(time.time())}"
         for pending_node, answer in self._pending.values():
             if pending_node == node and not answer.done():
                 answer.set_exception(self._unreachable(node))

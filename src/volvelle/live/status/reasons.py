@@ -9,7 +9,7 @@ from volvelle.core.scheduler import Scheduler
 
 
 def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[int, str]:
-    """The reason of each job that has no GPUs and is not held. ``starts``: believed start times."""
+    """The reason of each job that has no GPUs and is not held. ``starts``: expected start times."""
     matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
     rows = np.flatnonzero(matrix[Column.HELD] == 0.0)
     numbers = matrix[Column.NUMBER, rows].astype(np.int64).tolist()
@@ -26,7 +26,7 @@ def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[i
 
 
 def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
-    text = f"admission {scheduler.composition.admission.name!r} lets nobody in yet"
+    text = f"admission {scheduler.composition.admission.name!r} does not admit it yet"
     return {
         event.number: f"{text}; {_jobs(place)} before it in the admission queue" if place else text
         for place, event in enumerate(scheduler.at_the_door)
@@ -61,7 +61,7 @@ def _jobs(count: int) -> str:
 
 
 def _count_ahead(numbers: list[int], starts: Mapping[int, float]) -> dict[int, int]:
-    """How many of the waiting jobs are believed to start before each."""
+    """How many of the waiting jobs are expected to start before each."""
     order = sorted(numbers, key=lambda number: (starts.get(number, np.inf), number))
     return {number: place for place, number in enumerate(order)}
 

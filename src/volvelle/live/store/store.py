@@ -102,7 +102,7 @@ class Store:
                 return
         except SQLAlchemyError as error:
             raise StoreFailed(f"{self.where}: {database_message(error)}") from error
-        raise StoreFailed(f"{self.where}: somebody else holds its lock")
+        raise StoreFailed(f"{self.where}: another process holds its lock")
 
     # ------------------------------------------------------------------ the journal
 

@@ -1,4 +1,4 @@
-"""Machines on which somebody starts agents with ``volvelle agent``, which dial in."""
+"""Machines whose agents are started there with ``volvelle agent`` and dial in."""
 
 import resource
 import ssl

@@ -1,8 +1,8 @@
 """The nodes of a Ray cluster: on each an agent in a detached actor, which has all GPUs of its node.
 
 The scheduler chooses the GPUs of a job, so Ray is not asked for them job by job: an actor with all of a
-node's GPUs keeps other Ray users from them while Volvelle is there, and the agent in it assigns them. A gang
-is all or nothing already where it is decided. (A placement group for each gang would let Ray choose the GPUs
+node's GPUs keeps other Ray users from them while Volvelle is there, and the agent in it assigns them. Gang
+scheduling is done by the decision itself. (A placement group for each gang would let Ray choose the GPUs
 again, and would cost a round trip to Ray's controller at every start.)
 
 Nodes join and leave with Ray's. A node that Ray reports dead is lost once it is certain that nothing runs
@@ -58,7 +58,7 @@ class OnRay(Executor):
         ge=0,
         description="from Ray's report that a node is dead until nothing runs there for sure",
     )
-    look_seconds: float = Field(1.0, gt=0, description="how often Ray's nodes are looked at")
+    poll_seconds: float = Field(1.0, gt=0, description="how often Ray is asked for its nodes")
     progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")
     keep: Annotated[Seconds, Field(ge=1)] = Field(
         LOG_RETENTION_SECONDS, description="how long the logs of a run are kept after its end"
@@ -71,14 +71,14 @@ class OnRay(Executor):
         False, description="have Ray's autoscaler add nodes for jobs that wait, up to --cluster"
     )
     idle_seconds: float = Field(
-        60.0, ge=0, description="with autoscale: from a node's last job until Ray may take it away"
+        60.0, ge=0, description="with autoscale: from a node's last job until Ray may remove it"
     )
 
     def discover_cluster(self) -> Cluster:
         """The nodes of the Ray cluster now; others may join later. Raises `Problem`."""
         if self.autoscale:
             raise Problem(
-                "executor 'ray' with autoscale: nobody said how far the cluster may grow",
+                "executor 'ray' with autoscale: the largest size of the cluster is not set",
                 mend="say it with --cluster, as in --cluster 16x4",
                 usage=True,
             )
@@ -129,7 +129,7 @@ class _RayAgents(ManagedAgents):
         here = self._ray.util.get_node_ip_address()
         server = AgentsServer((), context.token, report, host=executor.host or here)
         self._address = f"{executor.host or here}:{server.port}"
-        super().__init__(server, executor.look_seconds)
+        super().__init__(server, executor.poll_seconds)
 
     def poll(self) -> None:
         """Start an agent on every node of Ray's, report nodes that are lost, and autoscale."""
@@ -174,7 +174,7 @@ class _RayAgents(ManagedAgents):
         if demand.waiting:
             self._given_up.clear()
         for name in autoscaling.idle_nodes(self._agents, demand, now):
-            if self.server.release_node(name, "it had no job, and Ray may take it away"):
+            if self.server.release_node(name, "it had no job, and Ray may remove it"):
                 self._given_up.add(self._names.nodes[name].id)
                 self._ray.kill(self._agents[name].actor, no_restart=True)
                 self._free_name(name)

@@ -52,9 +52,9 @@ class RayAgent:
 
         try:
             asyncio.run(run_agent(self._folder, self._settings))
-        except RefusedError as refusal:
+        except RefusedError as error:
             with contextlib.suppress(OSError):
-                (self._folder.path / "agent.log").write_text(f"refused: {refusal}\n")
+                (self._folder.path / "agent.log").write_text(f"refused: {error}\n")
         except Exception:  # Ray restarts the actor
             traceback.print_exc()
             time.sleep(_RETRY_SECONDS)
