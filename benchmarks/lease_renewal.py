@@ -2,7 +2,7 @@
 
 For more and more GPUs, eight a node, real agents run one job a node. A worker for each GPU checks its lease
 after every iteration of about 100 ms: optimistically, in its control block (`volvelle.client`); centrally, by
-asking its agent, which asks the controller's side. Prints how long a check takes. Everything shares one
+asking its agent, which asks the agents server. Prints how long a check takes. Everything shares one
 machine, on whose cores agents, server and workers wait for each other: its times are not a cluster's.
 """
 
@@ -52,7 +52,7 @@ def optimistic(folder: Path, number: int) -> Callable[[], bool]:
 
 
 def central(folder: Path, number: int) -> Callable[[], bool]:
-    """A worker's check that the controller's side answers."""
+    """A worker's check that the agents server answers."""
     return CentralRenewalClient(folder, (number, 1)).is_valid
 
 
@@ -63,14 +63,14 @@ def seconds_of_checks(way: str, folders: list[Path], seconds: float) -> list[flo
     """How long each check took of workers on the nodes whose agents have these folders."""
     taken: list[float] = []
 
-    def work(holds: Callable[[], bool]) -> None:
+    def work(is_valid: Callable[[], bool]) -> None:
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             time.sleep(ITERATION_SECONDS * random.uniform(0.5, 1.5))
             began = time.perf_counter()
-            held = holds()
+            valid = is_valid()
             taken.append(time.perf_counter() - began)
-            assert held
+            assert valid
 
     checks = [
         WAYS[way](folder, number)

@@ -1,8 +1,8 @@
-"""How long a controller takes to begin again: python benchmarks/recovery.py [--jobs 100000] [--cluster 16x8]
+"""How long a controller takes to restart: python benchmarks/recovery.py [--jobs 100000] [--cluster 16x8]
 
-A store is filled by a real controller through which so many jobs go, one after another, from submission to
-end (its agents only speak, as in benchmarks/live_cycles.py); then its books are opened as after a crash: the
-whole journal is read, and each decision made once more. Prints seconds and processor time.
+A store is filled by a real controller with so many jobs, from submission to end (attempts are simulated, as
+in benchmarks/live_cycles.py). Then the state is recovered as after a crash: the whole journal is read, and
+each decision is made again. Prints seconds and processor time.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from live_cycles import Agents, Pretended, request
+from live_cycles import SimulatedAttempts, SimulatedExecutor, request
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
@@ -23,8 +23,8 @@ from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 
-def fill(controller: Controller, agents: Agents, jobs: int) -> None:
-    """Let so many jobs come and go; a few always wait."""
+def fill(controller: Controller, agents: SimulatedAttempts, jobs: int) -> None:
+    """Submit and end so many jobs; a few always wait."""
     rng = random.Random(1)
     for _ in range(jobs):
         controller.request(Submit("ada", request(rng)))
@@ -46,9 +46,9 @@ def main() -> None:
     header = Header(volvelle="benchmark", cluster=cluster, composition=written)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "store.db")
-        agents = Agents()
+        agents = SimulatedAttempts()
         context = ExecutorContext(cluster, Path(folder), "")
-        controller = Controller(Store.open(path), header, Pretended(agents=agents), context)
+        controller = Controller(Store.open(path), header, SimulatedExecutor(agents=agents), context)
         controller.open()
         fill(controller, agents, given.jobs)
         controller.stop()

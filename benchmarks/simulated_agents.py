@@ -3,8 +3,8 @@
     python benchmarks/simulated_agents.py --connect 127.0.0.1:7475 --token-file agents.token \
         --cluster 1000x8 --run-seconds 60
 
-All agents are one process. What they are told to run begins at once, ends by itself after ``--run-seconds``
-and, told to stop, at once. For a controller with executor ``dial-in``, and for benchmarks/many_agents.py.
+All agents are one process. Tasks start at once, end by themselves after ``--run-seconds``, and stop at
+once when ordered to. For a controller with executor ``dial-in``, and for benchmarks/many_agents.py.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from volvelle.model.cluster import parse_cluster
 
 
 class SimulatedAgent:
-    """One agent, which remembers what it said as long as the process lives."""
+    """One agent, which keeps its tasks in memory."""
 
     def __init__(self, settings: AgentSettings, run_seconds: float) -> None:
         self.connection = ControllerConnection(
@@ -55,13 +55,13 @@ class SimulatedAgent:
         if isinstance(task, TaskStarted):
             self._report(TaskEnded(task=task.task, outcome=outcome))
 
-    def _report(self, said: TaskStarted | TaskEnded) -> None:
-        self._tasks[said.task.key] = said
-        self.connection.send(said)
+    def _report(self, report: TaskStarted | TaskEnded) -> None:
+        self._tasks[report.task.key] = report
+        self.connection.send(report)
 
 
 async def simulate(connect: str, token: str, cluster: str, run_seconds: float) -> None:
-    """Be the agents of all nodes of ``cluster``, for ever."""
+    """Run the agents of all nodes of ``cluster``, for ever."""
     nodes = parse_cluster(cluster).nodes
     async with asyncio.TaskGroup() as agents:
         for node in nodes:
@@ -76,8 +76,8 @@ def main() -> None:
     parser.add_argument("--cluster", default="1000x8")
     parser.add_argument("--run-seconds", type=float, default=math.inf)
     given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
     token = given.token_file.read_text(encoding="utf-8").strip()
     asyncio.run(simulate(given.connect, token, given.cluster, given.run_seconds))
 

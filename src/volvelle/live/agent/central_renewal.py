@@ -1,4 +1,4 @@
-"""Central lease renewal: each check of a lease goes to the controller's side and back. For comparison only.
+"""Central lease renewal: each check of a lease goes to the agents server and back. For comparison only.
 
 Blox (section 7, figure 19) compares it with optimistic renewal, which is what agents otherwise do: there a
 job only reads its control block. An agent with ``central_renewal`` in its settings listens on this machine;

@@ -1,4 +1,4 @@
-"""What a server does before it serves, done once as this is imported, so that forks find all of it loaded.
+"""Loads all modules that a server uses, so that processes forked afterwards start fast.
 
 Only the process of which commands are forked imports it (`commands`).
 """
