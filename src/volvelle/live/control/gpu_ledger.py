@@ -6,7 +6,7 @@ GPUs. An attempt releases GPUs only when an executor reports it. A pending grant
 all its GPUs are free and the job's last attempt has ended. So no GPU is held twice and no job runs twice at
 once, by construction.
 
-The ledger is a fold of the journal: `apply_record`, `apply_decision`, `start_pending`.
+The ledger follows from the journal alone: `apply_record`, `apply_decision`, `start_pending`.
 """
 
 from collections import Counter

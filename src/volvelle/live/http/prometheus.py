@@ -18,13 +18,13 @@ from volvelle.live.status.view import JobState, StatusView
 from volvelle.model.cluster import NodeState
 
 _HISTOGRAMS = {
-    "decision_seconds": ("decision", "Of the scheduler on one cycle."),
-    "commit_seconds": ("commit", "Of the store on one cycle."),
-    "cycle_seconds": ("cycle", "From taking in what happened to having ordered what follows."),
-    "forecast_seconds": ("forecast", "Of one look ahead."),
+    "decision_seconds": ("decision", "Time of the scheduler in one cycle."),
+    "commit_seconds": ("commit", "Time of the store in one cycle."),
+    "cycle_seconds": ("cycle", "From the inputs of a cycle to its orders."),
+    "forecast_seconds": ("forecast", "Time of one forecast of all jobs."),
     "lease_latency_seconds": ("revocation", "From revoking a job's lease to the job's end."),
     "queue_wait_seconds": ("queue_wait", "From a job's submission to its first start."),
-    "eta_error_ratio": ("eta_error", "How far off the promised finish was, over the JCT."),
+    "eta_error_ratio": ("eta_error", "Error of the promised finish over the JCT."),
 }
 """By the name in Prometheus, without ``volvelle_``: the field of `ControllerMetrics`, and its help text."""
 
@@ -50,14 +50,16 @@ class _ControllerCollector(Collector):
             )
         yield from self._counters()
         if (gap := self._metrics.solver_gap) is not None:
-            text = "How much better an answer of the policy's latest program could be."
+            text = "Optimality gap of the policy's latest program."
             yield GaugeMetricFamily("volvelle_solver_gap_ratio", text, value=gap)
-        yield _by_state("volvelle_jobs", "Jobs that are not over.", _count_jobs(self._view))
-        yield _by_state("volvelle_gpus", "GPUs by what becomes of them.", _count_gpus(self._view))
+        yield _by_state("volvelle_jobs", "Active jobs by state.", _count_jobs(self._view))
+        yield _by_state("volvelle_gpus", "GPUs by state.", _count_gpus(self._view))
 
     def _counters(self) -> Iterator[Metric]:
         metrics = self._metrics
-        ended = CounterMetricFamily("volvelle_jobs_over", "By how they ended.", labels=["state"])
+        ended = CounterMetricFamily(
+            "volvelle_jobs_over", "Ended jobs by final state.", labels=["state"]
+        )
         for state, count in sorted(metrics.ended_jobs.items()):
             ended.add_metric([state], count)
         yield ended
@@ -68,9 +70,9 @@ class _ControllerCollector(Collector):
             covered.add_metric([str(held).lower()], metrics.p90_held[held])
         yield covered
         for name, text, count in (
-            ("jobs_accepted", "Jobs that were submitted.", metrics.accepted),
-            ("preemptions", "Times that a job gave way.", metrics.preemptions),
-            ("store_failures", "Commits that had to be tried again.", metrics.store_failures),
+            ("jobs_accepted", "Submitted jobs.", metrics.accepted),
+            ("preemptions", "Preemptions of jobs.", metrics.preemptions),
+            ("store_failures", "Failed commits, which are retried.", metrics.store_failures),
         ):
             yield CounterMetricFamily(f"volvelle_{name}", text, value=count)
 
