@@ -65,7 +65,7 @@ class FakeAgent:
 
 
 class CoordinatorHarness:
-    """A coordinator with three nodes, and a controller that runs one job again and again."""
+    """A coordinator with three nodes, and a controller that runs one job repeatedly."""
 
     def __init__(self) -> None:
         self.agents = {name: FakeAgent() for name in NAMES}

@@ -24,7 +24,7 @@ def agent(
     gpu_type: Annotated[str, typer.Option(metavar="TYPE", help="Their type, as in a100.")] = "",
     pretend: Annotated[bool, typer.Option(help="The GPUs are made up, jobs see none.")] = False,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Of this agent alone; it outlives the agent.")
+        Path, typer.Option(metavar="DIR", help="Of this agent alone; kept over restarts.")
     ] = Path("volvelle-agent"),
     work: Annotated[
         Path | None,
@@ -81,7 +81,7 @@ def agent(
 
 
 def _print_problem(problem: str) -> None:
-    print(f"{problem}; it is dialled again and again.", file=sys.stderr, flush=True)
+    print(f"{problem}; retrying.", file=sys.stderr, flush=True)
 
 
 def _retention_seconds(keep: str) -> float:
@@ -105,7 +105,7 @@ def _devices(gpus: int | None, *, pretend: bool) -> tuple[str, ...]:
 
     found = () if pretend else tuple(find_gpus())
     if pretend and gpus is None:
-        raise Problem("nobody knows how many GPUs to make up", mend="say --gpus N", usage=True)
+        raise Problem("--pretend needs the number of GPUs", mend="say --gpus N", usage=True)
     if not pretend and len(found) < (gpus or 1):
         raise Problem(
             f"nvidia-smi finds {len(found)} GPUs here, {gpus or 'at least 1'} wanted",

@@ -34,7 +34,7 @@ _JOB_HEADS = (
 Number = Annotated[int, typer.Argument(metavar="JOB", help="The job's number.", min=0)]
 Numbers = Annotated[list[int], typer.Argument(metavar="JOB...", help="Numbers of jobs.", min=0)]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 
 
 def queue(
@@ -46,7 +46,7 @@ def queue(
     watch: Watch = False,
     output: options.Output = Form.TABLE,
 ) -> None:
-    """The jobs that are not over: where they are, when they start and finish, why they wait.
+    """The active jobs: their states, when they start and finish, why they wait.
 
     volvelle queue --watch
     """
@@ -155,7 +155,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     for change in found["changes"]:
         print(_describe_change(change, now))
     if not found["complete"]:
-        print("Not looked further: with so many jobs that takes too long.")
+        print("Not all suggestions were tried: with so many jobs that takes too long.")
 
 
 def _list_jobs(numbers: list[int]) -> str:
@@ -173,12 +173,12 @@ def _describe_change(change: Row, now: "datetime") -> str:
 
 
 def cancel(numbers: Numbers) -> None:
-    """End jobs and forget about their work."""
+    """End jobs for good."""
     _change_each(numbers, "cancel", "cancelled")
 
 
 def hold(numbers: Numbers) -> None:
-    """Keep jobs from running, at a checkpoint if they do, until they are released."""
+    """Keep jobs from running until they are released; running ones stop at a checkpoint."""
     _change_each(numbers, "hold", "held")
 
 
@@ -197,7 +197,7 @@ def _change_each(numbers: list[int], action: str, done: str) -> None:
 def logs(
     number: Number,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+        bool, typer.Option("--follow", "-f", help="Follow until the job is over.")
     ] = False,
 ) -> None:
     """What a job's processes wrote, attempt by attempt."""

@@ -11,7 +11,7 @@ def journal(
         "volvelle-live"
     ),
 ) -> None:
-    """Write what the server did so far into a run directory, with a report (operators).
+    """Write the journal of the server into a run directory, with a report (operators).
 
     volvelle journal --out today
 
@@ -56,7 +56,7 @@ def snapshot(
         "snapshot.json"
     ),
 ) -> None:
-    """Write how things stand on a server, for simulations to go on from (operators).
+    """Write the present state of a server, from which simulations continue (operators).
 
     volvelle snapshot --out now.json
 

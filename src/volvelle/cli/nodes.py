@@ -17,7 +17,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of no
 
 @app.callback()
 def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
-    """The nodes: what is free on them and who runs there.
+    """The nodes: their states, free GPUs and jobs.
 
     volvelle nodes drain node-3
     """

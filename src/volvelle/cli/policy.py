@@ -1,4 +1,4 @@
-"""``volvelle policy``: who gets how many GPUs on a server, and putting another policy in place."""
+"""``volvelle policy``: shows and sets the policy of a server."""
 
 import json
 from operator import itemgetter
@@ -46,10 +46,10 @@ def set_policy(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would do at once.")
+        bool, typer.Option("--dry-run", help="Only print its immediate effect.")
     ] = False,
 ) -> None:
-    """Let another policy decide; what runs is touched only as it demands (operators).
+    """Set another policy, also while jobs run (operators).
 
     volvelle policy set las:round=1m
     """

@@ -1,4 +1,4 @@
-"""``volvelle submit``: a job, from flags or from a YAML file, and what will become of it."""
+"""``volvelle submit``: submits a job, from flags or from a YAML file, and prints its forecast."""
 
 import time
 from pathlib import Path
@@ -60,7 +60,7 @@ def submit(
         typer.Option("--soft", help="The deadline may be missed.", rich_help_panel=_TIME),
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", "-n", help="For people.", rich_help_panel=_RUN)
+        str | None, typer.Option("--name", "-n", help="Shown in lists.", rich_help_panel=_RUN)
     ] = None,
     directory: Annotated[
         Path | None,
@@ -78,17 +78,20 @@ def submit(
     ] = None,
     grace: Annotated[
         str | None,
-        typer.Option("--grace", metavar="TIME", help="To save and end.", rich_help_panel=_RUN),
+        typer.Option(
+            "--grace", metavar="TIME", help="Time to save and exit.", rich_help_panel=_RUN
+        ),
     ] = None,
     retries: Annotated[
-        int | None, typer.Option("--retries", help="After failures.", rich_help_panel=_RUN)
+        int | None, typer.Option("--retries", help="Restarts after failures.", rich_help_panel=_RUN)
     ] = None,
     array: Annotated[
-        int | None, typer.Option("--array", help="So many alike.", rich_help_panel=_RUN)
+        int | None,
+        typer.Option("--array", help="So many jobs, with an index.", rich_help_panel=_RUN),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would get.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print its forecast.")] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until it is over; exit status 0 if it finished.")
+        bool, typer.Option("--wait", help="Wait until it is over; exit status 0 if it finished.")
     ] = False,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -271,7 +274,7 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
 
 
 def _share_in_time(client: "ApiClient", request: "JobRequest") -> float | None:
-    """The share of futures in which a job keeps its deadline; None without a deadline."""
+    """The share of forecasts in which a job keeps its deadline; None without a deadline."""
     if request.deadline is None:
         return None
     forecast = client.post("/v1/forecast", request.as_json())

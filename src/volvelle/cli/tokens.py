@@ -18,11 +18,11 @@ _KEYS = ("id", "user", "role", "label", "created")
 def create(
     user: Annotated[str, typer.Option("--user", "-u", help="The user it is for.")],
     role: Annotated[
-        Role, typer.Option("--role", help="Use the cluster, or run it too.")
+        Role, typer.Option("--role", help="user: submit jobs; operator: manage the cluster too.")
     ] = Role.USER,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
 ) -> None:
-    """Make a token and print it. It is shown this once; the server keeps only its hash.
+    """Create a token and print it. It is shown only once; the server stores its hash.
 
     volvelle token create --user dana
     """

@@ -1,4 +1,4 @@
-"""The agent's connection to the agents server: authenticated on both sides, dialled again when it breaks."""
+"""The agent's connection to the agents server: authenticated on both sides, reconnects when it breaks."""
 
 import asyncio
 import random

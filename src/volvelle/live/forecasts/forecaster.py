@@ -1,4 +1,4 @@
-"""Forecasts all jobs again and again, in a thread of its own."""
+"""Forecasts all jobs repeatedly, in a thread of its own."""
 
 import threading
 import time
