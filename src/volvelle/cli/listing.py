@@ -117,7 +117,7 @@ def _registry(kind: Kind) -> Any:
 
         return policies
     if kind is Kind.EXECUTORS:
-        from volvelle.live.executor import executors
+        from volvelle.live.nodes.executor import executors
 
         return executors
     from volvelle.core.parts import admissions, estimators, placements, terminations
