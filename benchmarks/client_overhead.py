@@ -2,8 +2,8 @@
 
     python benchmarks/client_overhead.py [ITERATIONS]
 
-The bare loop and the loops of the client take turns, and each is as quick as its quickest turn. The page is a
-real one in a temporary folder; what the ratio says depends on how little the bare loop does.
+The bare loop and the loops of the client take turns, and each is as quick as its quickest turn. The control
+block is a real one in a temporary folder; the ratio depends on how little the bare loop does.
 """
 
 import os
@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from volvelle.client.control_block import ControlBlock
 from volvelle.client.lease import Lease
-from volvelle.client.page import Page
-from volvelle.client.place import Place
-from volvelle.client.run import Run, Saving
+from volvelle.client.process_context import ProcessContext
+from volvelle.client.run import SaveOptions, TrainingRun
 
 TURNS = 7
 FOLDER = tempfile.TemporaryDirectory()
@@ -28,22 +28,22 @@ def bare(batches: list[int]) -> None:
         pass
 
 
-def iterated(run: Run, batches: list[int]) -> Iterable[int]:
-    return run.iterate(batches, None, None, Saving(None, "10m", 1, False), None)
+def iterated(run: TrainingRun, batches: list[int]) -> Iterable[int]:
+    return run.iterate(batches, None, None, SaveOptions(None, "10m", 1, False), None)
 
 
 def without_scheduler(batches: list[int]) -> None:
-    for _ in iterated(Run(Lease(Place.of({}))), batches):
+    for _ in iterated(TrainingRun(Lease(ProcessContext.from_environment({}))), batches):
         pass
 
 
-def on_a_page(batches: list[int], environment: dict[str, str]) -> None:
-    for _ in iterated(Run(Lease(Place.of(environment))), batches):
+def with_scheduler(batches: list[int], environment: dict[str, str]) -> None:
+    for _ in iterated(TrainingRun(Lease(ProcessContext.from_environment(environment))), batches):
         pass
 
 
 def reporting(batches: list[int], environment: dict[str, str]) -> None:
-    run = Run(Lease(Place.of(environment)))
+    run = TrainingRun(Lease(ProcessContext.from_environment(environment)))
     for _ in iterated(run, batches):
         run.report({"loss": 0.5})
 
@@ -57,13 +57,13 @@ def seconds(loop: Callable[[], None]) -> float:
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     batches = list(range(count))
-    Page.create(Path(FOLDER.name) / "page", attempt=1).close()
+    ControlBlock.create(Path(FOLDER.name) / ControlBlock.FILE_NAME, attempt=1).close()
     environment = {"VOLVELLE_RUN": FOLDER.name}
     loops: dict[str, Callable[[], None]] = {
         "bare loop": lambda: bare(batches),
         "iterate, no scheduler": lambda: without_scheduler(batches),
-        "iterate, page": lambda: on_a_page(batches, environment),
-        "iterate, page, report": lambda: reporting(batches, environment),
+        "iterate, scheduler": lambda: with_scheduler(batches, environment),
+        "iterate, and report": lambda: reporting(batches, environment),
     }
     best = dict.fromkeys(loops, float("inf"))
     for _ in range(TURNS):

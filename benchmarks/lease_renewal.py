@@ -1,9 +1,9 @@
 """Optimistic and central renewal of leases after Blox' figure 19: python benchmarks/lease_renewal.py
 
 For more and more GPUs, eight a node, real agents run one job a node. A worker for each GPU checks its lease
-after every iteration of about 100 ms: optimistically, on its page (`volvelle.client`); centrally, by asking
-its agent, which asks the controller's side. Prints how long a check takes. Everything shares one machine, on
-whose cores agents, server and workers wait for each other: its times are not a cluster's.
+after every iteration of about 100 ms: optimistically, in its control block (`volvelle.client`); centrally, by
+asking its agent, which asks the agents server. Prints how long a check takes. Everything shares one
+machine, on whose cores agents, server and workers wait for each other: its times are not a cluster's.
 """
 
 import argparse
@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 
 from volvelle.client.lease import Lease
-from volvelle.client.place import Place
-from volvelle.live.agent.central import Renewal
-from volvelle.live.agent.folder import AgentFolder, Settings, write
-from volvelle.live.agents_server import AgentsServer
+from volvelle.client.process_context import ProcessContext
+from volvelle.live.agent.central_renewal import CentralRenewalClient
+from volvelle.live.agent.files import write_file
+from volvelle.live.agent.folders import AgentFolder, AgentSettings
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -36,6 +36,7 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.model.node import Node
 
 GPUS_OF_A_NODE = 8
@@ -44,15 +45,15 @@ TOKEN = "of this benchmark"
 
 
 def optimistic(folder: Path, number: int) -> Callable[[], bool]:
-    """A worker's check on its page."""
+    """A worker's check in its control block."""
     run = AgentFolder(folder).attempt((number, 1)).path
-    lease = Lease(Place.of({"VOLVELLE_RUN": str(run)}))
-    return lambda: not lease.done(1, 1)
+    lease = Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(run)}))
+    return lambda: not lease.iteration_done(1, 1)
 
 
 def central(folder: Path, number: int) -> Callable[[], bool]:
-    """A worker's check that the controller's side answers."""
-    return Renewal(folder, (number, 1)).holds
+    """A worker's check that the agents server answers."""
+    return CentralRenewalClient(folder, (number, 1)).is_valid
 
 
 WAYS = {"optimistic": optimistic, "central": central}
@@ -62,14 +63,14 @@ def seconds_of_checks(way: str, folders: list[Path], seconds: float) -> list[flo
     """How long each check took of workers on the nodes whose agents have these folders."""
     taken: list[float] = []
 
-    def work(holds: Callable[[], bool]) -> None:
+    def work(is_valid: Callable[[], bool]) -> None:
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             time.sleep(ITERATION_SECONDS * random.uniform(0.5, 1.5))
             began = time.perf_counter()
-            held = holds()
+            valid = is_valid()
             taken.append(time.perf_counter() - began)
-            assert held
+            assert valid
 
     checks = [
         WAYS[way](folder, number)
@@ -101,9 +102,11 @@ def measure(gpus: int, seconds: float) -> None:
         try:
             for node, folder in zip(nodes, folders, strict=True):
                 connect = f"127.0.0.1:{server.port}"
-                settings = Settings(node=node, connect=connect, token=TOKEN, central=True)
+                settings = AgentSettings(
+                    node=node, connect=connect, token=TOKEN, central_renewal=True
+                )
                 AgentFolder(folder)
-                write(folder / "agent.json", msgspec.json.encode(settings))
+                write_file(folder / "agent.json", msgspec.json.encode(settings))
                 command = [sys.executable, "-m", "volvelle.live.agent", str(folder)]
                 agents.append(subprocess.Popen(command))
             wait(reports, NodeJoined, len(nodes))

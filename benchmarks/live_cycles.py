@@ -2,8 +2,8 @@
 
 Agents are simulated at the protocol's level, in the same process; store, controller and scheduler are real.
 The cluster is filled and ``--jobs`` more are queued; then jobs end and are submitted at random, and every
-cycle's seconds are measured, forecasts going on meanwhile. Prints percentiles in milliseconds, and how many
-submissions a second are accepted durably by one client that waits for each, and by many.
+cycle is timed, with forecasts in the background. Prints percentiles in milliseconds, and how many submissions
+a second are accepted durably by one client that waits for each, and by many.
 """
 
 import argparse
@@ -20,9 +20,9 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Executor, OpenExecutor, Site
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -33,36 +33,36 @@ from volvelle.live.messages import (
     Report,
     Start,
 )
-from volvelle.live.request import JobRequest
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 
-class Pretended(Executor):
-    """Agents that only speak: what they are told to start runs until the benchmark ends it."""
+class SimulatedExecutor(Executor):
+    """An executor whose jobs are only simulated: they run until the benchmark ends them."""
 
-    name: ClassVar[str] = "pretended"
+    name: ClassVar[str] = "simulated"
 
     agents: Any
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> OpenExecutor:
-        """Every node is there at once."""
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+        """All nodes join at once."""
         self.agents.report = report
-        for node in site.cluster.nodes:
+        for node in context.cluster.nodes:
             report(NodeJoined(node=node))
         opened: OpenExecutor = self.agents
         return opened
 
 
-class Agents:
-    """What runs, by number of the job."""
+class SimulatedAttempts:
+    """The running attempts, by job."""
 
     def __init__(self) -> None:
         self.report: Callable[[Report], None] = lambda report: None
         self.running: dict[int, int] = {}
 
     def send(self, order: Order) -> None:
-        """Start at once, stop at once."""
+        """Start or stop at once."""
         number, attempt = order.number, order.attempt
         if isinstance(order, Start):
             self.running[number] = attempt
@@ -72,11 +72,11 @@ class Agents:
             self.end(number, attempt, Outcome.STOPPED)
 
     def end(self, number: int, attempt: int, outcome: Outcome = Outcome.FINISHED) -> None:
-        """Say that a job has ended."""
+        """Report that an attempt has ended."""
         self.report(AttemptEnded(number=number, attempt=attempt, outcome=outcome))
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 def request(rng: random.Random) -> JobRequest:
@@ -88,7 +88,7 @@ def request(rng: random.Random) -> JobRequest:
 def fill(controller: Controller, rng: random.Random, jobs: int) -> float:
     """Submit ``jobs`` at once; seconds until all are accepted."""
     began = time.perf_counter()
-    answers = [controller.ask(Submit("ada", request(rng))) for _ in range(jobs)]
+    answers = [controller.request(Submit("ada", request(rng))) for _ in range(jobs)]
     for answer in answers:
         answer.result()
     return time.perf_counter() - began
@@ -98,9 +98,9 @@ def one_by_one(controller: Controller, rng: random.Random, clients: int, each: i
     """Submissions a second of ``clients`` that wait for each answer."""
 
     def client(seed: int) -> None:
-        own = random.Random(seed)
+        rng = random.Random(seed)
         for _ in range(each):
-            controller.ask(Submit("ada", request(own))).result()
+            controller.request(Submit("ada", request(rng))).result()
 
     threads = [threading.Thread(target=client, args=(rng.random(),)) for _ in range(clients)]
     began = time.perf_counter()
@@ -111,8 +111,10 @@ def one_by_one(controller: Controller, rng: random.Random, clients: int, each: i
     return clients * each / (time.perf_counter() - began)
 
 
-def churn(controller: Controller, agents: Agents, rng: random.Random, cycles: int) -> list[float]:
-    """Let a job end and another come, again and again; seconds until the newcomer is accepted."""
+def churn(
+    controller: Controller, agents: SimulatedAttempts, rng: random.Random, cycles: int
+) -> list[float]:
+    """Repeatedly end a job and submit another; seconds until it is accepted."""
     seconds = []
     for _ in range(cycles):
         if agents.running:
@@ -120,7 +122,7 @@ def churn(controller: Controller, agents: Agents, rng: random.Random, cycles: in
             agents.running.pop(number)
             agents.end(number, attempt)
         began = time.perf_counter()
-        answer: Future[Any] = controller.ask(Submit("ada", request(rng)))
+        answer: Future[Any] = controller.request(Submit("ada", request(rng)))
         answer.result()
         seconds.append(time.perf_counter() - began)
         time.sleep(rng.random() * 0.02)
@@ -133,8 +135,8 @@ def show(name: str, seconds: Sequence[float]) -> None:
     print(f"{name}: p50 {p50:.1f}  p90 {p90:.1f}  p99 {p99:.1f}  most {max(seconds) * 1e3:.1f} ms")
 
 
-class Watch:
-    """Keeps what is observed of a histogram."""
+class ObservationLog:
+    """Records the observations of a histogram."""
 
     def __init__(self, histogram: Any) -> None:
         self.seconds: list[float] = []
@@ -158,20 +160,26 @@ def main() -> None:
     rng = random.Random(1)
     cluster = parse_cluster(f"{given.nodes}x8")
     written = WrittenComposition(given.policy, "consolidated", "accept-all", "declared")
-    agents = Agents()
+    agents = SimulatedAttempts()
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(str(Path(folder) / "store.db"))
         header = Header(volvelle="benchmark", cluster=cluster, composition=written)
-        site = Site(cluster, Path(folder), "")
-        controller = Controller(store, header, Pretended(agents=agents), site)
+        context = ExecutorContext(cluster, Path(folder), "")
+        controller = Controller(store, header, SimulatedExecutor(agents=agents), context)
         controller.start()
         submitted = 0
-        while len(controller.picture.jobs) - len(agents.running) < given.jobs:
+        while len(controller.status.jobs) - len(agents.running) < given.jobs:
             fill(controller, rng, 500)
             submitted += 500
         print(f"{submitted:,} submitted, {len(agents.running):,} run, {given.nodes:,} nodes")
-        decisions, cycles = Watch(controller.figures.decision), Watch(controller.figures.cycle)
-        commits, forecasts = Watch(controller.figures.commit), Watch(controller.figures.forecast)
+        decisions, cycles = (
+            ObservationLog(controller.metrics.decision),
+            ObservationLog(controller.metrics.cycle),
+        )
+        commits, forecasts = (
+            ObservationLog(controller.metrics.commit),
+            ObservationLog(controller.metrics.forecast),
+        )
         show("accepted", churn(controller, agents, rng, given.cycles))
         show("decision", decisions.seconds)
         show("commit", commits.seconds)

@@ -1,4 +1,4 @@
-"""The controller's side of 1,000 agents: python benchmarks/many_agents.py [--cluster 1000x8] [--jobs 5000]
+"""The agents server with 1,000 agents: python benchmarks/many_agents.py [--cluster 1000x8] [--jobs 5000]
 
 Agents are simulated in a process of their own, the server is real. Prints how long it takes until all have
 joined, and from the order to start a job until it is reported as started, by percentile: jobs one after
@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.live.executor import OpenExecutor, Site
-from volvelle.live.executors.dial_in import DialIn
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -29,6 +27,8 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes.executor import ExecutorContext, OpenExecutor
+from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.model.cluster import Cluster, parse_cluster
 
 PORT = 17_475
@@ -37,20 +37,20 @@ ONE_BY_ONE = 500
 TWO_NODES_EVERY = 10
 
 
-class Clocked:
-    """Orders to start and to stop, and when they were answered."""
+class TimedExecutor:
+    """Sends orders to start and to stop, and measures when they are answered."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._names = [node.name for node in cluster.nodes]
         self._reports: queue.SimpleQueue[tuple[float, Report]] = queue.SimpleQueue()
         self._jobs = 0
-        site = Site(cluster, folder, TOKEN)
+        context = ExecutorContext(cluster, folder, TOKEN)
         self.executor: OpenExecutor = DialIn(port=PORT).open(
-            site, lambda report: self._reports.put((time.perf_counter(), report))
+            context, lambda report: self._reports.put((time.perf_counter(), report))
         )
 
     def wait(self, kind: type[Report], count: int) -> dict[int, float]:
-        """When each of the next ``count`` reports of a kind came, by job where it is about one."""
+        """When each of the next ``count`` reports of a kind came, by job if it is about one."""
         came: dict[int, float] = {}
         while len(came) < count:
             at, report = self._reports.get(timeout=60)
@@ -74,7 +74,7 @@ class Clocked:
         return number
 
     def started_after(self, jobs: int, *, at_once: bool) -> NDArray[np.float64]:
-        """Seconds from order to report of so many jobs, which are ended again."""
+        """Seconds from order to report of so many jobs, which are then stopped."""
         ordered: dict[int, float] = {}
         came: dict[int, float] = {}
         for _ in range(jobs):
@@ -92,7 +92,7 @@ class Clocked:
         return np.array([came[number] - ordered[number] for number in ordered])
 
 
-def say(what: str, seconds: NDArray[np.float64]) -> None:
+def show(what: str, seconds: NDArray[np.float64]) -> None:
     p50, p99, most = np.percentile(seconds, [50, 99, 100]) * 1e3
     print(f"{what:32} {p50:9.1f} ms p50 {p99:9.1f} ms p99 {most:9.1f} ms at most")
 
@@ -106,22 +106,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         token = Path(name) / "token"
         token.write_text(TOKEN, encoding="utf-8")
-        clocked = Clocked(cluster, Path(name))
+        timed = TimedExecutor(cluster, Path(name))
         program = Path(__file__).with_name("simulated_agents.py")
         where = ["--connect", f"127.0.0.1:{PORT}", "--token-file", str(token)]
         began = time.perf_counter()
         agents = subprocess.Popen([sys.executable, program, *where, "--cluster", given.cluster])
         try:
-            clocked.wait(NodeJoined, len(cluster.nodes))
+            timed.wait(NodeJoined, len(cluster.nodes))
             print(f"{len(cluster.nodes)} agents joined in {time.perf_counter() - began:.1f} s")
-            say("started, one after another", clocked.started_after(ONE_BY_ONE, at_once=False))
+            show("started, one after another", timed.started_after(ONE_BY_ONE, at_once=False))
             began = time.perf_counter()
-            say(f"started, {given.jobs} at once", clocked.started_after(given.jobs, at_once=True))
+            show(f"started, {given.jobs} at once", timed.started_after(given.jobs, at_once=True))
             print(f"started and ended {given.jobs} in {time.perf_counter() - began:.1f} s")
         finally:
             agents.kill()
             agents.wait()
-            clocked.executor.close()
+            timed.executor.close()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How long a controller takes to begin again: python benchmarks/recovery.py [--jobs 100000] [--cluster 16x8]
+"""How long a controller takes to restart: python benchmarks/recovery.py [--jobs 100000] [--cluster 16x8]
 
-A store is filled by a real controller through which so many jobs go, one after another, from submission to
-end (its agents only speak, as in benchmarks/live_cycles.py); then its books are opened as after a crash: the
-whole journal is read, and each decision made once more. Prints seconds and processor time.
+A store is filled by a real controller with so many jobs, from submission to end (attempts are simulated, as
+in benchmarks/live_cycles.py). Then the state is recovered as after a crash: the whole journal is read, and
+each decision is made again. Prints seconds and processor time.
 """
 
 import argparse
@@ -11,24 +11,24 @@ import tempfile
 import time
 from pathlib import Path
 
-from live_cycles import Agents, Pretended, request
+from live_cycles import SimulatedAttempts, SimulatedExecutor, request
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.recovery import open_books
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.recovery import recover_state
+from volvelle.live.control.requests import Submit
+from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 
-def fill(controller: Controller, agents: Agents, jobs: int) -> None:
-    """Let so many jobs come and go; a few always wait."""
+def fill(controller: Controller, agents: SimulatedAttempts, jobs: int) -> None:
+    """Submit and end so many jobs; a few always wait."""
     rng = random.Random(1)
     for _ in range(jobs):
-        controller.ask(Submit("ada", request(rng)))
-        if len(controller.picture.jobs) > 2 * len(agents.running) and agents.running:
+        controller.request(Submit("ada", request(rng)))
+        if len(controller.status.jobs) > 2 * len(agents.running) and agents.running:
             number, attempt = rng.choice(list(agents.running.items()))
             agents.running.pop(number)
             agents.end(number, attempt)
@@ -46,19 +46,19 @@ def main() -> None:
     header = Header(volvelle="benchmark", cluster=cluster, composition=written)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "store.db")
-        agents = Agents()
-        site = Site(cluster, Path(folder), "")
-        controller = Controller(Store.open(path), header, Pretended(agents=agents), site)
+        agents = SimulatedAttempts()
+        context = ExecutorContext(cluster, Path(folder), "")
+        controller = Controller(Store.open(path), header, SimulatedExecutor(agents=agents), context)
         controller.open()
         fill(controller, agents, given.jobs)
         controller.stop()
         began, before = time.perf_counter(), time.process_time()
         store = Store.open(path)
-        books = open_books(store, header, time.time())
+        state = recover_state(store, header, time.time())
         wall, cpu = time.perf_counter() - began, time.process_time() - before
         store.close()
         print(
-            f"{given.jobs:,} jobs in {books.seq:,} entries: {wall:.1f} s, {cpu:.1f} s processor time"
+            f"{given.jobs:,} jobs in {state.next_seq:,} entries: {wall:.1f} s, {cpu:.1f} s processor time"
         )
 
 

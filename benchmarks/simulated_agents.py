@@ -3,8 +3,8 @@
     python benchmarks/simulated_agents.py --connect 127.0.0.1:7475 --token-file agents.token \
         --cluster 1000x8 --run-seconds 60
 
-All agents are one process. What they are told to run begins at once, ends by itself after ``--run-seconds``
-and, told to stop, at once. For a controller with executor ``dial-in``, and for benchmarks/many_agents.py.
+All agents are one process. Tasks start at once, end by themselves after ``--run-seconds``, and stop at
+once when ordered to. For a controller with executor ``dial-in``, and for benchmarks/many_agents.py.
 """
 
 import argparse
@@ -13,58 +13,60 @@ import math
 import resource
 from pathlib import Path
 
-from volvelle.live import wire
-from volvelle.live.agent.folder import Settings
-from volvelle.live.agent.link import Link
+from volvelle.live.agent import wire
+from volvelle.live.agent.controller_connection import ControllerConnection
+from volvelle.live.agent.folders import AgentSettings
+from volvelle.live.agent.wire import AttemptKey, TaskEnded, TaskStarted
 from volvelle.live.messages import Forget, Outcome, Stop
-from volvelle.live.wire import Began, Ended, Key
 from volvelle.model.cluster import parse_cluster
 
 
 class SimulatedAgent:
-    """One agent, which remembers what it said as long as the process lives."""
+    """One agent, which keeps its tasks in memory."""
 
-    def __init__(self, settings: Settings, run_seconds: float) -> None:
-        self.link = Link(settings, settings.node.name, self._joined, self._heard)
+    def __init__(self, settings: AgentSettings, run_seconds: float) -> None:
+        self.connection = ControllerConnection(
+            settings, settings.node.name, self._on_welcome, self._on_message
+        )
         self._run_seconds = run_seconds
-        self._parts: dict[Key, Began | Ended] = {}
+        self._tasks: dict[AttemptKey, TaskStarted | TaskEnded] = {}
 
-    def _joined(self, _: wire.Welcome) -> None:
-        self.link.say(wire.Here(tuple(self._parts.values())))
+    def _on_welcome(self, _: wire.Welcome) -> None:
+        self.connection.send(wire.NodeInventory(tuple(self._tasks.values())))
 
-    def _heard(self, message: wire.ToAgent) -> None:
+    def _on_message(self, message: wire.ToAgent) -> None:
         match message:
-            case wire.Run() if message.part.key not in self._parts:
-                self._say(Began(message.part, message.port or 1))
+            case wire.StartTask() if message.task.key not in self._tasks:
+                self._report(TaskStarted(message.task, message.port or 1))
                 if math.isfinite(self._run_seconds):
                     loop = asyncio.get_running_loop()
                     loop.call_later(
-                        self._run_seconds, self._end, message.part.key, Outcome.FINISHED
+                        self._run_seconds, self._end, message.task.key, Outcome.FINISHED
                     )
-            case wire.Run():
-                self.link.say(self._parts[message.part.key])
+            case wire.StartTask():
+                self.connection.send(self._tasks[message.task.key])
             case Stop(number, attempt):
                 self._end((number, attempt), Outcome.STOPPED)
             case Forget(number, attempt):
-                self._parts.pop((number, attempt), None)
+                self._tasks.pop((number, attempt), None)
 
-    def _end(self, key: Key, outcome: Outcome) -> None:
-        part = self._parts.get(key)
-        if isinstance(part, Began):
-            self._say(Ended(part=part.part, outcome=outcome))
+    def _end(self, key: AttemptKey, outcome: Outcome) -> None:
+        task = self._tasks.get(key)
+        if isinstance(task, TaskStarted):
+            self._report(TaskEnded(task=task.task, outcome=outcome))
 
-    def _say(self, said: Began | Ended) -> None:
-        self._parts[said.part.key] = said
-        self.link.say(said)
+    def _report(self, report: TaskStarted | TaskEnded) -> None:
+        self._tasks[report.task.key] = report
+        self.connection.send(report)
 
 
 async def simulate(connect: str, token: str, cluster: str, run_seconds: float) -> None:
-    """Be the agents of all nodes of ``cluster``, for ever."""
+    """Run the agents of all nodes of ``cluster``, for ever."""
     nodes = parse_cluster(cluster).nodes
     async with asyncio.TaskGroup() as agents:
         for node in nodes:
-            settings = Settings(node=node, connect=connect, token=token)
-            agents.create_task(SimulatedAgent(settings, run_seconds).link.keep())
+            settings = AgentSettings(node=node, connect=connect, token=token)
+            agents.create_task(SimulatedAgent(settings, run_seconds).connection.run())
 
 
 def main() -> None:
@@ -74,8 +76,8 @@ def main() -> None:
     parser.add_argument("--cluster", default="1000x8")
     parser.add_argument("--run-seconds", type=float, default=math.inf)
     given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
     token = given.token_file.read_text(encoding="utf-8").strip()
     asyncio.run(simulate(given.connect, token, given.cluster, given.run_seconds))
 

@@ -23,7 +23,7 @@ def main() -> None:
         folder = Path(name)
         for command, out in ((DEMO, folder / "demo"), (SMALL, folder / "run")):
             volvelle = Path(sys.executable).with_name("volvelle")
-            subprocess.run([volvelle, *command, "--out", out], check=True)
+            subprocess.run([volvelle, *command, "--out", out, "--png"], check=True)
         _keep(folder / "demo" / "jct_cdf.png", "demo-completion-times.png")
         _keep(folder / "demo" / "queue.png", "demo-queues.png")
         _keep(folder / "run" / "gantt.png", "who-held-the-gpus.png")

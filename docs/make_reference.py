@@ -18,9 +18,9 @@ from pydantic import BaseModel
 
 import volvelle.client
 from volvelle.cli.main import app
-from volvelle.live.api.app import unplugged
 from volvelle.live.config import ServeConfig
-from volvelle.live.request import JobRequest
+from volvelle.live.http.app import create_routes
+from volvelle.live.job_request import JobRequest
 from volvelle.metrics.catalogue import METRICS
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
@@ -92,7 +92,7 @@ would, but no shell ever sees it. Unknown keys are errors that name the nearest.
 HTTP = """What `volvelle serve` answers. Every request but those of `/healthz` and `/readyz` carries a
 token: `Authorization: Bearer TOKEN`. Users see and touch their own jobs; of others' jobs there are rows
 without command, environment, metrics and logs. Bodies are JSON; times are seconds since the Unix epoch. An
-error is always `{"thing": "what is wrong", "place": "where", "mend": "what to do"}`; 503 comes with
+error is always `{"detail": "what is wrong", "place": "where", "hint": "what to do"}`; 503 comes with
 `Retry-After`, and with an `Idempotency-Key` a submission may be repeated until it is answered. `/docs` and
 `/openapi.json` of a server have every schema."""
 
@@ -317,7 +317,7 @@ def _within(annotation: Any) -> Iterator[type]:
 def _routes() -> Iterator[str]:
     rows = [
         (f"`{how.upper()} {path}`", _markdown(" ".join(str(route.get("description", "")).split())))
-        for path, routes in unplugged().openapi()["paths"].items()
+        for path, routes in create_routes().openapi()["paths"].items()
         for how, route in routes.items()
     ]
     yield from _table(("request", "meaning"), rows)
@@ -326,7 +326,7 @@ def _routes() -> Iterator[str]:
         "In Python, with nothing but the standard library:",
         "",
         "```text",
-        "from volvelle.live.remote import Server",
+        "from volvelle.live.http.client import Server",
         "",
         "server = Server.find()  # VOLVELLE_SERVER and VOLVELLE_TOKEN, or a server's folder",
         'print(server.post("/v1/jobs", {"command": "python train.py", "gpus": 8}, key="tuesday"))',

@@ -259,7 +259,7 @@ def _read_toml(path: Path) -> None:
     """Let whoever reads such a file read it."""
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     if document.keys() & {"listen", "folder", "executor"}:
-        ServeConfig.of(path, {}).read_cluster()
+        ServeConfig.load(path, {}).read_cluster()
     elif "nodes" in document:
         read_cluster(path)
     elif "project" not in document:  # not a package's pyproject.toml

@@ -36,7 +36,7 @@ for x, y in vc.iterate(Shuffled(), epochs=epochs, save=state.save, every="1s"):
     vc.report(loss=error * error)
     time.sleep(seconds)
 
-if vc.left():
-    print(f"left after {vc.progress().iterations} iterations")
+if vc.preempted():
+    print(f"preempted after {vc.progress().iterations} iterations")
 else:
     print(f"{vc.progress().iterations} iterations: y = {state.slope:.6f} x + {state.intercept:.6f}")

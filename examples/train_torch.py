@@ -45,8 +45,8 @@ for x, y in vc.iterate(loader, epochs=epochs, save=state.save, every="1m"):
     vc.report(loss=loss)
     time.sleep(seconds)
 
-if vc.left():
-    print(f"left after {vc.progress().iterations} iterations")
+if vc.preempted():
+    print(f"preempted after {vc.progress().iterations} iterations")
 elif int(os.environ.get("RANK", "0")) == 0:
     print(f"{vc.progress().iterations} iterations, loss {loss.item()!r}")
 if distributed:

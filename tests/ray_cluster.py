@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from volvelle.live.agent.launching import free_port
+from volvelle.live.agent.launch import free_port
 
 _QUICK = {
     "health_check_initial_delay_ms": 500,
@@ -33,7 +33,7 @@ _UNUSED = (
 """What an autoscaler wants to be told, and has no use for where its nodes are processes of this machine."""
 
 
-class RayGround:
+class RayTestCluster:
     """The cluster.
 
     nodes: its raylets by name, with their GPUs. fate_shared: they end with this process however it ends; then
@@ -136,7 +136,7 @@ def _raylet_of(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
 
 
-class AutoscalingGround(RayGround):
+class AutoscalingTestCluster(RayTestCluster):
     """A head alone, and Ray's autoscaler, which starts raylets of ``gpus`` GPUs and ends idle ones."""
 
     def __init__(self, folder: Path, most: int, gpus: int) -> None:
@@ -178,6 +178,6 @@ class AutoscalingGround(RayGround):
 
 
 @cache
-def ray_ground() -> RayGround:
+def shared_ray_cluster() -> RayTestCluster:
     """The cluster of this process, of two nodes with two GPUs each; it is there until the process ends."""
-    return RayGround({"node-0": 2, "node-1": 2})
+    return RayTestCluster({"node-0": 2, "node-1": 2})

@@ -1,4 +1,4 @@
-"""Users who submit jobs and do not give up: each under its own key, until it is acknowledged."""
+"""Users who submit jobs: each under its own key, repeated until it is acknowledged."""
 
 import random
 import sys
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from volvelle.live.folder import read_secret
-from volvelle.live.remote import Server
+from volvelle.live.http.client import ApiClient
+from volvelle.live.serve_folder import read_secret
 from volvelle.model.problems import Problem
 
 _SCRIPT = Path(__file__).with_name("traced_job.py")
@@ -21,35 +21,35 @@ _SECONDS = 0.04
 _SAVE_EVERY = (1, 3, 7)
 
 
-class Counted:
-    """Something that is counted, and that can be waited for."""
+class EventCounter:
+    """Counts events; threads can wait for more of them."""
 
     def __init__(self) -> None:
-        self._count, self._news = 0, threading.Condition()
+        self._count, self._changed = 0, threading.Condition()
 
     def add(self) -> None:
-        """It happened."""
-        with self._news:
+        """Count one event."""
+        with self._changed:
             self._count += 1
-            self._news.notify_all()
+            self._changed.notify_all()
 
     def wait(self, more: int, timeout: float) -> bool:
-        """Wait until it happened so often again; whether it did in time."""
-        with self._news:
+        """Wait for so many more events; whether they came in time."""
+        with self._changed:
             goal = self._count + more
-            return self._news.wait_for(lambda: self._count >= goal, timeout)
+            return self._changed.wait_for(lambda: self._count >= goal, timeout)
 
 
 @dataclass
-class Submitting:
-    """What all clients know of their jobs. ``totals``: iterations of the jobs that were acknowledged.
+class SubmissionLog:
+    """What all clients have submitted. ``totals``: iterations of the acknowledged jobs.
 
-    requests: that left. answers: that acknowledged a job.
+    requests: sent ones. answers: those that acknowledged a job.
     """
 
     totals: dict[int, int] = field(default_factory=dict)
-    requests: Counted = field(default_factory=Counted)
-    answers: Counted = field(default_factory=Counted)
+    requests: EventCounter = field(default_factory=EventCounter)
+    answers: EventCounter = field(default_factory=EventCounter)
     keys: int = 0
     repeated: int = 0
     retried: int = 0
@@ -58,7 +58,7 @@ class Submitting:
 
 
 class Client:
-    """One user's program."""
+    """The program of one user."""
 
     def __init__(
         self,
@@ -66,24 +66,24 @@ class Client:
         url: str,
         token_file: Path,
         traces: Path,
-        known: Submitting,
+        log: SubmissionLog,
         seed: str,
         most_open: int,
     ) -> None:
         self._name, self._url, self._token_file = name, url, token_file
-        self._traces, self._known = traces, known
+        self._traces, self._log = traces, log
         self._rng, self._most_open = random.Random(seed), most_open
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
-    def server(self) -> Server:
-        """The server, with the token it gave out."""
-        return Server(self._url, read_secret(self._token_file))
+    def client(self) -> ApiClient:
+        """A client of the server, with its first token."""
+        return ApiClient(self._url, read_secret(self._token_file))
 
     def end(self) -> None:
-        """Begin no new job."""
+        """Submit no more jobs."""
         self._ending.set()
 
     def ended(self, timeout: float) -> bool:
@@ -91,49 +91,49 @@ class Client:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         count = 0
         while not self._ending.wait(_PAUSE_SECONDS):
-            open_jobs = self._insist(lambda: len(self.server.get("/v1/jobs")["jobs"]), give_up=True)
+            open_jobs = self._retry(lambda: len(self.client.get("/v1/jobs")["jobs"]), give_up=True)
             if open_jobs is not None and open_jobs < self._most_open:
                 self._submit(f"{self._name}-{count}")
                 count += 1
 
     def _submit(self, key: str) -> None:
-        rng, known = self._rng, self._known
+        rng, log = self._rng, self._log
         total = rng.randint(*_ITERATIONS)
-        words = [str(_SCRIPT), str(self._traces), str(total), str(_SECONDS)]
+        arguments = [str(_SCRIPT), str(self._traces), str(total), str(_SECONDS)]
         body = {
             "name": key,
-            "command": [sys.executable, *words, str(rng.choice(_SAVE_EVERY))],
+            "command": [sys.executable, *arguments, str(rng.choice(_SAVE_EVERY))],
             "gpus": rng.choices(_WIDTHS, _SHARES)[0],
             "estimate": total * _SECONDS,
             "retries": 1000,
             "checkpoint": {"grace": 10},
         }
-        with known.lock:
-            known.keys += 1
-        (number,) = self._insist(lambda: self.server.post("/v1/jobs", body, key=key)["numbers"])
-        known.answers.add()
-        with known.lock:
-            if number in known.totals:
-                known.contradictions.append(f"job {number} was acknowledged for two keys")
-            known.totals[number] = total
+        with log.lock:
+            log.keys += 1
+        (number,) = self._retry(lambda: self.client.post("/v1/jobs", body, key=key)["numbers"])
+        log.answers.add()
+        with log.lock:
+            if number in log.totals:
+                log.contradictions.append(f"job {number} was acknowledged for two keys")
+            log.totals[number] = total
         if rng.random() < 0.3:
-            (again,) = self._insist(lambda: self.server.post("/v1/jobs", body, key=key)["numbers"])
-            with known.lock:
-                known.repeated += 1
+            (again,) = self._retry(lambda: self.client.post("/v1/jobs", body, key=key)["numbers"])
+            with log.lock:
+                log.repeated += 1
                 if again != number:
-                    known.contradictions.append(f"key {key} was answered {number}, then {again}")
+                    log.contradictions.append(f"key {key} was answered {number}, then {again}")
 
-    def _insist(self, ask: Callable[[], Any], *, give_up: bool = False) -> Any:
-        """Ask until there is an answer."""
+    def _retry(self, send: Callable[[], Any], *, give_up: bool = False) -> Any:
+        """Repeat a request until it is answered."""
         while not (give_up and self._ending.is_set()):
-            self._known.requests.add()
+            self._log.requests.add()
             try:
-                return ask()
+                return send()
             except Problem:
-                with self._known.lock:
-                    self._known.retried += 1
+                with self._log.lock:
+                    self._log.retried += 1
             time.sleep(_PAUSE_SECONDS)
         return None

@@ -1,7 +1,7 @@
 """`volvelle` commands as processes that can be killed at any moment and are started again whenever they end.
 
-Each is forked from a process that has loaded Volvelle already (`rehearsal`): on a busy machine that takes
-longer than all that is worth killing.
+Each is forked from a process that has loaded Volvelle already (`preload`): on a busy machine loading takes
+longer than all that follows.
 """
 
 import multiprocessing
@@ -16,65 +16,67 @@ from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-_IMPORTED = ["__main__", "volvelle.cli.main", "rehearsal"]
-_LOOK_SECONDS = 0.01
+_IMPORTED = ["__main__", "volvelle.cli.main", "preload"]
+_POLL_SECONDS = 0.01
 _PAUSE_SECONDS = 0.1
 """Before a command that ended is started again."""
 
 
-def run_command(words: tuple[str, ...], log: str) -> None:
-    """Be the command ``volvelle WORDS``; what it says goes to the end of ``log``."""
+def run_command(arguments: tuple[str, ...], log: str) -> None:
+    """Run the command ``volvelle ARGUMENTS`` in this process; its output is appended to ``log``."""
     from volvelle.cli.main import main  # noqa: PLC0415 - in the fork
 
     os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
-    sys.argv = ["volvelle", *words]
+    sys.argv = ["volvelle", *arguments]
     main()
 
 
 class Command:
-    """One command. ``lives``: how often it was started; ``deaths``: how often it ended by itself."""
+    """One command. ``starts``: how often it was started. ``exits``: how often it ended by itself."""
 
-    def __init__(self, words: tuple[str, ...], log: Path) -> None:
-        self.words, self.log = words, log
-        self.lives = self.deaths = 0
+    def __init__(self, arguments: tuple[str, ...], log: Path) -> None:
+        self.arguments, self.log = arguments, log
+        self.starts = self.exits = 0
         self._process: ForkServerProcess | None = None
-        self._again_at = 0.0
+        self._restart_at = 0.0
         self._killed = False
         self._lock = threading.Lock()
 
-    def kill(self, away_seconds: float = 0.0) -> bool:
-        """Kill -9, if it runs; it is started again after so long at the earliest. Whether it was there."""
+    def kill(self, absence_seconds: float = 0.0) -> bool:
+        """Kill -9, if it runs; it is started again after ``absence_seconds``. Returns whether it ran."""
         with self._lock:
             if self._process is None or not self._process.is_alive():
                 return False
             self._killed = True
-            self._again_at = time.monotonic() + away_seconds
+            self._restart_at = time.monotonic() + absence_seconds
             self._process.kill()
             self._process.join()
             return True
 
-    def look(self, context: multiprocessing.context.ForkServerContext) -> None:
-        """Start it where it does not run."""
+    def ensure_running(self, context: multiprocessing.context.ForkServerContext) -> None:
+        """Start it if it does not run."""
         with self._lock:
             if self._process is not None:
                 if self._process.is_alive():
                     return
                 if not self._killed:
-                    self.deaths += 1
+                    self.exits += 1
                 self._process, self._killed = None, False
-                self._again_at = max(self._again_at, time.monotonic() + _PAUSE_SECONDS)
-            if time.monotonic() < self._again_at:
+                self._restart_at = max(self._restart_at, time.monotonic() + _PAUSE_SECONDS)
+            if time.monotonic() < self._restart_at:
                 return
-            self._process = context.Process(target=run_command, args=(self.words, str(self.log)))
+            self._process = context.Process(
+                target=run_command, args=(self.arguments, str(self.log))
+            )
             self._process.start()
-            self.lives += 1
+            self.starts += 1
 
 
-class Keeping:
-    """A thread that has commands run until `close`. ``preloaded``: modules that they find imported."""
+class CommandSupervisor:
+    """Keeps commands running until `close`, in a thread. ``preloaded``: modules imported for all of them."""
 
     def __init__(self, preloaded: tuple[str, ...]) -> None:
         # The process that forks does not take over sys.path before Python 3.13.
@@ -83,36 +85,36 @@ class Keeping:
         self._context.set_forkserver_preload([*_IMPORTED, *preloaded])
         self._commands: list[Command] = []
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="commands", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
         self._thread.start()
 
-    def keep(self, words: tuple[str, ...], log: Path) -> Command:
-        """Have this command run from now on."""
-        command = Command(words, log)
+    def start(self, arguments: tuple[str, ...], log: Path) -> Command:
+        """Start a command, and restart it whenever it ends."""
+        command = Command(arguments, log)
         self._commands = [*self._commands, command]
         return command
 
     def close(self) -> None:
-        """Kill all of them, for good."""
+        """Kill all commands."""
         self._closing.set()
         self._thread.join()
         for command in self._commands:
             command.kill()
 
-    def _keep(self) -> None:
-        while not self._closing.wait(_LOOK_SECONDS):
+    def _run(self) -> None:
+        while not self._closing.wait(_POLL_SECONDS):
             for command in self._commands:
-                command.look(self._context)
+                command.ensure_running(self._context)
 
 
-def marked(mark: str) -> dict[int, str]:
-    """Processes that carry ``mark`` in their command line or environment, with their command lines."""
+def processes_with(text: str) -> dict[int, str]:
+    """Processes with ``text`` in their command line or environment, with their command lines."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if mark in line or mark.encode() in (entry / "environ").read_bytes():
+                if text in line or text.encode() in (entry / "environ").read_bytes():
                     found[int(entry.name)] = line
             except OSError:  # it ended meanwhile
                 continue
@@ -129,7 +131,7 @@ def holder_of(file: str) -> int | None:
 
 
 def kill(pid: int) -> bool:
-    """Kill -9 a process; whether it was there."""
+    """Kill -9 a process; whether it existed."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""A small disk for all that Volvelle writes in a run, that can be filled for real."""
+"""A small disk for all files of a run, which can really be filled."""
 
 import errno
 import subprocess
@@ -22,7 +22,7 @@ class Disk:
             self.real = False
 
     def fill(self) -> None:
-        """Leave not a byte."""
+        """Fill it to the last byte."""
         with self._ballast.open("ab", buffering=0) as file:
             for piece in _PIECES:
                 with suppress(OSError):
@@ -30,7 +30,7 @@ class Disk:
                         file.write(bytes(piece))
 
     def clear(self) -> None:
-        """Have room again."""
+        """Free the space."""
         self._ballast.unlink(missing_ok=True)
 
     @property
@@ -46,6 +46,6 @@ class Disk:
         return False
 
     def close(self) -> None:
-        """Take it away."""
+        """Unmount it."""
         if self.real:
             subprocess.run(("umount", "-l", str(self.path)), check=True)

@@ -1,8 +1,8 @@
-"""What the traces of jobs prove or refute, without asking the scheduler.
+"""Checks the properties of a run on the traces of its jobs, without the scheduler.
 
-An attempt's process says when it was forked and then every iteration, so it certainly ran from the first to
-the last of these moments; locks say the rest (`traced_job`). One that is killed before its first line is
-not seen, and did no iteration.
+A process of an attempt traces when it was forked and every iteration, so it certainly ran from the first to
+the last of these times; locks show the rest (`traced_job`). One that is killed before its first line is not
+seen, and did no iteration.
 """
 
 import json
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _CLOCK_TICK_SECONDS = 0.011
-"""The moment of a fork is known to the tick of the kernel."""
+"""The time of a fork is known to the tick of the kernel."""
 
 
 @dataclass
 class Traced:
-    """One process of an attempt: what it wrote of itself."""
+    """The trace of one process of an attempt."""
 
     job: int
     attempt: int
@@ -44,7 +44,7 @@ class Traced:
 
 
 def read_traces(folder: Path) -> list[Traced]:
-    """Of all processes that got so far as to write, in the order of their forks."""
+    """The traces of all processes that wrote at least a line, in the order of their forks."""
     found = []
     for path in folder.glob("*.jsonl"):
         job, attempt, rank, _ = path.stem.split("-")
@@ -130,11 +130,11 @@ def _chain(job: int, total: int, runs: Sequence[Traced]) -> Iterator[str]:
             yield f"{one.name} began from {one.restored}, and only {len(survives)} were ever done"
         survives = survives[: one.restored] + [(done, one.attempt) for done in one.iterations]
         safe = max(safe, one.saved)
-    told = next((one.history for one in reversed(runs) if one.history is not None), None)
+    checkpointed = next((one.history for one in reversed(runs) if one.history is not None), None)
     if [done for done, _ in survives] != list(range(1, total + 1)):
         yield f"job {job} should have done {total} iterations: {survives}"
-    elif told != survives:
-        yield f"job {job}'s checkpoint says {told}, its attempts {survives}"
+    elif checkpointed != survives:
+        yield f"job {job}'s checkpoint says {checkpointed}, its attempts {survives}"
 
 
 def _collisions(one: Traced, kind: str) -> Iterator[str]:

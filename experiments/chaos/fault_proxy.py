@@ -1,8 +1,8 @@
-"""The network between agents and controller, in bad weather: a proxy that knows where a message ends.
+"""A proxy between agents and controller that injects faults, message by message.
 
-Messages are delayed, repeated at once or later, and put after a later one about another attempt. What TCP
-does not do by itself is not done either: a message that is lost takes its connection with it, as in a
-network that breaks, sometimes in the middle of a message and sometimes after several were swallowed.
+Messages are delayed, repeated at once or later, and put after a later one about another attempt. Faults
+that TCP excludes are excluded here too: a message is lost only with its connection, as in a network that
+breaks, sometimes in the middle of a message and sometimes after several lost ones.
 """
 
 import asyncio
@@ -16,40 +16,45 @@ from typing import Any
 
 import msgspec
 
-_QUIET = {"challenge", "hello", "welcome", "refused", "here", "ping", "pong", "renew", "renewed"}
-"""What makes or keeps a connection, and is neither repeated nor moved."""
-_MOST_SWALLOWED = 6
-_LATEST_REPEAT_SECONDS = 2.0
+_CONNECTION_MESSAGES = {
+    "challenge", "hello", "welcome", "refused", "node-inventory", "ping", "pong", "renew-lease",
+    "lease-renewal",
+}  # fmt: skip
+"""Messages about the connection itself, neither repeated nor reordered."""
+_MAX_DROPPED = 6
+_MAX_REPEAT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Weather:
-    """With what chance something happens to a message."""
+class FaultRates:
+    """Probabilities of faults of a message."""
 
     cut: float = 0.0
-    swallow: float = 0.0
+    drop: float = 0.0
     delay: float = 0.0
     repeat: float = 0.0
     repeat_later: float = 0.0
     swap: float = 0.0
-    most_delay_seconds: float = 0.5
+    max_delay_seconds: float = 0.5
 
 
-CALM = Weather()
-STORM = Weather(cut=0.02, swallow=0.02, delay=0.15, repeat=0.1, repeat_later=0.1, swap=0.15)
+NO_FAULTS = FaultRates()
+FREQUENT_FAULTS = FaultRates(
+    cut=0.02, drop=0.02, delay=0.15, repeat=0.1, repeat_later=0.1, swap=0.15
+)
 
 
-Happened = str | None
-"""A fault that was injected, in words; None where there was nothing to break."""
+InjectedFault = str | None
+"""An injected fault, in words; None if it was impossible."""
 
 
-class Severed(Exception):  # noqa: N818 - it is what happened
-    """This connection ends here."""
+class ConnectionCut(Exception):  # noqa: N818 - not an error
+    """The connection is closed on purpose."""
 
 
 @dataclass
 class Link:
-    """The way from one node's agent to the controller. ``port``: where the agent dials."""
+    """The link of one node's agent to the controller. ``port``: to which the agent connects."""
 
     name: str
     port: int = 0
@@ -66,7 +71,7 @@ class FaultProxy:
     def __init__(
         self, names: list[str], port: int, rng: random.Random, frame: Callable[[], None]
     ) -> None:
-        self.weather = CALM
+        self.rates = NO_FAULTS
         self.injected: Counter[str] = Counter()
         self._rng, self._port, self._frame = rng, port, frame
         self._later: set[asyncio.TimerHandle] = set()
@@ -80,29 +85,31 @@ class FaultProxy:
         self._thread.start()
 
     def close(self) -> None:
-        """Let nothing through any more."""
+        """Stop the proxy."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def sever(self, name: str) -> None:
-        """End the connections of a node; it may dial again."""
-        self._loop.call_soon_threadsafe(self._sever, self.links[name])
+    def disconnect(self, name: str) -> None:
+        """Close the connections of a node; it may connect again."""
+        self._loop.call_soon_threadsafe(self._disconnect, self.links[name])
 
-    def shut(self, name: str) -> None:
-        """Cut a node off until `reopen`."""
+    def block(self, name: str) -> None:
+        """Let nothing of a node through until `unblock`."""
         self.links[name].open = False
-        self.sever(name)
+        self.disconnect(name)
 
-    def reopen(self, name: str) -> None:
+    def unblock(self, name: str) -> None:
         """Let a node through again."""
         self.links[name].open = True
 
-    def _sever(self, link: Link) -> None:
+    def _disconnect(self, link: Link) -> None:
         for writer in link.writers:
             writer.transport.abort()
 
     def _server_of(self, link: Link) -> Callable[..., Any]:
-        async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve_connection(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
             there = None
             try:
                 if not link.open:
@@ -125,7 +132,7 @@ class FaultProxy:
                         link.writers.discard(end)
                         end.transport.abort()
 
-        return meet
+        return serve_connection
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One way of a connection, to its end."""
@@ -133,9 +140,9 @@ class FaultProxy:
         async for frame in _frames(reader):
             self._frame()
             kind, about = _subject(frame)
-            if kind in _QUIET:
+            if kind in _CONNECTION_MESSAGES:
                 writer.write(frame)
-            elif held is None and self._happens("swap"):
+            elif held is None and self._decide("swap"):
                 held = about, frame
                 continue
             elif held is not None and held[0] == about:
@@ -153,22 +160,22 @@ class FaultProxy:
     async def _pass_on(
         self, frame: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if self._happens("delay"):
+        if self._decide("delay"):
             self.injected["message delayed"] += 1
-            await asyncio.sleep(self._rng.uniform(0.0, self.weather.most_delay_seconds))
-        if self._happens("cut"):
+            await asyncio.sleep(self._rng.uniform(0.0, self.rates.max_delay_seconds))
+        if self._decide("cut"):
             self.injected["connection cut within a message"] += 1
             writer.write(frame[: self._rng.randrange(len(frame))])
             await writer.drain()
-            raise Severed
-        if self._happens("swallow"):
-            await self._swallow(reader)
+            raise ConnectionCut
+        if self._decide("drop"):
+            await self._drop(reader)
         writer.write(frame)
-        if self._happens("repeat"):
+        if self._decide("repeat"):
             self.injected["message repeated at once"] += 1
             writer.write(frame)
-        if self._happens("repeat_later"):
-            seconds = self._rng.uniform(0.0, _LATEST_REPEAT_SECONDS)
+        if self._decide("repeat_later"):
+            seconds = self._rng.uniform(0.0, _MAX_REPEAT_SECONDS)
             self._loop.call_later(seconds, self._again, writer, frame)
 
     def _again(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
@@ -176,22 +183,22 @@ class FaultProxy:
             self.injected["message repeated later"] += 1
             writer.write(frame)
 
-    async def _swallow(self, reader: asyncio.StreamReader) -> None:
-        """Let a message vanish, and maybe those after it, and with them the connection."""
+    async def _drop(self, reader: asyncio.StreamReader) -> None:
+        """Drop a message, maybe some after it, and close the connection."""
         self.injected["message lost"] += 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                more = self._rng.randrange(_MOST_SWALLOWED)
+                more = self._rng.randrange(_MAX_DROPPED)
                 async for _ in _frames(reader):
                     if more == 0:
                         break
                     more -= 1
                     self.injected["message lost"] += 1
-        raise Severed
+        raise ConnectionCut
 
-    def _happens(self, what: str) -> bool:
-        chance: float = getattr(self.weather, what)
-        return self._rng.random() < chance
+    def _decide(self, fault: str) -> bool:
+        probability: float = getattr(self.rates, fault)
+        return self._rng.random() < probability
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -202,7 +209,7 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 def _subject(frame: bytes) -> tuple[str, Any]:
-    """The kind of a message, and the attempt that it is about."""
+    """The kind of a message, and its attempt."""
     message = msgspec.json.decode(frame[4:])
-    inner = message.get("part") or message.get("start") or message
+    inner = message.get("task") or message.get("start") or message
     return message["type"], (inner.get("number"), inner.get("attempt"))

@@ -1,4 +1,4 @@
-"""What else goes wrong while the controller is killed, beside the weather on the network (`fault_proxy`)."""
+"""Faults injected while the controller is killed, beside those of messages (`fault_proxy`)."""
 
 import random
 import threading
@@ -6,29 +6,29 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from chaos_site import ChaosSite
+from chaos_cluster import ChaosCluster
 from commands import kill, one_of
-from fault_proxy import Happened
+from fault_proxy import InjectedFault
 
-_AWAY_SECONDS = 4.0
+_MAX_ABSENCE_SECONDS = 4.0
 _GIVEN_UP_SECONDS = 120.0
 
 
 class Faults:
-    """At ``site``; ``injected``: how often each was."""
+    """Faults of ``cluster``. ``injected``: how often each was injected."""
 
-    def __init__(self, site: ChaosSite, rng: random.Random, injected: Counter[str]) -> None:
-        self.site, self._rng, self._injected = site, rng, injected
+    def __init__(self, cluster: ChaosCluster, rng: random.Random, injected: Counter[str]) -> None:
+        self.cluster, self._rng, self._injected = cluster, rng, injected
         self._background: threading.Thread | None = None
 
-    def one(self) -> None:
-        """Any of them."""
-        faults: list[tuple[int, Callable[[], Happened]]] = [
+    def inject_one(self) -> None:
+        """Inject a random fault."""
+        faults: list[tuple[int, Callable[[], InjectedFault]]] = [
             (4, self._kill_agent),
-            (3, self._kill_keeper),
+            (3, self._kill_supervisor),
             (4, self._kill_job),
-            (self.site.ground.severs, self._sever),
-            (self.site.ground.takes_away, self._take_a_node_away),
+            (self.cluster.backend.disconnect_weight, self._disconnect),
+            (self.cluster.backend.removal_weight, self._remove_node_for_a_while),
             (3, self._fill_disk),
             (4, self._stop_store),
         ]
@@ -36,79 +36,82 @@ class Faults:
         (fault,) = self._rng.choices(kinds, weights)
         self._note(fault())
 
-    def _note(self, what: Happened) -> None:
+    def _note(self, what: InjectedFault) -> None:
         if what is not None:
             self._injected[what] += 1
 
-    def _kill_agent(self) -> Happened:
-        return self.site.ground.kill_agent(self._rng)
+    def _kill_agent(self) -> InjectedFault:
+        return self.cluster.backend.kill_agent(self._rng)
 
-    def _kill_keeper(self) -> Happened:
-        return self._kill_one("keeper.py", "keeper killed")
+    def _kill_supervisor(self) -> InjectedFault:
+        return self._kill_one("supervisor.py", "supervisor killed")
 
-    def _kill_job(self) -> Happened:
+    def _kill_job(self) -> InjectedFault:
         return self._kill_one("traced_job.py", "job killed")
 
-    def _kill_one(self, which: str, said: str) -> Happened:
-        pid = one_of(self.site.processes(), which, self._rng)
-        return said if pid is not None and kill(pid) else None
+    def _kill_one(self, program: str, fault: str) -> InjectedFault:
+        pid = one_of(self.cluster.processes(), program, self._rng)
+        return fault if pid is not None and kill(pid) else None
 
-    def _sever(self) -> Happened:
-        return self.site.ground.sever(self._rng.choice(self.site.ground.nodes))
+    def _disconnect(self) -> InjectedFault:
+        return self.cluster.backend.disconnect(self._rng.choice(self.cluster.backend.nodes))
 
-    def _take_a_node_away(self) -> Happened:
-        ground = self.site.ground
-        node, seconds = self._rng.choice(ground.nodes), self._rng.uniform(0.0, _AWAY_SECONDS)
+    def _remove_node_for_a_while(self) -> InjectedFault:
+        backend = self.cluster.backend
+        node, seconds = (
+            self._rng.choice(backend.nodes),
+            self._rng.uniform(0.0, _MAX_ABSENCE_SECONDS),
+        )
 
-        def be_away() -> Happened:
-            ground.take_away(node)
+        def remove() -> InjectedFault:
+            backend.remove_node(node)
             time.sleep(seconds)
-            ground.bring_back(node)
-            return f"{ground.taken} for a while"
+            backend.restore_node(node)
+            return f"{backend.removal_name} for a while"
 
-        return self._meanwhile(be_away)
+        return self._in_background(remove)
 
-    def _fill_disk(self) -> Happened:
-        seconds = self._rng.uniform(1.0, 2 * _AWAY_SECONDS)
+    def _fill_disk(self) -> InjectedFault:
+        seconds = self._rng.uniform(1.0, 2 * _MAX_ABSENCE_SECONDS)
 
-        def fill() -> Happened:
-            self.site.disk.fill()
-            full = self.site.disk.full
+        def fill() -> InjectedFault:
+            self.cluster.disk.fill()
+            full = self.cluster.disk.full
             time.sleep(seconds)
-            self.site.disk.clear()
+            self.cluster.disk.clear()
             return "disk filled" if full else None
 
-        return self._meanwhile(fill) if self.site.disk.real else None
+        return self._in_background(fill) if self.cluster.disk.real else None
 
-    def _stop_store(self) -> Happened:
-        seconds = self._rng.uniform(0.5, 1.5 * _AWAY_SECONDS)
-        return self._meanwhile(lambda: self.site.store.stop(seconds))
+    def _stop_store(self) -> InjectedFault:
+        seconds = self._rng.uniform(0.5, 1.5 * _MAX_ABSENCE_SECONDS)
+        return self._in_background(lambda: self.cluster.store.stop(seconds))
 
-    def _meanwhile(self, fault: Callable[[], Happened]) -> Happened:
-        """Have it go on beside the next kills; one at a time."""
+    def _in_background(self, fault: Callable[[], InjectedFault]) -> InjectedFault:
+        """Inject a fault in a thread, unless another one is still active."""
         if self._background is None or not self._background.is_alive():
             self._background = threading.Thread(target=lambda: self._note(fault()))
             self._background.start()
         return None
 
     def join(self) -> None:
-        """Wait until none goes on."""
+        """Wait until the fault in the background is over."""
         if self._background is not None:
             self._background.join()
 
-    def give_up_a_node(self) -> None:
-        """Take a node away for so long that nobody believes in it any more."""
+    def remove_a_node_until_given_up(self) -> None:
+        """Remove a node until the controller has given it up, then add it again."""
         self.join()
-        ground = self.site.ground
-        if not ground.takes_away:
+        backend = self.cluster.backend
+        if not backend.removal_weight:
             return
-        node = self._rng.choice(ground.nodes)
-        ground.take_away(node)
+        node = self._rng.choice(backend.nodes)
+        backend.remove_node(node)
         until = time.monotonic() + _GIVEN_UP_SECONDS
         while time.monotonic() < until:
-            said = self.site.ask("/v1/nodes") or {"nodes": []}
-            if any(each["name"] == node and each["state"] == "down" for each in said["nodes"]):
-                self._injected[f"{ground.taken} until it was given up"] += 1
+            answer = self.cluster.get("/v1/nodes") or {"nodes": []}
+            if any(each["name"] == node and each["state"] == "down" for each in answer["nodes"]):
+                self._injected[f"{backend.removal_name} until it was given up"] += 1
                 break
             time.sleep(0.5)
-        ground.bring_back(node)
+        backend.restore_node(node)

@@ -1,4 +1,4 @@
-"""The stores of a run, and how each is stopped: another program locks the file, the server dies."""
+"""Stores that can be stopped: another program locks the file, the database server dies."""
 
 import shutil
 import sqlite3
@@ -9,22 +9,22 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
-from fault_proxy import Happened
+from fault_proxy import InjectedFault
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "live"))
 
 
-class Stoppable(Protocol):
+class StoppableStore(Protocol):
     """A store that can be stopped. ``url``: for ``volvelle serve``."""
 
     url: str
 
-    def stop(self, seconds: float) -> Happened:
-        """Keep it from working for about so long; what was done."""
+    def stop(self, seconds: float) -> InjectedFault:
+        """Stop it for about so long; the injected fault."""
         ...
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the store."""
         ...
 
 
@@ -34,7 +34,7 @@ class LockedFile:
     def __init__(self, path: Path) -> None:
         self.url, self._path = f"sqlite:///{path}", path
 
-    def stop(self, seconds: float) -> Happened:
+    def stop(self, seconds: float) -> InjectedFault:
         """Hold the lock for writing, as a program does that backs the file up and hangs."""
         with (
             suppress(sqlite3.Error),
@@ -46,10 +46,10 @@ class LockedFile:
         return None
 
     def close(self) -> None:
-        """Its disk is taken away."""
+        """Nothing to do: the disk of the file is removed."""
 
 
-class DyingServer:
+class PostgresqlServer:
     """PostgreSQL, in a folder of its own. Raises LookupError where it is not installed."""
 
     def __init__(self) -> None:
@@ -65,14 +65,14 @@ class DyingServer:
         self._server.start()
         self.url = self._server.url
 
-    def stop(self, seconds: float) -> Happened:
-        """Have it die at once, as in a power cut, and start it again later."""
+    def stop(self, seconds: float) -> InjectedFault:
+        """Stop the server at once, as in a power cut, and start it again later."""
         self._server.stop()
         time.sleep(seconds)
         self._server.start()
         return "store's server died"
 
     def close(self) -> None:
-        """End it."""
+        """Stop the server and remove its data."""
         self._server.stop()
         shutil.rmtree(self._folder)

@@ -1,10 +1,10 @@
-"""A job that writes down itself when and where it runs, so that nobody else has to be believed.
+"""A job that traces when and where it runs, as evidence that does not depend on the scheduler.
 
 python traced_job.py TRACES ITERATIONS SECONDS SAVE_EVERY
 
 Each of its processes (one on each node) has a file of its own in TRACES, which is not on the disk that is
-filled, and holds a lock for each of its GPUs and for its rank as long as it lives: the kernel lets go of
-them at its end and not before. Ranks meet in every iteration, as those of a real training do.
+filled, and holds a lock for each of its GPUs and for its rank as long as it lives: the kernel
+releases them at its end and not before. Ranks wait for each other in every iteration, as in a training.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ def proc_started() -> float:
 
 
 class Trace:
-    """What this process says of itself, a line at a time, at once."""
+    """The trace of this process, written line by line."""
 
     def __init__(self, folder: Path) -> None:
         environ = os.environ
@@ -46,18 +46,18 @@ class Trace:
         ]
 
     def _hold(self, names: Iterable[str]) -> Sequence[IO[bytes]]:
-        """Locks until our end. Where another process lives that has one, that is written down."""
+        """Lock until the process ends; a lock held by another process is traced."""
         files = []
         for name in names:
             file = (self._folder / f"{name}.lock").open("wb")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self.say(collision=name)
+                self.write(collision=name)
             files.append(file)
         return files
 
-    def say(self, **what: object) -> None:
+    def write(self, **what: object) -> None:
         """Add a line."""
         line = what | {"at": time.clock_gettime(time.CLOCK_BOOTTIME), "wall": time.time()}
         self._file.write(json.dumps(line) + "\n")
@@ -65,7 +65,7 @@ class Trace:
 
 
 class Ranks:
-    """All processes of the job, which wait for each other."""
+    """The connections between all processes of the job."""
 
     def __init__(self) -> None:
         environ = os.environ
@@ -78,12 +78,12 @@ class Ranks:
                 server.settimeout(_PEER_SECONDS)
                 self._peers = [server.accept()[0] for _ in range(ranks - 1)]
         elif ranks > 1:
-            self._peers = [self._dial(at)]
+            self._peers = [self._connect(at)]
         for peer in self._peers:
             peer.settimeout(_PEER_SECONDS)
 
     @staticmethod
-    def _dial(at: tuple[str, int]) -> socket.socket:
+    def _connect(at: tuple[str, int]) -> socket.socket:
         until = time.monotonic() + _PEER_SECONDS
         while True:
             try:
@@ -93,8 +93,8 @@ class Ranks:
                     raise
                 time.sleep(0.02)
 
-    def meet(self) -> None:
-        """Return when all are here. Raises OSError where one is gone."""
+    def barrier(self) -> None:
+        """Return when all ranks are here. Raises OSError if one has ended."""
         if not self._leads:
             for peer in self._peers:
                 peer.sendall(b".")
@@ -110,29 +110,29 @@ def main(folder: Path, iterations: int, seconds: float, every: int) -> None:
     trace = Trace(folder)
     state = vc.restore(default=vc.State(history=[]))
     done = len(state.history)
-    trace.say(began=proc_started(), gpus=trace.gpus, restored=done, total=iterations, every=every)
+    trace.write(began=proc_started(), gpus=trace.gpus, restored=done, total=iterations, every=every)
 
     def refused(message: Warning | str, category: type, *rest: object, **named: object) -> None:
         if category is RuntimeWarning:
-            trace.say(unsaved=done, why=str(message))
+            trace.write(unsaved=done, why=str(message))
 
     warnings.simplefilter("always", RuntimeWarning)
     warnings.showwarning = refused
     ranks = Ranks()
 
     def rest() -> Iterator[int]:
-        """What is to be done, on every rank: the client takes it that ranks share the samples of an epoch."""
+        """All remaining iterations, on every rank: the client assumes ranks to share an epoch."""
         yield from range(vc.progress().batch)  # which it passes over
         while done < iterations:
             yield done
 
     for _ in vc.iterate(rest(), epochs=1, total=iterations, save=state.save, every=every):
-        ranks.meet()
+        ranks.barrier()
         time.sleep(seconds)
         done += 1
         state.history.append([done, trace.attempt])
-        trace.say(iteration=done)
-    trace.say(history=state.history)
+        trace.write(iteration=done)
+    trace.write(history=state.history)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from live_run import CLUSTER, Live, Planned, made_ready, run_live
+from live_run import CLUSTER, LiveCluster, PlannedJob, provide_executor, run_live
 from msgspec.structs import replace
 
 from volvelle.core.composition import WrittenComposition
@@ -81,7 +81,7 @@ def options() -> Options:
     return Options(given.jobs, given.executor, given.out)
 
 
-def planned(count: int, seed: int = 1) -> list[Planned]:
+def planned(count: int, seed: int = 1) -> list[PlannedJob]:
     """Jobs of half a minute or so, as a Poisson process; some train with PyTorch where it is."""
     rng = np.random.default_rng(seed)
     lengths = rng.lognormal(np.log(_TYPICAL_SECONDS) - 0.3, 0.75, count)
@@ -91,7 +91,7 @@ def planned(count: int, seed: int = 1) -> list[Planned]:
     times = np.cumsum(rng.exponential(every, count))
     trains = find_spec("torch") is not None
     return [
-        Planned(float(at), int(width), round(length / 0.1), 0.1, torch=trains and n % 12 == 5)
+        PlannedJob(float(at), int(width), round(length / 0.1), 0.1, torch=trains and n % 12 == 5)
         for n, (at, width, length) in enumerate(zip(times, gpus, seconds, strict=True))
     ]
 
@@ -113,12 +113,12 @@ class Costs:
 def measure(written: str, *, torch: bool) -> Costs:
     """On this executor, the mean costs of probes that are held and released once, one after another."""
     with tempfile.TemporaryDirectory() as folder:
-        live = Live(
+        live = LiveCluster(
             Path(folder),
             written,
             WrittenComposition("fifo", "consolidated-strict", estimator="declared"),
         )
-        probe = Planned(0.0, 1, 40, 0.1, torch=torch)
+        probe = PlannedJob(0.0, 1, 40, 0.1, torch=torch)
         for _ in range(_PROBES):
             live.submit(probe.request(probe.work_seconds))
             live.drain()
@@ -174,7 +174,7 @@ class Pair:
 def pair(
     policy: str,
     written: str,
-    jobs: Sequence[Planned],
+    jobs: Sequence[PlannedJob],
     costs: Mapping[str, Costs],
 ) -> Pair:
     """Run ``jobs`` live on an executor, as it is ``written`` now; then simulate them.
@@ -242,7 +242,7 @@ def main() -> None:
     given = options()
     report = Report(f"fidelity-{given.executor}", "Live runs beside their simulations", given)
     jobs = planned(given.jobs)
-    with made_ready(given.executor) as written:
+    with provide_executor(given.executor) as written:
         costs = {"sleeping": measure(written, torch=False)}
         if any(job.torch for job in jobs):
             costs["PyTorch"] = measure(written, torch=True)

@@ -1,4 +1,4 @@
-"""A workload, live: submitted in real time to a controller over real processes; its journal is left."""
+"""Runs a workload live: jobs submitted in real time to a controller with real processes."""
 
 import sys
 import time
@@ -10,24 +10,24 @@ from pathlib import Path
 import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
-from volvelle.live.asks import Ask, Hold, Release, Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site, executors
-from volvelle.live.picture import JobState
-from volvelle.live.request import JobRequest
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import ControlRequest, Hold, Release, Submit
+from volvelle.live.job_request import JobRequest
+from volvelle.live.nodes.executor import ExecutorContext, executors
+from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 SCRIPT = Path(__file__).parent / "job.py"
 CLUSTER = "2x8"
-"""Of few nodes: where jobs fit hardly depends on which job happens to end first."""
-_LOOK_SECONDS = 0.05
-_PATIENCE_SECONDS = 60.0
+"""Few nodes, so that placement hardly depends on which job happens to end first."""
+_POLL_SECONDS = 0.05
+_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A job to come: ``after`` the start of the run, so many iterations on so many GPUs."""
+class PlannedJob:
+    """A job to submit ``after`` so many seconds, with so many iterations on so many GPUs."""
 
     after: float
     gpus: int
@@ -37,77 +37,77 @@ class Planned:
 
     @property
     def work_seconds(self) -> float:
-        """What its iterations take."""
+        """Seconds of all its iterations."""
         return self.iterations * self.seconds
 
     def request(self, estimate: float) -> JobRequest:
-        """As a user submits it."""
-        words = (sys.executable, str(SCRIPT), str(self.iterations), repr(self.seconds))
+        """The request that a user submits."""
+        arguments = (sys.executable, str(SCRIPT), str(self.iterations), repr(self.seconds))
         return JobRequest(
             name="torch" if self.torch else "sleep",
-            command=(*words, "torch") if self.torch else words,
+            command=(*arguments, "torch") if self.torch else arguments,
             gpus=self.gpus,
             estimate=estimate,
         )
 
 
-class Live:
+class LiveCluster:
     """A controller on 16 made-up GPUs of this machine, with its journal in ``folder``."""
 
     def __init__(self, folder: Path, executor: str, composition: WrittenComposition) -> None:
         cluster = parse_cluster(CLUSTER)
         self._store = Store.open(f"sqlite:///{folder / 'store.db'}")
         header = Header(volvelle=volvelle.__version__, cluster=cluster, composition=composition)
-        site = Site(cluster, folder / "site", "fidelity")
+        context = ExecutorContext(cluster, folder / "executor", "fidelity")
         self._folder = folder
-        self.controller = Controller(self._store, header, executors.make(executor), site)
+        self.controller = Controller(self._store, header, executors.make(executor), context)
         self.controller.start()
-        self._until(lambda: all(n.state == "up" for n in self.controller.picture.nodes))
+        self._until(lambda: all(n.state == "up" for n in self.controller.status.nodes))
 
     def submit(self, request: JobRequest) -> int:
-        """The number of the job."""
-        (number,) = self._ask(Submit("fidelity", request))
+        """Submit a job; its number."""
+        (number,) = self._execute(Submit("fidelity", request))
         return int(number)
 
     def wait_for_iterations(self, number: int, iterations: int) -> None:
         """Wait until a job has done so many."""
-        self._until(lambda: self.controller.picture.jobs[number].iterations >= iterations)
+        self._until(lambda: self.controller.status.jobs[number].iterations >= iterations)
 
     def hold(self, number: int) -> None:
         """Stop a job at a checkpoint, and wait until it has ended."""
-        self._ask(Hold(number))
-        self._until(lambda: self.controller.picture.jobs[number].state is JobState.HELD)
+        self._execute(Hold(number))
+        self._until(lambda: self.controller.status.jobs[number].state is JobState.HELD)
 
     def release(self, number: int) -> None:
-        """Let a held job go on."""
-        self._ask(Release(number))
+        """Release a held job."""
+        self._execute(Release(number))
 
     def drain(self) -> None:
         """Wait until no job is left."""
-        self._until(lambda: not self.controller.picture.jobs, patience=3600.0)
+        self._until(lambda: not self.controller.status.jobs, timeout=3600.0)
 
     def end(self) -> Path:
-        """Stop the controller; the journal it left."""
+        """Export the journal and stop the controller; the path of the journal."""
         journal = self._folder / "journal.jsonl"
-        self._store.journal(journal)
+        self._store.write_journal(journal)
         self.controller.stop()
         return journal
 
-    def _ask(self, ask: Ask) -> tuple[int, ...]:
-        answer: tuple[int, ...] = self.controller.ask(ask).result(timeout=_PATIENCE_SECONDS)
+    def _execute(self, request: ControlRequest) -> tuple[int, ...]:
+        answer: tuple[int, ...] = self.controller.request(request).result(timeout=_TIMEOUT_SECONDS)
         return answer
 
-    def _until(self, done: Callable[[], bool], patience: float = _PATIENCE_SECONDS) -> None:
-        end = time.monotonic() + patience
-        while not done():
+    def _until(self, condition: Callable[[], bool], timeout: float = _TIMEOUT_SECONDS) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
             if time.monotonic() > end:
-                raise TimeoutError(f"waited {patience:g} s: {self.controller.health}")
-            time.sleep(_LOOK_SECONDS)
+                raise TimeoutError(f"waited {timeout:g} s: {self.controller.health}")
+            time.sleep(_POLL_SECONDS)
 
 
 @contextmanager
-def made_ready(executor: str) -> Iterator[str]:
-    """``executor`` as it is written for `Live`; for Ray there is a cluster of so many raylets meanwhile."""
+def provide_executor(executor: str) -> Iterator[str]:
+    """The executor's parameters for `LiveCluster`; for Ray, a Ray cluster exists in the context."""
     if executor != "ray":
         yield f"{executor}:pretend=true"
         return
@@ -130,11 +130,11 @@ def run_live(
     folder: Path,
     executor: str,
     composition: WrittenComposition,
-    jobs: Sequence[Planned],
+    jobs: Sequence[PlannedJob],
     estimates: Sequence[float],
 ) -> Path:
-    """Submit ``jobs`` when their times come, wait for their ends; the journal."""
-    live = Live(folder, executor, composition)
+    """Submit ``jobs`` at their times and wait until all have ended; the path of the journal."""
+    live = LiveCluster(folder, executor, composition)
     began = time.monotonic()
     for job, estimate in zip(jobs, estimates, strict=True):
         time.sleep(max(began + job.after - time.monotonic(), 0.0))

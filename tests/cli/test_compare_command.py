@@ -43,6 +43,17 @@ def test_the_best_of_each_column_is_starred_and_the_report_named(
     assert ran.out.rstrip().endswith("Pictures: volvelle-compare/report.html")
 
 
+def test_a_report_made_again_from_the_files_says_the_same(volvelle: Volvelle) -> None:
+    """The first one has the summaries from the processes that made them, and the jobs as read."""
+    generated = ("--generate", "lognormal:jobs=60,users=3", "-c", "2x8", "--until", "1d")
+    first = volvelle("compare", *generated, "-p", "las", "-p", "srsf", "--out", "cmp", "-o", "json")
+    page = Path("cmp/report.html").read_text()
+    again = volvelle("report", "cmp", "-o", "json")
+    assert (first.status, again.status) == (0, 0)
+    assert rows(again.out) == rows(first.out)
+    assert Path("cmp/report.html").read_text() == page
+
+
 def test_results_do_not_depend_on_the_number_of_workers(volvelle: Volvelle) -> None:
     common = ("compare", "--generate", "lognormal:jobs=80", "-c", "2x8", "-o", "csv")
     parts = ("-p", "las", "-p", "easy", "-p", "srtf", "--estimator", "noisy")

@@ -45,7 +45,7 @@ def test_every_run_of_the_grid_is_a_row_of_one_tidy_table(volvelle: Volvelle) ->
 def test_a_table_for_each_metric_has_a_column_for_each_rate(volvelle: Volvelle) -> None:
     ran = volvelle(
         *GENERATED, "-p", "fifo", "-p", "srtf", "--jobs-per-hour", "0.5:1.5:0.5", "-m", "jct:mean",
-        "-m", "makespan", "--out", "grid",
+        "-m", "makespan", "--out", "grid", "--png",
     )  # fmt: skip
     assert ran.status == 0, ran.err
     lines = [line.split() for line in ran.out.splitlines()]
@@ -122,7 +122,7 @@ def test_a_generator_without_a_rate_says_so(volvelle: Volvelle) -> None:
 
 
 def test_many_runs_are_reported_without_a_picture_of_each(volvelle: Volvelle) -> None:
-    ran = volvelle(*GENERATED, "-p", "fifo", "--jobs-per-hour", "1:13", "--out", "grid")
+    ran = volvelle(*GENERATED, "-p", "fifo", "--jobs-per-hour", "1:13", "--out", "grid", "--png")
     assert ran.status == 0, ran.err
     assert not Path("grid/queue.png").exists()
     assert "too many to be drawn one by one" in Path("grid/report.html").read_text("utf-8")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from command_line import Volvelle
@@ -12,19 +13,48 @@ pytest_plugins = ["command_fixtures"]
 HEAVY = ("numpy", "numba", "pydantic", "msgspec", "PIL")
 
 
-def test_help_imports_nothing_heavy() -> None:
+UNASKED = ("PIL", "pyarrow", "rich", "fastapi", "sqlalchemy", "httpx", "ray", "pymoo", "highspy")
+
+
+def imported(names: tuple[str, ...], *arguments: str, cwd: Path | None = None) -> tuple[str, str]:
+    """Which of ``names`` a command imports in a process of its own, and what it printed."""
     script = (
-        "import sys; sys.argv = ['volvelle', '--help']\n"
+        f"import sys; sys.argv = ['volvelle', *{arguments!r}]\n"
         "from volvelle.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+        f"print('IMPORTED', *[name for name in {names!r} if name in sys.modules])"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "HEAVY []" in ran.stdout
+        [sys.executable, "-c", script],
+        capture_output=True, text=True, timeout=120, check=True, cwd=cwd,
+    )  # fmt: skip
+    printed, _, found = ran.stdout.rpartition("IMPORTED")
+    return found.strip(), printed
+
+
+def test_help_imports_nothing_heavy() -> None:
+    found, printed = imported(HEAVY, "--help")
+    assert found == ""
     for command in ("simulate", "compare", "report", "trace", "list"):
-        assert command in ran.stdout
+        assert command in printed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list", "policies"], ["list", "formats"], ["list", "metrics"],
+        ["simulate", "--generate", "lognormal:jobs=20", "-c", "1x8", "-p", "srsf"],
+        ["compare", "--generate", "lognormal:jobs=20", "-c", "1x8", "-p", "srsf", "-p", "fifo"],
+    ],
+)  # fmt: skip
+def test_commands_import_only_what_they_need(command: list[str], tmp_path: Path) -> None:
+    assert imported(UNASKED, *command, cwd=tmp_path)[0] == ""
+
+
+def test_lists_of_what_does_not_decide_import_no_policy() -> None:
+    policies = ("volvelle.policies", "volvelle.live", "volvelle.simulate", "volvelle.report.charts")
+    for kind in ("metrics", "generators", "placements", "formats"):
+        assert imported(policies, "list", kind)[0] == "", kind
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from volvelle.cli.moments import say_moment, seconds_until
+from volvelle.cli.moments import format_moment, seconds_until
 
 NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)  # a Friday
 
@@ -52,4 +52,4 @@ def test_what_is_no_time_or_has_passed_is_refused_with_the_forms(text: str) -> N
     ],
 )
 def test_a_moment_is_told_as_shortly_as_it_is_clear(after: timedelta, said: str) -> None:
-    assert say_moment((NOW + after).timestamp(), NOW) == said
+    assert format_moment((NOW + after).timestamp(), NOW) == said

@@ -37,10 +37,23 @@ def test_a_run_directory_holds_configuration_jobs_metrics_journal_and_report(
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["jobs"]["status"]["finished"] == 6
     assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert list(run.glob("*.png"))
+    assert not list(run.glob("*.png"))
     assert not list(run.glob("*.partial"))
     assert "las:round=60: 6 finished" in ran.out
     assert "Report: run/report.html" in ran.out
+
+
+def test_charts_are_painted_on_request_and_do_not_outlive_their_run(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    charts = {f"{name}.png" for name in ("gantt", "jct_cdf", "queue", "utilisation", "wait_cdf")}
+    asked = ("simulate", trace, "-c", "1x8", "-p", "fifo", "--out", "run")
+    assert volvelle(*asked, "--png").status == 0
+    assert {path.name for path in (trace.parent / "run").glob("*.png")} == charts
+    assert volvelle(*asked).status == 0
+    assert not list((trace.parent / "run").glob("*.png"))
+    assert volvelle("report", "run", "--png").status == 0
+    assert {path.name for path in (trace.parent / "run").glob("*.png")} == charts
 
 
 def test_the_journal_replays(volvelle: Volvelle, trace: Path) -> None:

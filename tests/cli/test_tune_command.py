@@ -20,7 +20,7 @@ SMALL = [*SEARCH, "--candidates", "12"]
 
 
 def test_a_search_leaves_a_front_that_can_be_used(volvelle: Volvelle) -> None:
-    ran = volvelle(*SMALL, "--objective", "jct:avg", "--objective", "pred_error:p99")
+    ran = volvelle(*SMALL, "--objective", "jct:avg", "--objective", "pred_error:p99", "--png")
     assert ran.status == 0, ran.err
     for name in ("fastest", "balanced", "most-predictable"):
         assert f" {name} " in ran.out
@@ -45,7 +45,7 @@ def test_a_search_leaves_a_front_that_can_be_used(volvelle: Volvelle) -> None:
 def test_three_objectives_and_json(volvelle: Volvelle) -> None:
     objectives = ("jct:avg", "jct:p99", "unfairness:avg")
     asked = [part for name in objectives for part in ("--objective", name)]
-    ran = volvelle(*SMALL, *asked, "--algorithm", "nsga2", "--output", "json")
+    ran = volvelle(*SMALL, *asked, "--algorithm", "nsga2", "--output", "json", "--png")
     assert ran.status == 0, ran.err
     told = json.loads(ran.out)
     assert [one["name"] for one in told["objectives"]] == ["jct:mean", "jct:p99", "unfairness:mean"]

@@ -1,4 +1,4 @@
-"""Jobs as an agent starts them."""
+"""Starts jobs as an agent does."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volvelle.client.page import Page
+from volvelle.client.control_block import ControlBlock
 
 HERE = Path(__file__).parent
 
@@ -26,36 +26,36 @@ class Attempts:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the job keeps what it has done."""
+        """The checkpoint folder."""
         return self.folder / "checkpoint"
 
     @property
     def done(self) -> Path:
-        """What its attempts wrote down."""
+        """The file to which its attempts write what they did."""
         return self.folder / "done"
 
     @property
     def run(self) -> Path:
-        """The folder of the attempt at hand."""
+        """The folder of the current attempt."""
         return self.folder / f"attempt-{self.number}"
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the next attempt."""
         self.number += 1
         self.run.mkdir()
-        Page.create(self.run / "page", self.number).close()
+        ControlBlock.create(self.run / ControlBlock.FILE_NAME, self.number).close()
         ours = {
             "VOLVELLE_RUN": str(self.run),
             "VOLVELLE_CHECKPOINT": str(self.checkpoint),
             "VOLVELLE_NODES": "1",
             "VOLVELLE_NODE_RANK": "0",
         }
-        with (self.folder / "said").open("ab") as said:
+        with (self.folder / "output").open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, *self.launcher, str(self.script), *arguments],
                 env=os.environ | ours,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
             )
         self.processes.append(process)
         return process
@@ -64,19 +64,19 @@ class Attempts:
         """Start the counting job."""
         return self.start(str(self.checkpoint), str(self.done), str(seconds), every)
 
-    def end(self) -> None:
-        """Kill what still runs."""
+    def kill_all(self) -> None:
+        """Kill all processes that still run."""
         for process in self.processes:
             process.kill()
             process.wait()
 
-    def page(self) -> Page:
-        """The page of the attempt at hand."""
-        return Page(self.run / "page")
+    def block(self) -> ControlBlock:
+        """The control block of the current attempt."""
+        return ControlBlock(self.run / ControlBlock.FILE_NAME)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What its attempts printed."""
-        return (self.folder / "said").read_text()
+        return (self.folder / "output").read_text()
 
     def reported(self, metric: str) -> dict[int, float]:
         """``metric`` of every iteration of the surviving history."""
@@ -99,5 +99,5 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Wait for ``condition``; fail if it takes too long."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.002)

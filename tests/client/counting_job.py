@@ -28,9 +28,9 @@ def main(checkpoint: str, done: str, seconds: str, every: str) -> None:
     """Train."""
     random.seed(7)
     state = vc.restore(default=vc.State(weight=0.0, seen=[]), checkpoint=checkpoint)
-    rhythm = int(every) if every.isdecimal() else every
+    save_every = int(every) if every.isdecimal() else every
     with Path(done).open("a", encoding="utf-8") as lines:
-        for number in vc.iterate(Shuffled(), epochs=EPOCHS, save=state.save, every=rhythm):
+        for number in vc.iterate(Shuffled(), epochs=EPOCHS, save=state.save, every=save_every):
             state.weight = 0.9 * state.weight + number * random.random()
             state.seen.append(number)
             lines.write(f"{vc.progress().iterations + 1} {number} {state.weight!r}\n")

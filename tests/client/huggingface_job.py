@@ -8,7 +8,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 import volvelle.client as vc
-from volvelle.client.huggingface import Preemptible, latest_checkpoint
+from volvelle.client.huggingface import PreemptibleTrainerCallback, latest_checkpoint
 
 
 class Line(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -41,7 +41,9 @@ def main() -> None:
         use_cpu=True,
         disable_tqdm=True,
     )
-    trainer = Trainer(Line(), arguments, train_dataset=rows, callbacks=[Preemptible()])
+    trainer = Trainer(
+        Line(), arguments, train_dataset=rows, callbacks=[PreemptibleTrainerCallback()]
+    )
     trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
 
 

@@ -8,7 +8,7 @@ import lightning
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from volvelle.client.lightning import Preemptible
+from volvelle.client.lightning import PreemptibleLightningCallback
 
 
 class Line(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
@@ -36,7 +36,7 @@ def main() -> None:
     torch.manual_seed(1)
     x = torch.rand(160, 1)
     loader = DataLoader(TensorDataset(x, 3 * x - 1), batch_size=4, shuffle=True)
-    preemptible = Preemptible("out", every=30)
+    preemptible = PreemptibleLightningCallback("out", every=30)
     trainer = lightning.Trainer(
         max_epochs=2,
         accelerator="cpu",

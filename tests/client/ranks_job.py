@@ -1,4 +1,4 @@
-"""A job of several ranks for tests: processes that meet at a barrier, as they do in an all-reduce."""
+"""A job of several ranks for tests: processes that wait at a barrier, as in an all-reduce."""
 
 import os
 import random
@@ -9,13 +9,13 @@ from threading import Barrier
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """How a job of several ranks runs: on nodes with the folders ``runs``, meeting every ``meet`` steps."""
+class RanksJob:
+    """A job of several ranks: on nodes with the folders ``runs``, ``barrier_every``: iterations."""
 
     runs: tuple[Path, ...]
     ranks_per_node: int
     checkpoint: Path
-    meet: int = 1
+    barrier_every: int = 1
     on_all_ranks: bool = False
     every: str | int | None = None
     iterations: int = 2000
@@ -23,16 +23,16 @@ class Ranks:
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """The number of ranks."""
         return len(self.runs) * self.ranks_per_node
 
     def seen(self, rank: int) -> Path:
-        """What ``rank`` wrote down, over all attempts."""
+        """The file to which ``rank`` writes, over all attempts."""
         return self.checkpoint.with_name(f"seen-{rank}")
 
 
-def be_rank(rank: int, job: Ranks, barrier: Barrier) -> None:
-    """Be one of the ranks."""
+def run_rank(rank: int, job: RanksJob, barrier: Barrier) -> None:
+    """Run one rank, in its process."""
     os.environ |= {
         "VOLVELLE_RUN": str(job.runs[rank // job.ranks_per_node]),
         "VOLVELLE_NODES": str(len(job.runs)),
@@ -53,12 +53,12 @@ def be_rank(rank: int, job: Ranks, barrier: Barrier) -> None:
     nothing: list[int] = []
     state = vc.restore(nothing, load)
     barrier.wait()
-    chance = random.Random(rank)
+    random_state = random.Random(rank)
     loop = vc.iterate(
         range(job.iterations),
         save=save,
         every=job.every,
-        accumulate=job.meet,
+        accumulate=job.barrier_every,
         save_on_all_ranks=job.on_all_ranks,
     )
     with job.seen(rank).open("a") as seen:
@@ -66,7 +66,7 @@ def be_rank(rank: int, job: Ranks, barrier: Barrier) -> None:
             state.append(number)
             seen.write(f"{number}\n")
             seen.flush()
-            time.sleep(chance.uniform(0.0, job.seconds))
-            if (number + 1) % job.meet == 0:
+            time.sleep(random_state.uniform(0.0, job.seconds))
+            if (number + 1) % job.barrier_every == 0:
                 barrier.wait()
-    assert vc.left() or len(state) == job.iterations
+    assert vc.preempted() or len(state) == job.iterations

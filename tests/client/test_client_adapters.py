@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from attempts import HERE, Attempts, wait_until
 
-from volvelle.client.page import ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import (
+    ITERATIONS,
+    PREEMPTED,
+    REVOKED,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+)
 
 ITERATIONS_IN_ALL = 80
 
@@ -23,7 +29,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Attemp
     jobs = [Attempts(folder, HERE / f"{request.param}_job.py") for folder in folders]
     yield jobs
     for job in jobs:
-        job.end()
+        job.kill_all()
 
 
 def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
@@ -32,14 +38,20 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     uninterrupted, interrupted = pair
     straight = uninterrupted.start("0")
     process = interrupted.start("0.05")
-    page = interrupted.page()
-    wait_until(lambda: page[ITERATIONS] > 45 or process.poll() is not None, seconds=120)
-    page[REVOKED] = 1
-    assert process.wait(60) == 0, interrupted.said()
-    assert page[LEFT] == 1
-    assert 45 < page[SAVED] == page[ITERATIONS] < page[TOTAL] == ITERATIONS_IN_ALL
-    assert interrupted.start("0").wait(90) == 0, interrupted.said()
-    assert straight.wait(90) == 0, uninterrupted.said()
+    block = interrupted.block()
+    wait_until(lambda: block[ITERATIONS] > 45 or process.poll() is not None, seconds=120)
+    block[REVOKED] = 1
+    assert process.wait(60) == 0, interrupted.output()
+    assert block[PREEMPTED] == 1
+    assert (
+        45
+        < block[SAVED_ITERATIONS]
+        == block[ITERATIONS]
+        < block[TOTAL_ITERATIONS]
+        == ITERATIONS_IN_ALL
+    )
+    assert interrupted.start("0").wait(90) == 0, interrupted.output()
+    assert straight.wait(90) == 0, uninterrupted.output()
     curve = uninterrupted.reported("loss")
     assert interrupted.reported("loss") == curve
     assert curve.keys() >= set(range(1, ITERATIONS_IN_ALL + 1))

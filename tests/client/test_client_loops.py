@@ -8,28 +8,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volvelle.client import State, chance
+from volvelle.client import State, random_state
+from volvelle.client.control_block import (
+    BATCH_SIZE,
+    EXIT_AT,
+    ITERATIONS,
+    PREEMPTED,
+    REVOKED,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+    ControlBlock,
+)
 from volvelle.client.lease import Lease
-from volvelle.client.page import BATCH_SIZE, EXIT_AT, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL, Page
-from volvelle.client.place import Place
-from volvelle.client.run import Run, Saving
+from volvelle.client.process_context import ProcessContext
+from volvelle.client.run import SaveOptions, TrainingRun
 
-NEVER = Saving(None, None, 1, False)
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Page:
-    """The page of a run in ``tmp_path``."""
-    return Page.create(tmp_path / "page", attempt=1)
+NEVER = SaveOptions(None, None, 1, False)
 
 
 @pytest.fixture
-def begin(tmp_path: Path, page: Page) -> Callable[[], tuple[Run, State]]:
+def block(tmp_path: Path) -> ControlBlock:
+    """The control block of an attempt in ``tmp_path``."""
+    return ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=1)
+
+
+@pytest.fixture
+def begin(tmp_path: Path, block: ControlBlock) -> Callable[[], tuple[TrainingRun, State]]:
     """Starts the script anew: a process's own part of it, and its state."""
 
-    def again() -> tuple[Run, State]:
-        run = Run(Lease(Place.of({"VOLVELLE_RUN": str(tmp_path)})))
-        state, saved = State(seen=[]), run.keep_at(tmp_path / "checkpoint")
+    def again() -> tuple[TrainingRun, State]:
+        run = TrainingRun(Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(tmp_path)})))
+        state, saved = State(seen=[]), run.open_checkpoints(tmp_path / "checkpoint")
         if saved is not None:
             state.load(saved)
         return run, state
@@ -37,27 +46,31 @@ def begin(tmp_path: Path, page: Page) -> Callable[[], tuple[Run, State]]:
     return again
 
 
-def loop(run: Run, loader: range, saving: Saving, epochs: int | None = None) -> Iterator[int]:
-    return run.iterate(loader, epochs, None, saving, None)
+def loop(
+    run: TrainingRun, loader: range, options: SaveOptions, epochs: int | None = None
+) -> Iterator[int]:
+    return run.iterate(loader, epochs, None, options, None)
 
 
-def test_loops_over_epochs_of_the_scripts_own_go_on_where_they_were(
-    begin: Callable[[], tuple[Run, State]], page: Page
+def test_loops_in_epochs_of_the_script_resume_where_they_were(
+    begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
 ) -> None:
     for stop in (25, 26, 30, 47, None):
         run, state = begin()
-        page[REVOKED] = page[LEFT] = 0
-        page[EXIT_AT] = 0
+        block[REVOKED] = block[PREEMPTED] = 0
+        block[EXIT_AT] = 0
         for _ in range(5):
-            for number in loop(run, range(10), Saving(state.save, None, 1, False)):
+            for number in loop(run, range(10), SaveOptions(state.save, None, 1, False)):
                 state.seen.append(number)
-                page[REVOKED] = int(len(state.seen) == stop)
-        assert run.lease.left == bool(page[LEFT]) == (stop is not None)
-        assert page[SAVED] == page[ITERATIONS] == len(state.seen) == (stop or 50)
+                block[REVOKED] = int(len(state.seen) == stop)
+        assert run.lease.preempted == bool(block[PREEMPTED]) == (stop is not None)
+        assert block[SAVED_ITERATIONS] == block[ITERATIONS] == len(state.seen) == (stop or 50)
     assert state.seen == list(range(10)) * 5
 
 
-def test_a_loop_that_was_broken_out_of_is_over(begin: Callable[[], tuple[Run, State]]) -> None:
+def test_a_loop_left_with_break_is_complete(
+    begin: Callable[[], tuple[TrainingRun, State]],
+) -> None:
     run, _ = begin()
     for number in loop(run, range(10), NEVER):
         if number == 3:
@@ -65,14 +78,16 @@ def test_a_loop_that_was_broken_out_of_is_over(begin: Callable[[], tuple[Run, St
     assert list(loop(run, range(4), NEVER)) == [0, 1, 2, 3]
 
 
-def test_the_whole_is_told_from_epochs(begin: Callable[[], tuple[Run, State]], page: Page) -> None:
+def test_total_iterations_follow_from_epochs(
+    begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
+) -> None:
     run, _ = begin()
-    assert len(list(loop(run, range(10), NEVER, epochs=3))) == page[TOTAL] == 30
+    assert len(list(loop(run, range(10), NEVER, epochs=3))) == block[TOTAL_ITERATIONS] == 30
 
 
-def test_data_that_became_less_are_an_error(begin: Callable[[], tuple[Run, State]]) -> None:
+def test_a_shrunk_data_set_is_an_error(begin: Callable[[], tuple[TrainingRun, State]]) -> None:
     run, state = begin()
-    batches = loop(run, range(10), Saving(state.save, 6, 1, False))
+    batches = loop(run, range(10), SaveOptions(state.save, 6, 1, False))
     for _ in range(7):
         next(batches)
     run, state = begin()
@@ -81,65 +96,69 @@ def test_data_that_became_less_are_an_error(begin: Callable[[], tuple[Run, State
 
 
 def test_a_batch_size_holds_for_whole_epochs_and_after_a_restart_too(
-    begin: Callable[[], tuple[Run, State]], page: Page
+    begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
 ) -> None:
     run, state = begin()
-    told: list[tuple[int, int]] = []
-    saving = Saving(state.save, 1, 1, False)
-    page[BATCH_SIZE] = 64
+    sizes: list[tuple[int, int]] = []
+    options = SaveOptions(state.save, 1, 1, False)
+    block[BATCH_SIZE] = 64
     batches = run.iterate(
-        range(4), 3, None, saving, lambda size: told.append((run.progress.epoch, size))
+        range(4), 3, None, options, lambda size: sizes.append((run.progress.epoch, size))
     )
     next(batches)
-    page[BATCH_SIZE] = 128
+    block[BATCH_SIZE] = 128
     for _ in range(6):
         next(batches)
-    assert told == [(0, 64), (1, 128)]
-    page[BATCH_SIZE] = 256
+    assert sizes == [(0, 64), (1, 128)]
+    block[BATCH_SIZE] = 256
     run, _ = begin()
     assert run.batch_size(32) == 128
-    told.clear()
+    sizes.clear()
     list(
-        run.iterate(range(4), 3, None, saving, lambda size: told.append((run.progress.epoch, size)))
+        run.iterate(
+            range(4), 3, None, options, lambda size: sizes.append((run.progress.epoch, size))
+        )
     )
-    assert told == [(1, 128), (2, 256)]
+    assert sizes == [(1, 128), (2, 256)]
 
 
-def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(
-    begin: Callable[[], tuple[Run, State]], page: Page, tmp_path: Path
+def test_a_full_disk_keeps_the_previous_checkpoint_and_training_continues(
+    begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock, tmp_path: Path
 ) -> None:
     run, state = begin()
 
     def save(path: Path) -> None:
         state.save(Path("/dev/full") if 4 < len(state.seen) < 8 else path)
 
-    batches = loop(run, range(10), Saving(save, 2, 1, False))
+    batches = loop(run, range(10), SaveOptions(save, 2, 1, False))
     with pytest.warns(RuntimeWarning, match="No space left on device; training goes on"):
         for number in batches:
             state.seen.append(number)
             if number == 7:
                 break
-    assert page[SAVED] == 4
+    assert block[SAVED_ITERATIONS] == 4
     assert [path.name for path in (tmp_path / "checkpoint").iterdir()] == ["2"]
     _, restored = begin()
     assert restored.seen == [0, 1, 2, 3]
 
 
 def test_a_checkpoint_that_cannot_be_written_as_the_lease_ends_is_an_error(
-    begin: Callable[[], tuple[Run, State]], page: Page
+    begin: Callable[[], tuple[TrainingRun, State]], block: ControlBlock
 ) -> None:
     run, state = begin()
-    batches = loop(run, range(10), Saving(lambda _: state.save(Path("/dev/full")), None, 1, False))
+    batches = loop(
+        run, range(10), SaveOptions(lambda _: state.save(Path("/dev/full")), None, 1, False)
+    )
     next(batches)
-    page[REVOKED] = 1
+    block[REVOKED] = 1
     with pytest.raises(OSError, match="No space left"):
         next(batches)
-    assert page[LEFT] == 0
+    assert block[PREEMPTED] == 0
 
 
-def test_reports_that_a_full_disk_refuses_are_one_warning(tmp_path: Path, page: Page) -> None:
+def test_metrics_on_a_full_disk_give_one_warning(tmp_path: Path, block: ControlBlock) -> None:
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
-    lease = Lease(Place.of({"VOLVELLE_RUN": str(tmp_path)}))
+    lease = Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(tmp_path)}))
     lease.report(1, {"loss": 0.5})
     with pytest.warns(RuntimeWarning, match="cannot write what is reported") as warned:
         lease.flush()
@@ -153,23 +172,23 @@ def test_reports_that_a_full_disk_refuses_are_one_warning(tmp_path: Path, page: 
     assert json.loads(line)["metrics"] == {"loss": None}
 
 
-def test_random_generators_go_on_as_they_were() -> None:
-    saved = json.dumps(chance.capture())
+def test_random_generators_resume_in_their_states() -> None:
+    saved = json.dumps(random_state.capture())
     drawn = (random.random(), random.gauss(0, 1), np.random.random(), np.random.normal())
-    chance.put_back(json.loads(saved))
+    random_state.restore_states(json.loads(saved))
     assert (random.random(), random.gauss(0, 1), np.random.random(), np.random.normal()) == drawn
 
 
 @pytest.mark.parametrize(
-    ("saving", "said"),
+    ("options", "message"),
     [
-        (Saving(None, 0, 1, False), "every must be at least 1"),
-        (Saving(None, 1, 0, False), "accumulate must be at least 1"),
-        (Saving(None, "10m", 1, True), "give every as a number of iterations"),
-        (Saving(None, "soon", 1, False), "cannot read 'soon'"),
+        (SaveOptions(None, 0, 1, False), "every must be at least 1"),
+        (SaveOptions(None, 1, 0, False), "accumulate must be at least 1"),
+        (SaveOptions(None, "10m", 1, True), "give every as a number of iterations"),
+        (SaveOptions(None, "soon", 1, False), "cannot read 'soon'"),
     ],
 )
-def test_savings_that_make_no_sense_are_refused(saving: Saving, said: str) -> None:
-    run = Run(Lease(Place.of({"RANK": "1", "WORLD_SIZE": "2"})))
-    with pytest.raises(ValueError, match=said):
-        next(loop(run, range(3), saving))
+def test_invalid_save_options_are_refused(options: SaveOptions, message: str) -> None:
+    run = TrainingRun(Lease(ProcessContext.from_environment({"RANK": "1", "WORLD_SIZE": "2"})))
+    with pytest.raises(ValueError, match=message):
+        next(loop(run, range(3), options))

@@ -1,4 +1,4 @@
-"""A script in one process: it resumes where its checkpoint is, and leaves when its lease ends."""
+"""A script in one process: it resumes from its checkpoint, and exits when its lease is revoked."""
 
 import json
 import random
@@ -11,7 +11,15 @@ import pytest
 from attempts import Attempts, wait_until
 from counting_job import EPOCHS, NUMBERS
 
-from volvelle.client.page import ATTACHED, ITERATION_NS, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import (
+    ATTACHED,
+    ITERATION_NS,
+    ITERATIONS,
+    PREEMPTED,
+    REVOKED,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+)
 
 ITERATIONS_IN_ALL = EPOCHS * NUMBERS
 
@@ -21,7 +29,7 @@ def attempts(tmp_path: Path) -> Iterator[Attempts]:
     """A job in a folder of its own."""
     job = Attempts(tmp_path)
     yield job
-    job.end()
+    job.kill_all()
 
 
 @pytest.fixture(scope="module")
@@ -37,62 +45,62 @@ def state_of(attempts: Attempts) -> dict[str, object]:
     return dict(json.loads((latest / "state").read_bytes()))
 
 
-def test_an_epoch_is_shuffled_anew(uninterrupted: dict[int, tuple[str, ...]]) -> None:
+def test_every_epoch_has_its_own_order(uninterrupted: dict[int, tuple[str, ...]]) -> None:
     order = [int(number) for number, _ in uninterrupted.values()]
     first, second = order[:NUMBERS], order[NUMBERS : 2 * NUMBERS]
     assert sorted(first) == sorted(second) == list(range(NUMBERS))
     assert first != second
 
 
-def test_a_revoked_job_leaves_within_an_iteration_its_checkpoint_written(
+def test_a_revoked_job_exits_within_an_iteration_with_a_checkpoint(
     attempts: Attempts,
 ) -> None:
     process = attempts.count(seconds=0.05, every="1h")
-    page = attempts.page()
-    wait_until(lambda: page[ITERATIONS] >= 3)
-    page[REVOKED] = 1
-    at_hand = page[ITERATIONS] + 1
+    block = attempts.block()
+    wait_until(lambda: block[ITERATIONS] >= 3)
+    block[REVOKED] = 1
+    at_hand = block[ITERATIONS] + 1
     assert process.wait() == 0
-    assert page[LEFT] == 1
-    assert page[SAVED] == page[ITERATIONS] <= at_hand
-    assert page[TOTAL] == ITERATIONS_IN_ALL
-    assert page[ATTACHED] == 1
-    assert 0.05e9 < page[ITERATION_NS] < 1e9
+    assert block[PREEMPTED] == 1
+    assert block[SAVED_ITERATIONS] == block[ITERATIONS] <= at_hand
+    assert block[TOTAL_ITERATIONS] == ITERATIONS_IN_ALL
+    assert block[ATTACHED] == 1
+    assert 0.05e9 < block[ITERATION_NS] < 1e9
 
 
-def test_revoked_again_and_again_a_job_does_what_it_does_uninterrupted(
+def test_a_job_revoked_repeatedly_computes_the_same_as_uninterrupted(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
-    chance = random.Random(3)
+    rng = random.Random(3)
     for _ in range(4):
         process = attempts.count(seconds=0.002, every="1h")
-        page = attempts.page()
-        target = page[SAVED] + chance.randrange(1, 30)
-        wait_until(lambda: page[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
-        page[REVOKED] = 1
+        block = attempts.block()
+        target = block[SAVED_ITERATIONS] + rng.randrange(1, 30)
+        wait_until(lambda: block[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
+        block[REVOKED] = 1
         assert process.wait() == 0
-    while attempts.page()[LEFT]:
+    while attempts.block()[PREEMPTED]:
         assert attempts.count().wait() == 0
     written = attempts.done.read_text().splitlines()
     assert len(written) == ITERATIONS_IN_ALL  # nothing was repeated
     assert attempts.lines() == uninterrupted
 
 
-def test_killed_at_any_moment_every_iteration_is_once_in_the_history_that_survives(
+def test_killed_at_any_moment_every_iteration_is_once_in_the_surviving_history(
     attempts: Attempts, uninterrupted: dict[int, tuple[str, ...]]
 ) -> None:
-    chance = random.Random(5)
+    rng = random.Random(5)
     for _ in range(8):
         process = attempts.count(seconds=0.002)
-        page = attempts.page()
-        wait_until(lambda: page[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
-        saved = page[SAVED]
+        block = attempts.block()
+        wait_until(lambda: block[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
+        saved = block[SAVED_ITERATIONS]
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.0, 0.08))
+            process.wait(rng.uniform(0.0, 0.08))
             raise subprocess.TimeoutExpired("ended by itself", 0)
         process.kill()
         process.wait()
-        assert page[SAVED] >= saved
+        assert block[SAVED_ITERATIONS] >= saved
     assert attempts.count().wait() == 0
     assert attempts.lines() == uninterrupted
     state = state_of(attempts)
@@ -114,12 +122,12 @@ def test_without_a_scheduler_a_script_runs_and_resumes(
     assert attempts.lines() == uninterrupted
 
 
-def test_a_job_that_is_done_does_nothing_when_started_again(attempts: Attempts) -> None:
+def test_a_finished_job_does_nothing_when_started_again(attempts: Attempts) -> None:
     assert attempts.count().wait() == 0
     before = attempts.done.read_bytes()
     assert attempts.count().wait() == 0
     assert attempts.done.read_bytes() == before
-    assert attempts.page()[SAVED] == ITERATIONS_IN_ALL
+    assert attempts.block()[SAVED_ITERATIONS] == ITERATIONS_IN_ALL
 
 
 def test_reports_name_their_iteration(
@@ -147,10 +155,10 @@ def test_importing_the_client_imports_nothing_else_of_volvelle_and_no_package() 
     assert {name.split(".")[0] for name in imported} - {"volvelle"} <= sys.stdlib_module_names
 
 
-def test_a_checkpoint_that_cannot_be_kept_is_said_at_once(attempts: Attempts) -> None:
+def test_an_unwritable_checkpoint_folder_is_an_error_at_once(attempts: Attempts) -> None:
     attempts.checkpoint.write_text("a file")
     assert attempts.count().wait() != 0
-    assert str(attempts.checkpoint) in attempts.said()
+    assert str(attempts.checkpoint) in attempts.output()
 
 
 def test_the_folder_holds_one_checkpoint(attempts: Attempts) -> None:

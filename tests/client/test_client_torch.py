@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from attempts import Attempts, wait_until
 
-from volvelle.client.page import EXIT_AT, ITERATIONS, LEFT, REVOKED, SAVED, TOTAL
+from volvelle.client.control_block import (
+    EXIT_AT,
+    ITERATIONS,
+    PREEMPTED,
+    REVOKED,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+)
 
 pytest.importorskip("torch")
 
@@ -29,19 +36,25 @@ def trained(tmp_path: Path) -> Iterator[Callable[..., Attempts]]:
 
     yield begin
     for job in jobs:
-        job.end()
+        job.kill_all()
 
 
 def revoked_once(job: Attempts) -> Attempts:
     """``job``, revoked in its second epoch and resumed."""
     process = job.start(str(EPOCHS), "0.05")
-    page = job.page()
-    wait_until(lambda: page[ITERATIONS] > 50 or process.poll() is not None, seconds=90)
-    page[REVOKED] = 1
-    assert process.wait(60) == 0, job.said()
-    assert page[LEFT] == 1
-    assert 50 < page[EXIT_AT] == page[SAVED] < page[TOTAL] == ITERATIONS_IN_ALL
-    assert job.start(str(EPOCHS)).wait(90) == 0, job.said()
+    block = job.block()
+    wait_until(lambda: block[ITERATIONS] > 50 or process.poll() is not None, seconds=90)
+    block[REVOKED] = 1
+    assert process.wait(60) == 0, job.output()
+    assert block[PREEMPTED] == 1
+    assert (
+        50
+        < block[EXIT_AT]
+        == block[SAVED_ITERATIONS]
+        < block[TOTAL_ITERATIONS]
+        == ITERATIONS_IN_ALL
+    )
+    assert job.start(str(EPOCHS)).wait(90) == 0, job.output()
     return job
 
 
@@ -52,8 +65,8 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     uninterrupted = trained(*launcher)
     process = uninterrupted.start(str(EPOCHS))
     interrupted = revoked_once(trained(*launcher))
-    assert process.wait(90) == 0, uninterrupted.said()
+    assert process.wait(90) == 0, uninterrupted.output()
     curve = uninterrupted.reported("loss")
     assert list(curve) == list(range(1, ITERATIONS_IN_ALL + 1))
     assert interrupted.reported("loss") == curve
-    assert "UserWarning" not in interrupted.said()
+    assert "UserWarning" not in interrupted.output()

@@ -28,7 +28,7 @@ def test_jobs_ask_for_about_the_load_it_says(fidelity: ModuleType) -> None:
 
 
 def test_live_jobs_and_simulated_ones_are_the_same(fidelity: ModuleType) -> None:
-    jobs = [fidelity.Planned(0.2 * n, gpus, 10, 0.1) for n, gpus in enumerate((1, 4, 2))]
+    jobs = [fidelity.PlannedJob(0.2 * n, gpus, 10, 0.1) for n, gpus in enumerate((1, 4, 2))]
     costs = {"sleeping": fidelity.Costs(starts=(0.2, 0.6), checkpoint=0.1, restore=0.0)}
     pair = fidelity.pair("FIFO", "local:pretend=true", jobs, costs)
     assert len(pair.shaken) > 1

@@ -12,14 +12,16 @@ import volvelle.client as vc
 
 batches, folder = int(sys.argv[1]), Path(sys.argv[2])
 rank, nodes = int(os.environ["VOLVELLE_NODE_RANK"]), int(os.environ["VOLVELLE_NODES"])
-meeting = os.open(folder / f"meeting-{os.environ['VOLVELLE_ATTEMPT']}", os.O_RDWR | os.O_CREAT)
+barrier = os.open(folder / f"barrier-{os.environ['VOLVELLE_ATTEMPT']}", os.O_RDWR | os.O_CREAT)
 state = vc.restore(default=vc.State(total=0))
 for done, batch in enumerate(vc.iterate(range(batches), save=state.save), start=1):
     state.total += batch
     vc.report(total=state.total)
     time.sleep(0.002)
-    os.pwrite(meeting, done.to_bytes(8), 8 * rank)
-    while any(int.from_bytes(os.pread(meeting, 8, 8 * other)) < done for other in range(nodes)):
+    os.pwrite(barrier, done.to_bytes(8), 8 * rank)
+    while any(int.from_bytes(os.pread(barrier, 8, 8 * other)) < done for other in range(nodes)):
         time.sleep(0.0005)
-with (folder / f"said-{rank}").open("a") as said:
-    said.write(f"{'left' if vc.left() else 'finished'} {vc.progress().iterations} {state.total}\n")
+with (folder / f"result-{rank}").open("a") as file:
+    file.write(
+        f"{'preempted' if vc.preempted() else 'finished'} {vc.progress().iterations} {state.total}\n"
+    )

@@ -1,4 +1,4 @@
-"""The API in this process over a real controller, and a client for each of three people."""
+"""The API in this process over a real controller, and a client for each of three users."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,29 +7,29 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from fake_cluster import NoLogs, header_of
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from ground import Logless, header_of
 
-from volvelle.live.api.app import application
-from volvelle.live.api.gate import new_token
 from volvelle.live.config import Limits
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Executor, Site
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.app import create_app
+from volvelle.live.http.authentication import new_token
+from volvelle.live.http.role import Role
 from volvelle.live.messages import NodeJoined, Order, Report
-from volvelle.live.role import Role
-from volvelle.live.store import Batch, Store, StoreFailed
+from volvelle.live.nodes.executor import Executor, ExecutorContext
+from volvelle.live.store import CycleBatch, Store, StoreFailed
 from volvelle.model.cluster import parse_cluster
 
 
-class Silent(Executor):
-    """Nodes that are there and on which nothing ever starts."""
+class IdleExecutor(Executor):
+    """An executor whose nodes join and never start anything."""
 
-    name: ClassVar[str] = "silent"
-    logs: ClassVar[Logless] = Logless()
+    name: ClassVar[str] = "idle"
+    logs: ClassVar[NoLogs] = NoLogs()
 
-    def open(self, site: Site, report: Callable[[Report], None]) -> "Silent":
-        for node in site.cluster.nodes:
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> "IdleExecutor":
+        for node in context.cluster.nodes:
             report(NodeJoined(node=node))
         return self
 
@@ -41,19 +41,19 @@ class Silent(Executor):
 
 
 class FragileStore(Store):
-    """A store that can be unplugged."""
+    """A store that fails while it is ``down``."""
 
     down = False
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: CycleBatch) -> None:
         if self.down:
-            raise StoreFailed("it was unplugged")
+            raise StoreFailed("it is down")
         super().append(batch)
 
 
 @dataclass
-class ApiWorld:
-    """An application, its controller, and the tokens that it knows."""
+class ApiFixture:
+    """An application, its controller, and tokens of users."""
 
     controller: Controller
     store: FragileStore
@@ -61,31 +61,31 @@ class ApiWorld:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def client(self, user: str | None = None) -> TestClient:
-        """A client with the token of ``user``; of nobody without one."""
+        """A client with the token of ``user``; anonymous without one."""
         headers = {} if user is None else {"Authorization": f"Bearer {self.tokens[user]}"}
         return TestClient(self.app, headers=headers, raise_server_exceptions=False)
 
 
 @contextmanager
-def api_world(folder: Path, body_bytes: int = 10_000) -> Iterator[ApiWorld]:
+def open_api(folder: Path, body_bytes: int = 10_000) -> Iterator[ApiFixture]:
     """The API over a controller that keeps its store in ``folder``."""
     store = FragileStore.open(f"sqlite:///{folder}/store.db")
     cluster = parse_cluster("1x8")
-    site = Site(cluster, folder, "secret")
-    controller = Controller(store, header_of(cluster), Silent(), site)
+    context = ExecutorContext(cluster, folder, "secret")
+    controller = Controller(store, header_of(cluster), IdleExecutor(), context)
     controller.start()
     limits = Limits(body_bytes=body_bytes, request=0.5, jobs=50, jobs_of_a_user=40)
-    app = application(controller, store, limits, folder)
-    world = ApiWorld(controller, store, app)
+    app = create_app(controller, store, limits, folder)
+    api = ApiFixture(controller, store, app)
     for user, role in (("dana", Role.USER), ("lee", Role.USER), ("root", Role.OPERATOR)):
-        world.tokens[user], kept = new_token(user, role)
-        store.add_token(kept)
-    yield world
+        api.tokens[user], kept = new_token(user, role)
+        store.tokens.add(kept)
+    yield api
     store.down = False
     controller.stop()
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[ApiWorld]:
-    with api_world(tmp_path) as world:
-        yield world
+def api(tmp_path: Path) -> Iterator[ApiFixture]:
+    with open_api(tmp_path) as api:
+        yield api

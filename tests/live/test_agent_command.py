@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from volvelle.live.agents_server import AgentsServer
 from volvelle.live.messages import NodeJoined, Report
+from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.model.node import Node
 
 
@@ -39,7 +39,7 @@ def agent(server: AgentsServer, folder: Path, token: str, *more: str) -> subproc
     )
 
 
-def test_it_dials_in_for_its_node_until_it_is_interrupted(
+def test_it_connects_for_its_node_until_it_is_interrupted(
     server: AgentsServer, reports: list[Report], tmp_path: Path
 ) -> None:
     process = agent(server, tmp_path, "the right token", "--gpus", "2", "--pretend")
@@ -49,12 +49,12 @@ def test_it_dials_in_for_its_node_until_it_is_interrupted(
 
 
 @pytest.mark.parametrize(
-    ("token", "more", "said"),
+    ("token", "more", "message"),
     [
         (
             "a wrong token",
             ("--gpus", "2", "--pretend"),
-            "refuses: the token is not that of this site",
+            "refuses: the token is not that of this cluster",
         ),
         (
             "the right token",
@@ -70,9 +70,9 @@ def test_it_dials_in_for_its_node_until_it_is_interrupted(
         ),
     ],
 )
-def test_what_keeps_it_from_working_is_said_in_a_sentence(
-    server: AgentsServer, tmp_path: Path, token: str, more: tuple[str, ...], said: str
+def test_errors_are_one_sentence(
+    server: AgentsServer, tmp_path: Path, token: str, more: tuple[str, ...], message: str
 ) -> None:
     _, error = agent(server, tmp_path, token, *more).communicate(timeout=20)
     assert error.startswith("error: ")
-    assert said in error
+    assert message in error

@@ -1,4 +1,4 @@
-"""Who is let in by the controller's side of the agents, and whom agents trust."""
+"""Which agents the agents server accepts, and which servers agents trust."""
 
 import asyncio
 import shutil
@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from volvelle.live import agents_server, wire
-from volvelle.live.agent.folder import Settings
-from volvelle.live.agent.link import Link, RefusedError
-from volvelle.live.agents_server import AgentsServer
-from volvelle.live.executor import Site
-from volvelle.live.executors.dial_in import DialIn
+from volvelle.live.agent import wire
+from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
+from volvelle.live.agent.folders import AgentSettings
 from volvelle.live.messages import (
     AttemptEnded,
     Grant,
@@ -28,6 +25,10 @@ from volvelle.live.messages import (
     Start,
     Stop,
 )
+from volvelle.live.nodes import agents_server
+from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
@@ -49,33 +50,33 @@ def server(reports: list[Report]) -> Iterator[AgentsServer]:
 def dial(
     port: int, token: str, node: Node = NODE, identity: str = "a", authority: str = ""
 ) -> None:
-    """Dial in as an agent until welcome. Raises `RefusedError`, TimeoutError."""
+    """Connect as an agent until welcomed. Raises `RefusedError`, TimeoutError."""
 
-    async def talk() -> None:
-        settings = Settings(
+    async def connect() -> None:
+        settings = AgentSettings(
             node=node, connect=f"localhost:{port}", token=token, authority=authority
         )
         welcome = asyncio.Event()
 
         def joined(_: wire.Welcome) -> None:
-            link.say(wire.Here(()))
+            connection.send(wire.NodeInventory(()))
             welcome.set()
 
-        link = Link(settings, identity, joined, lambda message: None)
-        keeping = asyncio.create_task(link.keep())
+        connection = ControllerConnection(settings, identity, joined, lambda message: None)
+        running = asyncio.create_task(connection.run())
         waiting = asyncio.create_task(welcome.wait())
-        await asyncio.wait((keeping, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        if keeping.done():
-            keeping.result()
+        if running.done():
+            running.result()
         if not welcome.is_set():
             raise TimeoutError
         await asyncio.sleep(0.05)
 
-    asyncio.run(talk())
+    asyncio.run(connect())
 
 
-def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[Report]) -> None:
+def test_an_agent_with_the_token_is_accepted(server: AgentsServer, reports: list[Report]) -> None:
     dial(server.port, "the right token")
     assert until(lambda: reports) == [NodeJoined(node=NODE)]
 
@@ -83,7 +84,7 @@ def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[R
 @pytest.mark.parametrize(
     ("token", "node", "reason"),
     [
-        ("a wrong token", NODE, "the token is not that of this site"),
+        ("a wrong token", NODE, "the token is not that of this cluster"),
         ("the right token", Node("gpu04", 8, "a100"), "the cluster has no node 'gpu04'"),
         (
             "the right token",
@@ -92,7 +93,7 @@ def test_an_agent_with_the_token_is_let_in(server: AgentsServer, reports: list[R
         ),
     ],
 )
-def test_who_does_not_belong_is_refused_with_the_reason(
+def test_other_agents_are_refused_with_the_reason(
     server: AgentsServer, reports: list[Report], token: str, node: Node, reason: str
 ) -> None:
     with pytest.raises(RefusedError, match=reason):
@@ -104,7 +105,7 @@ async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     return await asyncio.open_connection("127.0.0.1", port)
 
 
-def test_a_stranger_who_sends_much_is_cut_off(server: AgentsServer) -> None:
+def test_an_unauthenticated_connection_that_sends_much_is_closed(server: AgentsServer) -> None:
     async def flood() -> bytes:
         reader, writer = await _connect(server.port)
         writer.write((50 << 20).to_bytes(4) + b"x" * 1000)
@@ -113,53 +114,59 @@ def test_a_stranger_who_sends_much_is_cut_off(server: AgentsServer) -> None:
     assert asyncio.run(flood()).count(b"challenge") == 1
 
 
-def test_neither_the_token_nor_what_runs_is_told_to_a_server_that_does_not_know_the_token() -> None:
-    heard = bytearray()
+def test_an_agent_sends_neither_token_nor_inventory_to_a_server_without_the_token() -> None:
+    received = bytearray()
 
-    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(wire.frame(wire.Challenge(wire.nonce())))
+    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.frame(wire.Challenge(wire.new_nonce())))
         await wire.receive(reader, wire.from_agent)
         writer.write(wire.frame(wire.Welcome(proof="0" * 64, lease_seconds=0.0)))
-        heard.extend(await reader.read())
+        received.extend(await reader.read())
 
     async def main() -> None:
-        async with await asyncio.start_server(pretend, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(impostor, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(TimeoutError):
                 await asyncio.to_thread(dial, port, "the right token")
 
     asyncio.run(main())
-    assert heard == b""
+    assert received == b""
 
 
-def test_a_second_agent_for_a_node_is_refused_while_the_first_is_there(
+def test_a_second_agent_for_a_node_is_refused_while_the_first_is_connected(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     async def first() -> None:
-        settings = Settings(node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token")
-        link = Link(settings, "a", lambda _: link.say(wire.Here(())), lambda message: None)
-        keeping = asyncio.create_task(link.keep())
+        settings = AgentSettings(
+            node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
+        )
+        connection = ControllerConnection(
+            settings, "a", lambda _: connection.send(wire.NodeInventory(())), lambda message: None
+        )
+        running = asyncio.create_task(connection.run())
         while not reports:
             await asyncio.sleep(0.01)
-        with pytest.raises(RefusedError, match="another agent speaks for node 'gpu03'"):
+        with pytest.raises(RefusedError, match="another agent is connected for node 'gpu03'"):
             await asyncio.to_thread(dial, server.port, "the right token", NODE, "b")
-        keeping.cancel()
+        running.cancel()
 
     asyncio.run(first())
 
 
-def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
+def test_an_agent_that_does_not_read_is_disconnected_and_blocks_nothing(
     server: AgentsServer, reports: list[Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents_server, "_MOST_WAITING_BYTES", 1 << 20)
+    monkeypatch.setattr(agents_server, "_MAX_UNSENT_BYTES", 1 << 20)
     much = Launch(command=("true",), environment={"MUCH": "x" * 100_000})
 
-    async def deaf() -> None:
-        settings = Settings(node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token")
+    async def send_to_stuck_agent() -> None:
+        settings = AgentSettings(
+            node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
+        )
         reader, writer = await _connect(server.port)
-        link = Link(settings, "a", lambda _: None, lambda message: None)
-        await link._introduce(reader, writer)
-        writer.write(wire.frame(wire.Here(())))
+        connection = ControllerConnection(settings, "a", lambda _: None, lambda message: None)
+        await connection._handshake(reader, writer)
+        writer.write(wire.frame(wire.NodeInventory(())))
         while not reports:
             await asyncio.sleep(0.01)
         for number in range(500):
@@ -174,7 +181,7 @@ def test_an_agent_that_does_not_read_is_cut_off_and_holds_nobody_up(
         with pytest.raises(asyncio.IncompleteReadError):
             await reader.readexactly(500 * 100_000)
 
-    asyncio.run(deaf())
+    asyncio.run(send_to_stuck_agent())
 
 
 START = Start(
@@ -186,36 +193,36 @@ START = Start(
 )
 
 
-def test_what_was_ordered_before_a_node_is_said_to_be_lost_is_lost_with_it(
+def test_an_attempt_ordered_before_its_node_is_reported_lost_is_lost(
     server: AgentsServer, reports: list[Report]
 ) -> None:
-    held = threading.Event()
-    server._loop.call_soon_threadsafe(held.wait)
-    server.lost("gpu03", "it burnt")
+    blocked = threading.Event()
+    server._loop.call_soon_threadsafe(blocked.wait)
+    server.node_lost("gpu03", "it burnt")
     server.send(START)
     assert not reports
-    held.set()
+    blocked.set()
     lost, ended = until(lambda: reports if len(reports) == 2 else None)
     assert lost == NodeLost("gpu03", "it burnt")
     assert isinstance(ended, AttemptEnded)
     assert ended.outcome is Outcome.LOST
 
 
-def test_a_node_is_given_up_only_while_nothing_is_on_it(
+def test_a_node_is_released_only_while_no_attempt_is_on_it(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     server.send(START)
-    assert not server.release("gpu03", "nobody needs it")
+    assert not server.release_node("gpu03", "nobody needs it")
     server.send(Stop(1, 1, kill=True))
     dial(server.port, "the right token")
     until(lambda: any(isinstance(report, AttemptEnded) for report in reports))
-    assert server.release("gpu03", "nobody needs it")
+    assert server.release_node("gpu03", "nobody needs it")
     assert reports[-1] == NodeLost("gpu03", "nobody needs it")
     with pytest.raises(RefusedError, match="the cluster has no node"):
         dial(server.port, "the right token")
 
 
-def test_with_a_certificate_agents_speak_tls_and_trust_no_other(
+def test_with_a_certificate_agents_use_tls_and_trust_no_other(
     tmp_path: Path, reports: list[Report]
 ) -> None:
     if shutil.which("openssl") is None:
@@ -226,8 +233,8 @@ def test_with_a_certificate_agents_speak_tls_and_trust_no_other(
         subprocess.run([*command.split(), *subject], cwd=tmp_path, check=True, capture_output=True)
     pem, key = str(tmp_path / "head.pem"), str(tmp_path / "head.key")
     executor = DialIn(port=0, certificate=pem, key=key)
-    site = Site(Cluster((NODE,)), tmp_path, "the right token")
-    opened = executor.open(site, reports.append)
+    context = ExecutorContext(Cluster((NODE,)), tmp_path, "the right token")
+    opened = executor.open(context, reports.append)
     assert isinstance(opened, AgentsServer)
     try:
         with pytest.raises(TimeoutError):

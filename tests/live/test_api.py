@@ -1,4 +1,4 @@
-"""The API: who may do what, how errors end, what cannot break it."""
+"""The HTTP API: authorization, errors, invalid and hostile input."""
 
 import asyncio
 import json
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from api_fixtures import ApiWorld
+from api_fixtures import ApiFixture
 
 from volvelle.core.snapshot import read_snapshot
-from volvelle.live.api import jobs
-from volvelle.live.api.gate import Gate, Who
-from volvelle.live.role import Role
+from volvelle.live.http import controller_requests
+from volvelle.live.http.authentication import Principal, TokenAuthenticator
+from volvelle.live.http.role import Role
 from volvelle.live.store import StoreFailed, Token
 from volvelle.simulate.onward import onward, setting_of
 
@@ -21,7 +21,7 @@ pytest_plugins = ["api_fixtures"]
 TRAIN = {"name": "bert", "command": ["python", "train.py"], "environment": {"KEY": "secret"}}
 
 
-def test_a_job_is_submitted_looked_at_and_cancelled_by_its_user(api: ApiWorld) -> None:
+def test_a_job_is_submitted_read_and_cancelled_by_its_user(api: ApiFixture) -> None:
     dana = api.client("dana")
     answered = dana.post("/v1/jobs", json=TRAIN)
     assert (answered.status_code, answered.json()) == (201, {"numbers": [0]})
@@ -33,10 +33,10 @@ def test_a_job_is_submitted_looked_at_and_cancelled_by_its_user(api: ApiWorld) -
     assert dana.get("/v1/jobs/0").json()["state"] == "stopping"
     assert dana.post("/v1/jobs/0/cancel").status_code == 204
     refused = dana.post("/v1/jobs/0/release")
-    assert (refused.status_code, refused.json()["thing"]) == (409, "job 0 is cancelled")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "job 0 is cancelled")
 
 
-def test_the_same_key_submits_once_for_each_user(api: ApiWorld) -> None:
+def test_the_same_key_submits_once_for_each_user(api: ApiFixture) -> None:
     dana, lee = api.client("dana"), api.client("lee")
     key = {"Idempotency-Key": "tuesday"}
     assert [dana.post("/v1/jobs", json=TRAIN, headers=key).json()["numbers"] for _ in "ab"] == [
@@ -46,7 +46,7 @@ def test_the_same_key_submits_once_for_each_user(api: ApiWorld) -> None:
     assert lee.post("/v1/jobs", json=TRAIN, headers=key).json()["numbers"] == [1]
 
 
-def test_others_jobs_are_rows_without_what_is_inside_and_cannot_be_touched(api: ApiWorld) -> None:
+def test_jobs_of_others_are_rows_without_details_and_cannot_be_changed(api: ApiFixture) -> None:
     api.client("dana").post("/v1/jobs", json=TRAIN)
     lee = api.client("lee")
     text = lee.get("/v1/jobs").text
@@ -66,7 +66,7 @@ def test_others_jobs_are_rows_without_what_is_inside_and_cannot_be_touched(api: 
     }
 
 
-def test_events_are_those_of_ones_own_jobs_and_go_on_after_the_last_seen(api: ApiWorld) -> None:
+def test_events_are_of_ones_own_jobs_and_resume_after_the_last_id(api: ApiFixture) -> None:
     for user in ("dana", "lee", "dana"):
         api.client(user).post("/v1/jobs", json=TRAIN)
     seen = _events(api, "root", "-1")
@@ -77,7 +77,7 @@ def test_events_are_those_of_ones_own_jobs_and_go_on_after_the_last_seen(api: Ap
     }
 
 
-def _events(api: ApiWorld, user: str, last: str) -> list[tuple[int, list[dict[str, object]]]]:
+def _events(api: ApiFixture, user: str, last: str) -> list[tuple[int, list[dict[str, object]]]]:
     answered = api.client(user).get(
         "/v1/events", params={"follow": False}, headers={"Last-Event-ID": last}
     )
@@ -98,69 +98,69 @@ def _events(api: ApiWorld, user: str, last: str) -> list[tuple[int, list[dict[st
         ("DELETE", "/v1/tokens/0123456789ab"),
     ],
 )  # fmt: skip
-def test_running_the_cluster_is_for_operators(api: ApiWorld, how: str, where: str) -> None:
+def test_cluster_operations_are_for_operators(api: ApiFixture, how: str, where: str) -> None:
     body = {"policy": "las"} if "policy" in where else {"user": "eve", "role": "operator"}
     assert api.client("dana").request(how, where, json=body).status_code == 403
     assert api.client().request(how, where, json=body).status_code == 401
 
 
 @pytest.mark.parametrize("token", ["", "x", "vv_" + "A" * 43, "' OR 1=1 --", "é", "a" * 5000])
-def test_a_wrong_token_opens_nothing(api: ApiWorld, token: str) -> None:
+def test_a_wrong_token_is_answered_401(api: ApiFixture, token: str) -> None:
     headers = {b"Authorization": f"Bearer {token}".encode()}
     answered = api.client().get("/v1/jobs", headers=headers)
     assert answered.status_code == 401
     assert answered.headers["WWW-Authenticate"] == "Bearer"
-    assert set(answered.json()) == {"thing", "place", "mend"}
+    assert set(answered.json()) == {"detail", "place", "hint"}
 
 
-def test_tokens_are_kept_hashed_and_can_be_revoked(api: ApiWorld, tmp_path: Path) -> None:
+def test_tokens_are_stored_hashed_and_can_be_revoked(api: ApiFixture, tmp_path: Path) -> None:
     root = api.client("root")
     issued = root.post("/v1/tokens", json={"user": "eve"}).json()
     api.tokens["eve"] = issued["token"]
     assert issued["role"] == "user"
     assert api.client("eve").get("/v1/jobs").status_code == 200
     api.store.close()
-    kept = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
-    assert issued["token"].encode() not in kept
+    stored = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
+    assert issued["token"].encode() not in stored
     (eves,) = [one for one in root.get("/v1/tokens").json() if one["user"] == "eve"]
     assert root.delete(f"/v1/tokens/{eves['id']}").status_code == 204
     assert api.client("eve").get("/v1/jobs").status_code == 401
 
 
-def test_a_server_that_has_just_started_takes_no_token_for_unknown(
-    api: ApiWorld, monkeypatch: pytest.MonkeyPatch
+def test_tokens_are_not_unknown_while_the_store_fails(
+    api: ApiFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = [Who("dana", Role.USER), Who("lee", Role.USER)]
+    known = [Principal("dana", Role.USER), Principal("lee", Role.USER)]
 
-    def away() -> list[Token]:
-        raise StoreFailed("it is away")
+    def failing() -> list[Token]:
+        raise StoreFailed("it is down")
 
-    async def begin() -> None:
-        gate = Gate(api.store)
+    async def authenticate() -> None:
+        authenticator = TokenAuthenticator(api.store)
 
-        def at_once() -> "asyncio.Future[list[Who | BaseException | None]]":
-            asked = (gate.who(api.tokens[user]) for user in ("dana", "lee"))
-            return asyncio.gather(*asked, return_exceptions=True)
+        def at_once() -> "asyncio.Future[list[Principal | BaseException | None]]":
+            principals = (authenticator.principal(api.tokens[user]) for user in ("dana", "lee"))
+            return asyncio.gather(*principals, return_exceptions=True)
 
         with monkeypatch.context() as patched:
-            patched.setattr(api.store, "tokens", away)
+            patched.setattr(api.store.tokens, "list_all", failing)
             assert {type(one) for one in await at_once()} == {StoreFailed}
         assert await at_once() == known
 
-    asyncio.run(begin())
+    asyncio.run(authenticate())
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiWorld) -> None:
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiFixture) -> None:
     dana = api.client("dana")
     large = TRAIN | {"environment": {"A": "x" * 20_000}}
     assert dana.post("/v1/jobs", json=large).status_code == 413
     unannounced = dana.post("/v1/jobs", content=(b"x" * 1000 for _ in range(20)))
     assert unannounced.status_code == 413
-    assert api.controller.picture.jobs == {}
+    assert api.controller.status.jobs == {}
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("body", "error"),
     [
         (b"{", "the body is not JSON"),
         ({"comand": "a"}, "unknown key 'comand' (did you mean 'command'?)"),
@@ -179,25 +179,23 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiWorld) ->
     ],
 )
 def test_a_malformed_job_is_refused_with_what_is_wrong_where_and_the_nearest_name(
-    api: ApiWorld, wanted: object, said: str
+    api: ApiFixture, body: object, error: str
 ) -> None:
-    content = wanted if isinstance(wanted, bytes) else json.dumps(wanted)
+    content = body if isinstance(body, bytes) else json.dumps(body)
     for where in ("/v1/jobs", "/v1/forecast"):
         answered = api.client("dana").post(
             where, content=content, headers={"Content-Type": "application/json"}
         )
         assert answered.status_code == 422
-        assert said in answered.json()["thing"]
+        assert error in answered.json()["detail"]
         assert answered.json()["place"] == "body"
-    assert api.controller.picture.jobs == {}
+    assert api.controller.status.jobs == {}
 
 
 @pytest.mark.parametrize(
     "text", ["'; DROP TABLE jobs; --", "$(touch pwned)", "`id`", "../../etc/passwd", "%s%n"]
 )
-def test_what_means_something_to_a_database_or_a_shell_means_nothing_here(
-    api: ApiWorld, text: str
-) -> None:
+def test_sql_and_shell_syntax_has_no_effect(api: ApiFixture, text: str) -> None:
     dana = api.client("dana")
     wanted = {"command": ["echo", text], "name": text, "environment": {"A": text}}
     number = dana.post("/v1/jobs", json=wanted, headers={"Idempotency-Key": text}).json()[
@@ -209,10 +207,10 @@ def test_what_means_something_to_a_database_or_a_shell_means_nothing_here(
     assert dana.get("/v1/jobs", params={"user": text, "over": True}).json()["jobs"] == []
     assert dana.post(f"/v1/nodes/{text}/drain").status_code in (403, 404)
     assert api.client("root").delete(f"/v1/tokens/{text}").status_code in (404, 422)
-    assert api.store.tokens()
+    assert api.store.tokens.list_all()
 
 
-def test_the_queue_comes_in_pages(api: ApiWorld) -> None:
+def test_the_queue_is_paginated(api: ApiFixture) -> None:
     dana = api.client("dana")
     dana.post("/v1/jobs", json=TRAIN | {"array": 5})
     first = dana.get("/v1/jobs", params={"limit": 3}).json()
@@ -224,7 +222,7 @@ def test_the_queue_comes_in_pages(api: ApiWorld) -> None:
     assert rest["next"] is None
 
 
-def test_there_is_room_for_so_many_jobs_of_one_user_and_of_all(api: ApiWorld) -> None:
+def test_jobs_of_a_user_and_of_all_users_have_a_quota(api: ApiFixture) -> None:
     dana, lee = api.client("dana"), api.client("lee")
     assert dana.post("/v1/jobs", json=TRAIN | {"array": 41}).status_code == 429
     assert dana.post("/v1/jobs", json=TRAIN | {"array": 40}).json() == {"numbers": list(range(40))}
@@ -232,13 +230,13 @@ def test_there_is_room_for_so_many_jobs_of_one_user_and_of_all(api: ApiWorld) ->
     assert lee.post("/v1/jobs", json=TRAIN | {"array": 10}).status_code == 201
 
 
-def test_while_the_store_is_down_submissions_are_told_when_to_come_again(
-    api: ApiWorld, monkeypatch: pytest.MonkeyPatch
+def test_while_the_store_is_down_submissions_are_answered_503_with_retry_after(
+    api: ApiFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dana = api.client("dana")
     assert dana.get("/readyz").status_code == 200
     api.store.down = True
-    monkeypatch.setattr(jobs, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(controller_requests, "ANSWER_TIMEOUT_SECONDS", 0.2)
     key = {"Idempotency-Key": "once"}
     answered = dana.post("/v1/jobs", json=TRAIN, headers=key)
     assert (answered.status_code, answered.headers["Retry-After"]) == (503, "5")
@@ -248,17 +246,17 @@ def test_while_the_store_is_down_submissions_are_told_when_to_come_again(
     _until(lambda: dana.get("/readyz").status_code == 200)
     again = dana.post("/v1/jobs", json=TRAIN, headers=key)
     assert again.json() == {"numbers": [0]}
-    assert len(api.controller.picture.jobs) == 1
+    assert len(api.controller.status.jobs) == 1
 
 
-def _until(true: Callable[[], bool]) -> None:
-    patience = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < patience
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_why_says_what_would_start_a_job_sooner(api: ApiWorld) -> None:
+def test_why_suggests_what_would_start_a_job_sooner(api: ApiFixture) -> None:
     dana = api.client("dana")
     for gpus in (4, 8):
         dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": "1h"})
@@ -273,35 +271,35 @@ def test_why_says_what_would_start_a_job_sooner(api: ApiWorld) -> None:
 
 
 def test_logs_are_those_of_all_attempts_and_of_plain_files_only(
-    api: ApiWorld, tmp_path: Path
+    api: ApiFixture, tmp_path: Path
 ) -> None:
     dana = api.client("dana")
     dana.post("/v1/jobs", json=TRAIN)
     for attempt, text in (
-        ("over/0-9", "first\n"),
+        ("ended/0-9", "first\n"),
         ("attempts/0-10", "second\n"),
-        ("over/1-1", "no\n"),
+        ("ended/1-1", "no\n"),
     ):
         folder = tmp_path / "nodes" / "node-0" / attempt
         folder.mkdir(parents=True)
         (folder / "output.log").write_text(text)
-    other = tmp_path / "nodes" / "node-0" / "over" / "0-11"
+    other = tmp_path / "nodes" / "node-0" / "ended" / "0-11"
     other.mkdir()
     (other / "output.log").symlink_to("/etc/passwd")
     assert dana.get("/v1/jobs/0/logs").text == "first\nsecond\n"
 
 
-def test_another_policy_is_a_name_and_never_a_file(api: ApiWorld) -> None:
+def test_a_policy_is_set_by_name_and_never_by_file(api: ApiFixture) -> None:
     root = api.client("root")
     assert root.put("/v1/policy", json={"policy": "las"}).json() == {
         "policy": "las", "admission": "accept-all",
     }  # fmt: skip
     assert root.put("/v1/policy", json={"policy": "/tmp/x.py"}).status_code == 409
     refused = root.put("/v1/policy", json={"policy": "nonesuch"})
-    assert (refused.status_code, refused.json()["mend"]) == (409, "see: volvelle list policies")
+    assert (refused.status_code, refused.json()["hint"]) == (409, "see: volvelle list policies")
 
 
-def test_what_another_policy_would_do_is_told_and_not_done(api: ApiWorld) -> None:
+def test_the_forecast_of_a_policy_changes_nothing(api: ApiFixture) -> None:
     dana, root = api.client("dana"), api.client("root")
     for estimate in ("4h", "1h"):
         dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": estimate})
@@ -316,7 +314,7 @@ def test_what_another_policy_would_do_is_told_and_not_done(api: ApiWorld) -> Non
     assert dana.post(where, json=srtf).status_code == 403
 
 
-def test_metrics_are_in_base_units_and_name_nobody(api: ApiWorld) -> None:
+def test_metrics_are_in_base_units_and_name_no_user(api: ApiFixture) -> None:
     for gpus in (2, 8):
         api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": gpus})
     text = api.client("lee").get("/metrics").text
@@ -329,7 +327,7 @@ def test_metrics_are_in_base_units_and_name_nobody(api: ApiWorld) -> None:
 
 
 def test_a_snapshot_is_for_operators_and_simulations_go_on_from_it(
-    api: ApiWorld, tmp_path: Path
+    api: ApiFixture, tmp_path: Path
 ) -> None:
     api.client("dana").post("/v1/jobs", json=TRAIN)
     assert api.client("dana").get("/v1/snapshot").status_code == 403

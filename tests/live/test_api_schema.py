@@ -1,4 +1,4 @@
-"""Whatever the OpenAPI document allows or forbids, the API does what the document says."""
+"""The API conforms to its OpenAPI document, for valid and invalid requests."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from api_fixtures import ApiWorld, api_world
+from api_fixtures import ApiFixture, open_api
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import SearchStrategy
@@ -19,35 +19,35 @@ EXAMPLES = 5
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiWorld]:
-    with api_world(tmp_path_factory.mktemp("api"), body_bytes=1 << 20) as world:
-        yield world
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiFixture]:
+    with open_api(tmp_path_factory.mktemp("api"), body_bytes=1 << 20) as api:
+        yield api
 
 
-def test_the_api_is_as_its_document_says(world: ApiWorld) -> None:
-    schema = schemathesis.openapi.from_asgi("/openapi.json", world.app)
+def test_the_api_conforms_to_its_openapi_document(api: ApiFixture) -> None:
+    schema = schemathesis.openapi.from_asgi("/openapi.json", api.app)
     found = list(schema.get_all_operations())
     operations = [one.ok() for one in found if isinstance(one, Ok)]
     assert len(operations) == len(found) > 15
     for operation in operations:
         for mode in schemathesis.GenerationMode:
-            _check(operation.as_strategy(generation_mode=mode), world)
+            _check(operation.as_strategy(generation_mode=mode), api)
 
 
-def _check(cases: SearchStrategy[Case[Any]], world: ApiWorld) -> None:
+def _check(cases: SearchStrategy[Case[Any]], api: ApiFixture) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=cases)
     def answers(case: Case[Any]) -> None:
         if case.path == "/v1/events":
             case.query["follow"] = "false"
-        response = case.call(headers={"Authorization": f"Bearer {world.tokens['root']}"})
-        case.validate_response(response, excluded_checks=_no_concern(response))
+        response = case.call(headers={"Authorization": f"Bearer {api.tokens['root']}"})
+        case.validate_response(response, excluded_checks=_ignored_checks(response))
 
     with suppress(Unsatisfiable):  # there is nothing about the request to get wrong
         answers()
 
 
-def _no_concern(response: Response) -> list[CheckFunction]:
+def _ignored_checks(response: Response) -> list[CheckFunction]:
     """What a schema cannot say: how the keys of a job go together."""
     together = ("gpus must be between", "give within or steps", "steps belong to")
     return [positive_data_acceptance] if any(said in response.text for said in together) else []

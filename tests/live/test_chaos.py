@@ -36,12 +36,12 @@ def violations(*traces: Traced) -> Iterator[str]:
     yield from broken_histories(traces, {0: 5})
 
 
-def test_an_attempt_that_goes_on_where_a_checkpoint_stood_is_no_violation() -> None:
+def test_resuming_from_the_checkpoint_is_no_violation() -> None:
     first = run(1, 0.0, 4.0, range(1, 4))
     assert not list(violations(first, ended(run(3, 4.5, 9.0, range(4, 6)), first)))
 
 
-def test_an_iteration_that_no_checkpoint_held_may_be_repeated() -> None:
+def test_an_iteration_after_the_last_checkpoint_may_be_repeated() -> None:
     first = run(1, 0.0, 4.0, range(1, 4))
     second = run(2, 5.0, 9.0, range(3, 6))
     second.history = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 2)]
@@ -60,10 +60,10 @@ def test_an_iteration_that_no_checkpoint_held_may_be_repeated() -> None:
     ],
 )
 def test_evidence_of_a_violation_is_found(what: str, first: Traced, second: Traced) -> None:
-    assert any(what in said for said in violations(first, ended(second, first)))
+    assert any(what in violation for violation in violations(first, ended(second, first)))
 
 
-def test_a_process_that_finds_its_gpu_taken_is_a_violation(tmp_path: Path) -> None:
+def test_a_process_whose_gpu_is_in_use_is_a_violation(tmp_path: Path) -> None:
     lines = (
         '{"collision": "gpu-node-0.1", "at": 1.0}',
         '{"began": 0.5, "gpus": ["node-0.1"], "restored": 0, "total": 5, "every": 1, "at": 1.0}',

@@ -1,4 +1,4 @@
-"""The controller, stepped by hand in a world in memory."""
+"""The controller, stepped by hand on a fake cluster."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,15 +6,23 @@ from typing import Any
 
 import msgspec
 import pytest
-from ground import Ground, Grounded, Stage, header_of, sleeping, wait_for
+from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping, wait_for
 
 from volvelle.core.events import Recomposed
 from volvelle.core.journal import read_journal, replay
-from volvelle.live.asks import Ask, Cancel, Hold, Recompose, Release, SetNode, Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.picture import JobState
-from volvelle.live.request import JobRequest
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import (
+    Cancel,
+    ControlRequest,
+    Hold,
+    Recompose,
+    Release,
+    SetNodeState,
+    Submit,
+)
+from volvelle.live.job_request import JobRequest
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, parse_cluster
@@ -23,63 +31,63 @@ from volvelle.model.problems import Problem
 from volvelle.simulate.forecast import forecast
 
 
-def ask(stage: Stage, ask: Ask) -> Any:
-    """Ask, let the controller work, and return its answer."""
-    answer = stage.controller.ask(ask)
-    stage.deliver()
+def execute(harness: ControllerHarness, request: ControlRequest) -> Any:
+    """Send a request, let the controller handle it, and return its answer."""
+    answer = harness.controller.request(request)
+    harness.deliver()
     return answer.result(timeout=0.0)
 
 
-def submit(stage: Stage, request: JobRequest, key: str | None = None) -> int:
-    numbers: tuple[int, ...] = ask(stage, Submit("ada", request, key))
+def submit(harness: ControllerHarness, request: JobRequest, key: str | None = None) -> int:
+    numbers: tuple[int, ...] = execute(harness, Submit("ada", request, key))
     return numbers[0]
 
 
-def state(stage: Stage, number: int) -> str:
-    job = stage.controller.picture.jobs.get(number)
+def state(harness: ControllerHarness, number: int) -> str:
+    job = harness.controller.status.jobs.get(number)
     if job is not None:
         return job.state.value
-    record = stage.controller.store.job(number)
+    record = harness.controller.store.jobs.find(number)
     assert record is not None
     return record.state or "unfinished"
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    stage = Stage.at(tmp_path)
-    stage.deliver()
-    return stage
+def harness(tmp_path: Path) -> ControllerHarness:
+    harness = ControllerHarness.at(tmp_path)
+    harness.deliver()
+    return harness
 
 
 def test_nodes_that_never_joined_are_shown_as_down(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path, "2x1")
-    assert [node.state for node in stage.controller.picture.nodes] == ["down", "down"]
-    stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
+    harness = ControllerHarness.at(tmp_path, "2x1")
+    assert [node.state for node in harness.controller.status.nodes] == ["down", "down"]
+    harness.deliver()
+    assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
 
 
-def test_a_job_is_started_runs_and_finishes(stage: Stage) -> None:
-    number = submit(stage, sleeping(5))
-    job = stage.controller.picture.jobs[number]
+def test_a_job_is_started_runs_and_finishes(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(5))
+    job = harness.controller.status.jobs[number]
     assert (job.state, job.grants, job.attempt) == (JobState.RUNNING, (("node-0", (0,)),), 1)
-    assert stage.controller.picture.nodes[0].free == 1
-    stage.step(5)
-    assert state(stage, number) == "finished"
-    assert stage.controller.picture.nodes[0].free == 2
+    assert harness.controller.status.nodes[0].free == 1
+    harness.step(5)
+    assert state(harness, number) == "finished"
+    assert harness.controller.status.nodes[0].free == 2
 
 
-def test_a_job_outlives_the_controller(stage: Stage) -> None:
-    number, waiting = submit(stage, sleeping(5, 2)), submit(stage, sleeping(5, 2))
-    stage.step(2)
-    stage.crash()
-    stage.deliver()
-    assert [run.start.attempt for run in stage.ground.runs.values()] == [1]
-    assert (state(stage, number), state(stage, waiting)) == ("running", "waiting")
-    stage.step(3)
-    assert (state(stage, number), state(stage, waiting)) == ("finished", "running")
-    stage.step(5)
-    assert state(stage, waiting) == "finished"
-    assert [entry[1:] for entry in stage.ground.history] == [
+def test_a_job_outlives_the_controller(harness: ControllerHarness) -> None:
+    number, waiting = submit(harness, sleeping(5, 2)), submit(harness, sleeping(5, 2))
+    harness.step(2)
+    harness.crash()
+    harness.deliver()
+    assert [run.start.attempt for run in harness.fake_cluster.runs.values()] == [1]
+    assert (state(harness, number), state(harness, waiting)) == ("running", "waiting")
+    harness.step(3)
+    assert (state(harness, number), state(harness, waiting)) == ("finished", "running")
+    harness.step(5)
+    assert state(harness, waiting) == "finished"
+    assert [entry[1:] for entry in harness.fake_cluster.history] == [
         ("start", 0, 1),
         ("finished", 0, 1),
         ("start", 1, 1),
@@ -87,300 +95,315 @@ def test_a_job_outlives_the_controller(stage: Stage) -> None:
     ]
 
 
-def test_a_job_that_ended_while_nobody_listened_is_known_to_have_ended(stage: Stage) -> None:
-    number = submit(stage, sleeping(5))
-    stage.ground.pass_time(6)
-    stage.ground.outbox.clear()
-    stage.crash()
-    stage.ground.tell_again()
-    stage.deliver()
-    assert state(stage, number) == "finished"
-    assert not stage.ground.ended  # it was told to forget it
+def test_an_end_while_no_controller_runs_is_reported_later(
+    harness: ControllerHarness,
+) -> None:
+    number = submit(harness, sleeping(5))
+    harness.fake_cluster.pass_time(6)
+    harness.fake_cluster.outbox.clear()
+    harness.crash()
+    harness.fake_cluster.report_ends_again()
+    harness.deliver()
+    assert state(harness, number) == "finished"
+    assert not harness.fake_cluster.ended  # a `Forget` was sent
 
 
-def test_a_job_that_is_gone_without_a_trace_is_started_again(stage: Stage) -> None:
-    number = submit(stage, sleeping(5))
-    stage.step(1)
-    stage.ground.runs.clear()
-    stage.crash()
-    stage.deliver()
-    job = stage.controller.picture.jobs[number]
+def test_a_job_of_which_nothing_is_left_is_started_again(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(5))
+    harness.step(1)
+    harness.fake_cluster.runs.clear()
+    harness.crash()
+    harness.deliver()
+    job = harness.controller.status.jobs[number]
     assert (job.state, job.attempt, job.failures) == (JobState.RUNNING, 2, 1)
 
 
-def test_what_runs_and_should_not_is_killed(stage: Stage) -> None:
-    number = submit(stage, sleeping(50))
-    ghost = stage.ground.runs[7] = replace(stage.ground.runs[number])
-    ghost.start = msgspec.structs.replace(ghost.start, number=7)
-    stage.crash()
-    stage.deliver()
-    assert list(stage.ground.runs) == [number]
+def test_an_attempt_that_should_not_run_is_killed(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(50))
+    stray = harness.fake_cluster.runs[7] = replace(harness.fake_cluster.runs[number])
+    stray.start = msgspec.structs.replace(stray.start, number=7)
+    harness.crash()
+    harness.deliver()
+    assert list(harness.fake_cluster.runs) == [number]
 
 
-def test_a_preempted_job_leaves_before_the_next_begins_and_resumes(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path, policy="sjf:preemptive=true")
-    stage.deliver()
-    long = submit(stage, sleeping(100, 2))
-    stage.step(10)
-    short = submit(stage, sleeping(5, 2))
-    assert (state(stage, long), state(stage, short)) == ("stopping", "starting")
-    assert [run.start.number for run in stage.ground.runs.values()] == [long]
-    stage.step(1)
-    assert (state(stage, long), state(stage, short)) == ("waiting", "running")
-    assert (stage.controller.figures.lease.count, stage.controller.figures.lease.total) == (1, 1.0)
-    stage.step(5)
-    assert (state(stage, long), state(stage, short)) == ("running", "finished")
-    job = stage.controller.picture.jobs[long]
+def test_a_preempted_job_stops_before_the_next_starts_and_resumes(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="sjf:preemptive=true")
+    harness.deliver()
+    long = submit(harness, sleeping(100, 2))
+    harness.step(10)
+    short = submit(harness, sleeping(5, 2))
+    assert (state(harness, long), state(harness, short)) == ("stopping", "starting")
+    assert [run.start.number for run in harness.fake_cluster.runs.values()] == [long]
+    harness.step(1)
+    assert (state(harness, long), state(harness, short)) == ("waiting", "running")
+    assert (
+        harness.controller.metrics.revocation.count,
+        harness.controller.metrics.revocation.total,
+    ) == (1, 1.0)
+    harness.step(5)
+    assert (state(harness, long), state(harness, short)) == ("running", "finished")
+    job = harness.controller.status.jobs[long]
     assert (job.attempt, job.preemptions, job.saved_iterations) == (2, 1, 11)
-    assert stage.ground.runs[long].start.saved_iterations == 11
+    assert harness.fake_cluster.runs[long].start.saved_iterations == 11
 
 
-def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(stage: Stage) -> None:
-    number = submit(stage, sleeping(50, 2))
-    stage.controller.ask(Cancel(number))
-    stage.controller.step()
-    assert state(stage, number) == "cancelled"
-    assert stage.controller.picture.nodes[0].free == 0
-    stage.deliver()
-    assert stage.controller.picture.nodes[0].free == 2
+def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(50, 2))
+    harness.controller.request(Cancel(number))
+    harness.controller.step()
+    assert state(harness, number) == "cancelled"
+    assert harness.controller.status.nodes[0].free == 0
+    harness.deliver()
+    assert harness.controller.status.nodes[0].free == 2
     with pytest.raises(Problem, match="job 0 is over"):
-        ask(stage, Cancel(number))
+        execute(harness, Cancel(number))
 
 
-def test_a_held_job_stops_and_resumes_when_released(stage: Stage) -> None:
-    number = submit(stage, sleeping(50))
-    ask(stage, Hold(number))
-    stage.step(1)
-    assert state(stage, number) == "held"
-    stage.crash()
-    stage.deliver()
-    assert state(stage, number) == "held"
-    ask(stage, Release(number))
-    assert state(stage, number) == "running"
-    assert stage.ground.runs[number].start.saved_iterations == 1
+def test_a_held_job_stops_and_resumes_when_released(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(50))
+    execute(harness, Hold(number))
+    harness.step(1)
+    assert state(harness, number) == "held"
+    harness.crash()
+    harness.deliver()
+    assert state(harness, number) == "held"
+    execute(harness, Release(number))
+    assert state(harness, number) == "running"
+    assert harness.fake_cluster.runs[number].start.saved_iterations == 1
 
 
-def test_a_job_that_was_done_while_it_was_being_stopped_is_done(stage: Stage) -> None:
-    number = submit(stage, sleeping(5))
-    stage.ground.pass_time(4)
-    ask(stage, Hold(number))
-    stage.step(1)
-    assert state(stage, number) == "finished"
+def test_a_job_that_completes_while_it_is_stopped_is_finished(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(5))
+    harness.fake_cluster.pass_time(4)
+    execute(harness, Hold(number))
+    harness.step(1)
+    assert state(harness, number) == "finished"
 
 
-def test_a_failing_job_is_retried_as_often_as_asked(stage: Stage) -> None:
-    number = submit(stage, JobRequest(command=("fail", "3"), retries=1))
-    stage.step(3)
-    assert stage.controller.picture.jobs[number].failures == 1
-    stage.step(3)
-    assert state(stage, number) == "failed"
-    record = stage.controller.store.job(number)
+def test_a_failing_job_is_retried_as_often_as_asked(harness: ControllerHarness) -> None:
+    number = submit(harness, JobRequest(command=("fail", "3"), retries=1))
+    harness.step(3)
+    assert harness.controller.status.jobs[number].failures == 1
+    harness.step(3)
+    assert state(harness, number) == "failed"
+    record = harness.controller.store.jobs.find(number)
     assert record is not None
     assert record.reason == "failed 2 times: it failed"
 
 
 def test_a_lost_node_takes_its_jobs_elsewhere(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path, "2x2")
-    stage.deliver()
-    number = submit(stage, sleeping(50, 2))
-    wide = submit(stage, sleeping(50, 2))
-    stage.ground.pass_time(7)
-    stage.ground.tell_progress()
-    stage.deliver()
-    stage.ground.lose("node-0")
-    stage.deliver()
-    assert (state(stage, number), state(stage, wide)) == ("waiting", "running")
-    ask(stage, Cancel(wide))
-    assert stage.controller.picture.jobs[number].grants == (("node-1", (0, 1)),)
-    assert stage.ground.runs[number].start.saved_iterations == 7
-    stage.ground.join("node-0")
-    stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
+    harness = ControllerHarness.at(tmp_path, "2x2")
+    harness.deliver()
+    number = submit(harness, sleeping(50, 2))
+    wide = submit(harness, sleeping(50, 2))
+    harness.fake_cluster.pass_time(7)
+    harness.fake_cluster.report_progress()
+    harness.deliver()
+    harness.fake_cluster.lose("node-0")
+    harness.deliver()
+    assert (state(harness, number), state(harness, wide)) == ("waiting", "running")
+    execute(harness, Cancel(wide))
+    assert harness.controller.status.jobs[number].grants == (("node-1", (0, 1)),)
+    assert harness.fake_cluster.runs[number].start.saved_iterations == 7
+    harness.fake_cluster.join("node-0")
+    harness.deliver()
+    assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
 
 
-def test_a_node_that_does_not_come_back_with_the_controller_gets_nothing_new(
+def test_a_node_that_does_not_return_after_a_restart_gets_no_new_jobs(
     tmp_path: Path,
 ) -> None:
-    stage = Stage.at(tmp_path, "2x1")
-    stage.deliver()
-    running = [submit(stage, sleeping(50)), submit(stage, sleeping(5))]
-    away = stage.ground.cluster.nodes[0]
-    stage.ground.up.discard(away.name)
-    stage.ground.silent.add(away.name)
-    stage.crash()
-    stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["draining", "up"]
-    assert any("'node-0' has not joined" in said for said in stage.controller.health.trouble)
-    newcomer = submit(stage, sleeping(50))
-    stage.step(5)
-    assert [state(stage, number) for number in running] == ["running", "finished"]
-    assert stage.controller.picture.jobs[newcomer].grants == (("node-1", (0,)),)
-    stage.ground.join(away.name)
-    stage.deliver()
-    assert [node.state for node in stage.controller.picture.nodes] == ["up", "up"]
-    assert state(stage, running[0]) == "running"
+    harness = ControllerHarness.at(tmp_path, "2x1")
+    harness.deliver()
+    running = [submit(harness, sleeping(50)), submit(harness, sleeping(5))]
+    silent = harness.fake_cluster.cluster.nodes[0]
+    harness.fake_cluster.up.discard(silent.name)
+    harness.fake_cluster.silent.add(silent.name)
+    harness.crash()
+    harness.deliver()
+    assert [node.state for node in harness.controller.status.nodes] == ["draining", "up"]
+    assert any(
+        "'node-0' has not joined" in problem for problem in harness.controller.health.problems
+    )
+    newcomer = submit(harness, sleeping(50))
+    harness.step(5)
+    assert [state(harness, number) for number in running] == ["running", "finished"]
+    assert harness.controller.status.jobs[newcomer].grants == (("node-1", (0,)),)
+    harness.fake_cluster.join(silent.name)
+    harness.deliver()
+    assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
+    assert state(harness, running[0]) == "running"
 
 
-def test_a_drained_node_takes_no_new_jobs_until_it_is_resumed(stage: Stage) -> None:
-    running = submit(stage, sleeping(5))
-    ask(stage, SetNode("node-0", NodeState.DRAINING))
-    waiting = submit(stage, sleeping(5))
-    stage.crash()
-    stage.step(5)
-    assert (state(stage, running), state(stage, waiting)) == ("finished", "waiting")
-    ask(stage, SetNode("node-0", NodeState.UP))
-    assert state(stage, waiting) == "running"
+def test_a_drained_node_takes_no_new_jobs_until_it_is_resumed(harness: ControllerHarness) -> None:
+    running = submit(harness, sleeping(5))
+    execute(harness, SetNodeState("node-0", NodeState.DRAINING))
+    waiting = submit(harness, sleeping(5))
+    harness.crash()
+    harness.step(5)
+    assert (state(harness, running), state(harness, waiting)) == ("finished", "waiting")
+    execute(harness, SetNodeState("node-0", NodeState.UP))
+    assert state(harness, waiting) == "running"
 
 
 def test_an_elastic_job_is_stopped_and_started_on_other_gpus(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path, "1x4", policy="max-min")
-    stage.deliver()
-    elastic = submit(stage, sleeping(50, 4, min_gpus=1))
-    stage.step(3)
-    other = submit(stage, sleeping(50, 2))
-    assert state(stage, elastic) == "stopping"
-    stage.step(1)
-    jobs = stage.controller.picture.jobs
+    harness = ControllerHarness.at(tmp_path, "1x4", policy="max-min")
+    harness.deliver()
+    elastic = submit(harness, sleeping(50, 4, min_gpus=1))
+    harness.step(3)
+    other = submit(harness, sleeping(50, 2))
+    assert state(harness, elastic) == "stopping"
+    harness.step(1)
+    jobs = harness.controller.status.jobs
     assert (jobs[elastic].gpus, jobs[elastic].attempt) == (2, 2)
     assert (jobs[other].state, jobs[elastic].state) == (JobState.RUNNING, JobState.RUNNING)
-    assert stage.ground.runs[elastic].start.saved_iterations == 4
+    assert harness.fake_cluster.runs[elastic].start.saved_iterations == 4
 
 
-def test_a_submission_is_repeated_by_its_key_without_a_second_job(stage: Stage) -> None:
-    first = submit(stage, sleeping(5), key="a")
-    assert submit(stage, sleeping(5), key="a") == first
-    stage.crash()
-    assert submit(stage, sleeping(5), key="a") == first
-    assert submit(stage, sleeping(5), key="b") == first + 1
+def test_a_submission_is_repeated_by_its_key_without_a_second_job(
+    harness: ControllerHarness,
+) -> None:
+    first = submit(harness, sleeping(5), key="a")
+    assert submit(harness, sleeping(5), key="a") == first
+    harness.crash()
+    assert submit(harness, sleeping(5), key="a") == first
+    assert submit(harness, sleeping(5), key="b") == first + 1
 
 
-def test_an_array_is_as_many_jobs_told_apart_by_their_index(stage: Stage) -> None:
-    numbers = ask(stage, Submit("ada", sleeping(5, array=3)))
+def test_an_array_is_many_jobs_with_an_index(harness: ControllerHarness) -> None:
+    numbers = execute(harness, Submit("ada", sleeping(5, array=3)))
     assert numbers == (0, 1, 2)
-    told = [run.start.launch.environment for run in stage.ground.runs.values()]
-    assert told == [{"VOLVELLE_ARRAY_INDEX": "0"}, {"VOLVELLE_ARRAY_INDEX": "1"}]
+    environments = [run.start.launch.environment for run in harness.fake_cluster.runs.values()]
+    assert environments == [{"VOLVELLE_ARRAY_INDEX": "0"}, {"VOLVELLE_ARRAY_INDEX": "1"}]
 
 
-def test_what_can_never_run_is_refused_at_once(stage: Stage) -> None:
+def test_what_can_never_run_is_refused_at_once(harness: ControllerHarness) -> None:
     with pytest.raises(Problem, match="the job wants 3 GPUs, the cluster has 2"):
-        submit(stage, sleeping(5, 3))
+        submit(harness, sleeping(5, 3))
     with pytest.raises(Problem, match="there is no pool 'red'"):
-        submit(stage, sleeping(5, pool="red"))
+        submit(harness, sleeping(5, pool="red"))
 
 
-def test_the_policy_changes_while_jobs_run(stage: Stage) -> None:
-    running = submit(stage, sleeping(50, 2))
-    ask(stage, Recompose("sjf", "accept-all"))
-    assert stage.controller.picture.policy == "sjf"
-    assert state(stage, running) == "running"
+def test_the_policy_changes_while_jobs_run(harness: ControllerHarness) -> None:
+    running = submit(harness, sleeping(50, 2))
+    execute(harness, Recompose("sjf", "accept-all"))
+    assert harness.controller.status.policy == "sjf"
+    assert state(harness, running) == "running"
     with pytest.raises(Problem, match="unknown policy"):
-        ask(stage, Recompose("sfj", "accept-all"))
+        execute(harness, Recompose("sfj", "accept-all"))
 
 
-def test_the_journal_is_read_as_any_other(stage: Stage, tmp_path: Path) -> None:
+def test_the_exported_journal_is_an_ordinary_journal(
+    harness: ControllerHarness, tmp_path: Path
+) -> None:
     for seconds in (5, 3, 4):
-        submit(stage, sleeping(seconds))
+        submit(harness, sleeping(seconds))
     for _ in range(9):
-        stage.step(1)
-    stage.controller.store.journal(tmp_path / "journal.jsonl")
+        harness.step(1)
+    harness.controller.store.write_journal(tmp_path / "journal.jsonl")
     replay(*read_journal(tmp_path / "journal.jsonl"))
     outcomes = outcomes_of(*read_journal(tmp_path / "journal.jsonl"))
     assert (outcomes.finish - outcomes.first_start).tolist() == [5.0, 3.0, 4.0]
 
 
-def served(tmp_path: Path, cluster: str = "1x2") -> Controller:
-    """A controller at work in its own threads."""
+def started_controller(tmp_path: Path, cluster: str = "1x2") -> Controller:
+    """A controller that runs in its own threads."""
     made = parse_cluster(cluster)
-    ground = Ground(made, up={node.name for node in made.nodes})
+    fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
     store = Store.open(str(tmp_path / "store.db"))
     header = header_of(made)
-    controller = Controller(store, header, Grounded(ground=ground), Site(made, tmp_path, ""))
+    controller = Controller(
+        store, header, FakeExecutor(fake_cluster=fake_cluster), ExecutorContext(made, tmp_path, "")
+    )
     controller.start()
     return controller
 
 
-def test_a_controller_in_its_threads_answers_foresees_and_stops(tmp_path: Path) -> None:
-    controller = served(tmp_path)
+def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path) -> None:
+    controller = started_controller(tmp_path)
     try:
         for seconds in (50, 30, 20):
-            controller.ask(Submit("ada", sleeping(seconds, 2))).result(10.0)
+            controller.request(Submit("ada", sleeping(seconds, 2))).result(10.0)
 
         def promised() -> bool:
-            return all(job.promised is not None for job in controller.picture.jobs.values())
+            return all(job.promised is not None for job in controller.status.jobs.values())
 
         wait_for(promised)
-        last = controller.picture.jobs[2]
+        last = controller.status.jobs[2]
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
         assert last.reason == "waits for 2 GPUs: 0 free; 1 job ahead"
-        wished = controller.forecast(sleeping(10, 1), "bo")
-        assert wished.start is not None
-        assert wished.start - last.submitted == pytest.approx(100.0, abs=5.0)
-        assert wished.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
-        assert wished.ahead == 2
+        forecast_now = controller.forecast(sleeping(10, 1), "bo")
+        assert forecast_now.start is not None
+        assert forecast_now.start - last.submitted == pytest.approx(100.0, abs=5.0)
+        assert forecast_now.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
+        assert forecast_now.ahead == 2
         with pytest.raises(Problem, match="wants 3 GPUs"):
             controller.forecast(sleeping(10, 3), "bo")
         changes = controller.events(-2)
         assert changes is not None
         assert [change.number for one in changes for change in one.changes][:1] == [0]
-        assert controller.figures.accepted == 3
-        assert controller.figures.commit.count > 0
-        wait_for(lambda: controller.store.job(2).promised_p50 is not None)  # type: ignore[union-attr]
+        assert controller.metrics.accepted == 3
+        assert controller.metrics.commit.count > 0
+        wait_for(lambda: controller.store.jobs.find(2).promised_p50 is not None)  # type: ignore[union-attr]
     finally:
         controller.stop()
     assert not controller.health.ready
-    assert controller.ask(Cancel(0)).exception() is not None
+    assert controller.request(Cancel(0)).exception() is not None
 
 
 def test_a_second_controller_on_the_same_store_is_refused(tmp_path: Path) -> None:
-    controller = served(tmp_path)
+    controller = started_controller(tmp_path)
     try:
         with pytest.raises(Problem, match="another volvelle serve is writing"):
-            served(tmp_path)
+            started_controller(tmp_path)
     finally:
         controller.stop()
-    served(tmp_path).stop()
+    started_controller(tmp_path).stop()
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "error"),
     [
         ({"placement": "none"}, "placement 'none' only counts GPUs"),
         ({"estimator": "oracle"}, "estimator 'oracle' has to be told"),
     ],
 )
-def test_compositions_that_cannot_rule_real_jobs_are_refused(
-    tmp_path: Path, parts: dict[str, str], said: str
+def test_compositions_unsuitable_for_live_jobs_are_refused(
+    tmp_path: Path, parts: dict[str, str], error: str
 ) -> None:
-    with pytest.raises(Problem, match=said):
-        Stage.at(tmp_path, **parts)
+    with pytest.raises(Problem, match=error):
+        ControllerHarness.at(tmp_path, **parts)
 
 
-def test_another_policy_in_the_configuration_rules_from_the_next_start_on(stage: Stage) -> None:
-    submit(stage, sleeping(50))
-    stage.header = header_of(stage.ground.cluster, "sjf")
-    stage.crash()
-    stage.deliver()
-    assert stage.controller.picture.policy == "sjf"
-    stage.header = header_of(stage.ground.cluster, placement="consolidated")
+def test_another_configured_policy_decides_from_the_next_start(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, sleeping(50))
+    harness.header = header_of(harness.fake_cluster.cluster, "sjf")
+    harness.crash()
+    harness.deliver()
+    assert harness.controller.status.policy == "sjf"
+    harness.header = header_of(harness.fake_cluster.cluster, placement="consolidated")
     with pytest.raises(Problem, match="were placed and predicted under placement 'first-free'"):
-        stage.crash()
+        harness.crash()
 
 
-def test_what_the_journal_fixed_goes_on_to_hold_and_it_is_said_that_it_does(
+def test_what_the_journal_fixed_stays_with_a_warning(
     tmp_path: Path,
 ) -> None:
-    stage = Stage.at(tmp_path, "3x2", policy="las:round=1m")
-    stage.deliver()
-    assert not stage.controller.differences
+    harness = ControllerHarness.at(tmp_path, "3x2", policy="las:round=1m")
+    harness.deliver()
+    assert not harness.controller.config_drift
     larger, other = Node("node-0", 4), Node("node-1", 2, "a100")
-    stage.header = msgspec.structs.replace(
+    harness.header = msgspec.structs.replace(
         header_of(Cluster((larger, other)), "sjf"), overheads={"start": 30.0}, seed=7
     )
-    stage.crash()
-    stage.deliver()
-    where, holds = stage.controller.store.where, "goes on to hold"
-    assert stage.controller.differences == (
+    harness.crash()
+    harness.deliver()
+    where, holds = harness.controller.store.where, "goes on to hold"
+    assert harness.controller.config_drift == (
         "policy: las:round=60 until now, sjf from now on, as the configuration says",
         f"overheads.start: {where} has 0.0, the configuration 30.0; 0.0 {holds}, "
         "begin a new store to change it",
@@ -395,22 +418,22 @@ def test_what_the_journal_fixed_goes_on_to_hold_and_it_is_said_that_it_does(
 
 
 def test_a_policy_that_is_only_written_otherwise_is_the_same(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path, policy="las:round=1m")
-    stage.deliver()
+    harness = ControllerHarness.at(tmp_path, policy="las:round=1m")
+    harness.deliver()
     for written in ("las:round=60", "las:round=1m"):
-        stage.header = header_of(stage.ground.cluster, written)
-        stage.crash()
-        stage.deliver()
-        assert not stage.controller.differences
-    events = [event for each in stage.controller.store.entries() for event in each.entry.events]
+        harness.header = header_of(harness.fake_cluster.cluster, written)
+        harness.crash()
+        harness.deliver()
+        assert not harness.controller.config_drift
+    events = [event for each in harness.controller.store.entries() for event in each.entry.events]
     assert not [event for event in events if isinstance(event, Recomposed)]
 
 
-def test_a_snapshot_goes_on_where_the_controller_stands(tmp_path: Path) -> None:
-    controller = served(tmp_path)
+def test_a_snapshot_has_the_present_state(tmp_path: Path) -> None:
+    controller = started_controller(tmp_path)
     try:
         for seconds in (50, 30):
-            controller.ask(Submit("ada", sleeping(seconds, 2))).result(10.0)
+            controller.request(Submit("ada", sleeping(seconds, 2))).result(10.0)
         taken = controller.snapshot()
     finally:
         controller.stop()
@@ -420,12 +443,12 @@ def test_a_snapshot_goes_on_where_the_controller_stands(tmp_path: Path) -> None:
 
 
 def test_jobs_of_a_new_journal_do_not_find_the_checkpoints_of_an_old_one(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path)
-    folder = stage.controller.site.folder
-    stage.crash()
-    assert stage.controller.site.folder == folder
-    stage.controller.store.close()
+    harness = ControllerHarness.at(tmp_path)
+    folder = harness.controller.executor_context.folder
+    harness.crash()
+    assert harness.controller.executor_context.folder == folder
+    harness.controller.store.close()
     (tmp_path / "store.db").unlink()
-    stage.ground.pass_time(60)
-    stage.crash()
-    assert stage.controller.site.folder != folder
+    harness.fake_cluster.pass_time(60)
+    harness.crash()
+    assert harness.controller.executor_context.folder != folder

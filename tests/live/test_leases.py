@@ -1,14 +1,13 @@
-"""Nodes of other machines: their jobs end when nobody is heard for long, and only then are they lost."""
+"""Leases of nodes: jobs end when a node is without contact for long, and only then is it lost."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import DialInStage
+from executor_harnesses import DialInHarness
 from waiting import until
 
-from volvelle.live import agents_server
-from volvelle.live.agent.central import Renewal
+from volvelle.live.agent.central_renewal import CentralRenewalClient
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptProgress,
@@ -17,92 +16,97 @@ from volvelle.live.messages import (
     Outcome,
     Stop,
 )
+from volvelle.live.nodes import agents_server
 
 LEASE_SECONDS = 1.0
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInStage]:
-    monkeypatch.setattr(agents_server, "_MARGIN_SECONDS", 2.0)
-    stage = DialInStage(tmp_path, LEASE_SECONDS)
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInHarness]:
+    monkeypatch.setattr(agents_server, "_LEASE_MARGIN_SECONDS", 2.0)
+    harness = DialInHarness(tmp_path, LEASE_SECONDS)
     try:
-        stage.open()
-        yield stage
+        harness.open()
+        yield harness
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
-def test_a_node_that_is_cut_off_stops_its_jobs_at_their_checkpoints(stage: DialInStage) -> None:
-    stage.start("seconds=0.01", grace=0.4)
+def test_a_disconnected_node_stops_its_jobs_at_their_checkpoints(harness: DialInHarness) -> None:
+    harness.start("seconds=0.01", grace=0.4)
     until(
-        lambda: any(p.iterations > 1.5 * LEASE_SECONDS / 0.01 for p in stage.since(AttemptProgress))
+        lambda: any(
+            p.iterations > 1.5 * LEASE_SECONDS / 0.01 for p in harness.since(AttemptProgress)
+        )
     )
-    assert not any("left" in line for line in stage.trace())  # as long as it is not cut off
-    stage.close()
-    until(lambda: any("left" in line for line in stage.trace()))
-    told = len(stage.reports)
-    stage.open()
-    ended = stage.wait(AttemptEnded, told=told)
+    assert not any("preempted" in line for line in harness.trace())  # not yet disconnected
+    harness.close()
+    until(lambda: any("preempted" in line for line in harness.trace()))
+    report_count = len(harness.reports)
+    harness.open()
+    ended = harness.wait(AttemptEnded, report_count=report_count)
     assert ended.outcome is Outcome.STOPPED
     assert ended.reason == "its node was cut off from the controller"
     assert ended.saved_iterations == ended.iterations
 
 
-def test_keepers_kill_what_runs_on_after_the_lease_though_their_agent_is_dead(
-    stage: DialInStage,
+def test_supervisors_kill_jobs_after_the_lease_without_an_agent(
+    harness: DialInHarness,
 ) -> None:
-    stage.start("orphan")
-    stage.wait(AttemptProgress)
-    stage.end_agents()
-    assert len(stage.jobs()) == 2
-    until(lambda: not stage.jobs())
-    assert not stage.since(NodeLost)  # they were gone before anybody was told so
-    lost = until(lambda: next(iter(stage.since(NodeLost)), None))
-    assert lost.reason.startswith("not heard of for")
-    assert stage.end().outcome is Outcome.LOST
+    harness.start("orphan")
+    harness.wait(AttemptProgress)
+    harness.end_agents()
+    assert len(harness.jobs()) == 2
+    until(lambda: not harness.jobs())
+    assert not harness.since(NodeLost)  # all had ended before the node was reported lost
+    lost = until(lambda: next(iter(harness.since(NodeLost)), None))
+    assert lost.reason.startswith("no contact for")
+    assert harness.end().outcome is Outcome.LOST
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_an_agent_that_begins_anew_is_let_in_once_nothing_of_the_one_before_runs(
-    stage: DialInStage, restarted: bool
+def test_a_replaced_agent_is_accepted_once_nothing_of_the_former_runs(
+    harness: DialInHarness, restarted: bool
 ) -> None:
-    node = stage.nodes[0]
-    stage.start("orphan")
-    stage.wait(AttemptProgress)
-    stage.end_agents()
-    told = len(stage.reports)
+    node = harness.nodes[0]
+    harness.start("orphan")
+    harness.wait(AttemptProgress)
+    harness.end_agents()
+    report_count = len(harness.reports)
     if restarted:
-        stage.close()
-        stage.begin()
-    stage.replace_agent(node)
-    until(lambda: node in {report.node.name for report in stage.since(NodeJoined, told)})
-    assert not stage.jobs()
-    assert node in {report.name for report in stage.since(NodeLost, told)}
+        harness.close()
+        harness.begin()
+    harness.replace_agent(node)
+    until(lambda: node in {report.node.name for report in harness.since(NodeJoined, report_count)})
+    assert not harness.jobs()
+    assert node in {report.name for report in harness.since(NodeLost, report_count)}
 
 
-def test_an_agent_that_begins_anew_is_let_in_at_once_where_nothing_ran(stage: DialInStage) -> None:
-    stage.end_agents()
-    told = len(stage.reports)
-    stage.replace_agent(stage.nodes[0])
-    until(lambda: stage.since(NodeJoined, told))
-    assert not stage.since(NodeLost)
+def test_a_replaced_agent_is_accepted_at_once_if_nothing_ran(
+    harness: DialInHarness,
+) -> None:
+    harness.end_agents()
+    report_count = len(harness.reports)
+    harness.replace_agent(harness.nodes[0])
+    until(lambda: harness.since(NodeJoined, report_count))
+    assert not harness.since(NodeLost)
 
 
-def test_with_central_renewal_every_check_is_answered_by_the_controllers_side(
+def test_with_central_renewal_the_agents_server_answers_every_check(
     tmp_path: Path,
 ) -> None:
-    stage = DialInStage(tmp_path, central=True)
+    harness = DialInHarness(tmp_path, central_renewal=True)
     try:
-        stage.open()
-        stage.start("deaf")
-        stage.wait(AttemptProgress)
-        agent = stage.agent_folder(stage.nodes[0])
-        renewal, other = Renewal(agent, (1, 1)), Renewal(agent, (2, 1))
-        assert renewal.holds()
-        assert not other.holds()
-        stage.send(Stop(1, 1))
-        until(lambda: not renewal.holds())
+        harness.open()
+        harness.start("ignore-lease")
+        harness.wait(AttemptProgress)
+        agent = harness.agent_folder(harness.nodes[0])
+        renewal, other = CentralRenewalClient(agent, (1, 1)), CentralRenewalClient(agent, (2, 1))
+        assert renewal.is_valid()
+        assert not other.is_valid()
+        harness.send(Stop(1, 1))
+        until(lambda: not renewal.is_valid())
         renewal.close()
         other.close()
     finally:
-        stage.end_all()
+        harness.kill_all()

@@ -4,84 +4,84 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import LocalStage
+from executor_harnesses import LocalHarness
 from waiting import until
 
-from volvelle.live.executor import Site, executors
-from volvelle.live.executors import local
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
+from volvelle.live.nodes.executor import ExecutorContext, executors
+from volvelle.live.nodes.executors import local
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[LocalStage]:
-    stage = LocalStage(tmp_path)
+def harness(tmp_path: Path) -> Iterator[LocalHarness]:
+    harness = LocalHarness(tmp_path)
     try:
-        yield stage
+        yield harness
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
-    site = Site(parse_cluster("1x1"), Path("/proc/nowhere"), "token")
+    context = ExecutorContext(parse_cluster("1x1"), Path("/proc/nowhere"), "token")
     with pytest.raises(Problem, match="agents cannot work in /proc/nowhere"):
-        executors.make("local").open(site, print)
+        executors.make("local").open(context, print)
 
 
-def test_agents_without_jobs_and_controller_end_by_themselves(stage: LocalStage) -> None:
-    stage.written = "local:linger_seconds=0.2"
-    stage.open()
-    stage.start()
-    until(stage.trace)
-    stage.close()
-    until(lambda: not stage.agents(stage.nodes[1]))
-    assert stage.agents(stage.nodes[0])
+def test_agents_without_jobs_and_controller_exit(harness: LocalHarness) -> None:
+    harness.written = "local:linger_seconds=0.2"
+    harness.open()
+    harness.start()
+    until(harness.trace)
+    harness.close()
+    until(lambda: not harness.agents(harness.nodes[1]))
+    assert harness.agents(harness.nodes[0])
 
 
-def test_a_node_whose_agent_never_starts_is_lost_until_it_does(
-    stage: LocalStage, monkeypatch: pytest.MonkeyPatch
+def test_a_node_whose_agent_does_not_start_is_lost_until_it_does(
+    harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_FIRST_RETRY_SECONDS", 0.01)
-    stage.open()
-    node = stage.nodes[1]
-    told = len(stage.reports)
+    harness.open()
+    node = harness.nodes[1]
+    report_count = len(harness.reports)
     with monkeypatch.context() as broken:
         broken.setenv("PYTHONHOME", "/nowhere")
-        stage.kill(stage.agents(node))
-        lost = until(lambda: next(iter(stage.since(NodeLost)), None))
+        harness.kill(harness.agents(node))
+        lost = until(lambda: next(iter(harness.since(NodeLost)), None))
         assert lost.name == node
         assert lost.reason.startswith("its agent does not start: ")
-    until(lambda: stage.since(NodeJoined, told))
+    until(lambda: harness.since(NodeJoined, report_count))
 
 
 def test_a_node_with_a_job_is_not_lost_because_its_agent_does_not_start(
-    stage: LocalStage, monkeypatch: pytest.MonkeyPatch
+    harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_FIRST_RETRY_SECONDS", 0.01)
-    stage.open()
-    stage.start(first=1)
-    stage.wait(AttemptProgress)
+    harness.open()
+    harness.start(first=1)
+    harness.wait(AttemptProgress)
     with monkeypatch.context() as broken:
         broken.setenv("PYTHONHOME", "/nowhere")
-        stage.kill(stage.agents(stage.nodes[1]))
-        log = stage.agent_folder(stage.nodes[1]) / "agent.log"
+        harness.kill(harness.agents(harness.nodes[1]))
+        log = harness.agent_folder(harness.nodes[1]) / "agent.log"
         until(lambda: log.read_text().count("Fatal Python error") > 6)
-    assert not stage.since(NodeLost)
+    assert not harness.since(NodeLost)
 
 
-def test_real_gpus_are_given_out_by_their_numbers(
-    stage: LocalStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_real_gpus_are_assigned_by_their_numbers(
+    harness: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program that lists them stands in for a machine with four."""
     nvidia_smi = tmp_path / "nvidia-smi"
     nvidia_smi.write_text("#!/bin/sh\nprintf '0\\n1\\n2\\n3\\n'\n")
     nvidia_smi.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    stage.open()
-    stage.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES $VOLVELLE_GPUS"), first=1)
-    stage.end()
-    assert (stage.attempt_folder(stage.nodes[1]) / "output.log").read_text() == "2,3 0,1\n"
+    harness.open()
+    harness.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES $VOLVELLE_GPUS"), first=1)
+    harness.end()
+    assert (harness.attempt_folder(harness.nodes[1]) / "output.log").read_text() == "2,3 0,1\n"
 
 
 def test_a_cluster_of_more_gpus_than_there_are_is_refused(
@@ -91,6 +91,6 @@ def test_a_cluster_of_more_gpus_than_there_are_is_refused(
     nvidia_smi.write_text("#!/bin/sh\necho 0\n")
     nvidia_smi.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    site = Site(parse_cluster("2x4"), tmp_path / "site", "token")
+    context = ExecutorContext(parse_cluster("2x4"), tmp_path / "executor", "token")
     with pytest.raises(Problem, match="the cluster has 8 GPUs, this machine 1"):
-        executors.make("local").open(site, print)
+        executors.make("local").open(context, print)

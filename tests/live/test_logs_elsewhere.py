@@ -1,4 +1,4 @@
-"""``volvelle logs`` of jobs on other machines: asked of their agents, which may be away."""
+"""``volvelle logs`` of jobs on other machines, whose agents may be disconnected."""
 
 import subprocess
 import sys
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import DialInStage
-from served import DIAL_IN, Served, served, volvelle
+from executor_harnesses import DialInHarness
+from server_process import DIAL_IN, ServerProcess, server_process, volvelle
 from waiting import until
 
-from volvelle.live.agent.launching import free_port
+from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import AttemptStarted
-from volvelle.live.node_logs import PIECE_BYTES, NodeAway
+from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeUnreachableError
 
-WAITS = "echo before; until test -e {gate}; do sleep 0.05; done; echo after"
+WAITS = "echo before; until test -e {released}; do sleep 0.05; done; echo after"
 
 
 @pytest.fixture
@@ -25,18 +25,18 @@ def port() -> int:
 
 
 @pytest.fixture
-def server(tmp_path: Path, port: int) -> Iterator[Served]:
-    with served(tmp_path, DIAL_IN.format(cluster="2x1", port=port, more="")) as server:
-        server.dial("node-0", port)
-        server.dial("node-1", port)
+def server(tmp_path: Path, port: int) -> Iterator[ServerProcess]:
+    with server_process(tmp_path, DIAL_IN.format(cluster="2x1", port=port, more="")) as server:
+        server.start_agent("node-0", port)
+        server.start_agent("node-1", port)
         yield server
 
 
 def test_logs_of_a_job_are_those_of_all_nodes_followed_to_its_end_and_after_a_restart(
-    server: Served, port: int, tmp_path: Path
+    server: ServerProcess, port: int, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(gate=gate))
+    released = tmp_path / "released"
+    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(released=released))
     following = subprocess.Popen(
         [sys.executable, "-m", "volvelle.cli.main", "logs", "-f", "0"],
         cwd=tmp_path, stdout=subprocess.PIPE, text=True,
@@ -44,66 +44,66 @@ def test_logs_of_a_job_are_those_of_all_nodes_followed_to_its_end_and_after_a_re
     assert following.stdout is not None
     assert [following.stdout.readline() for _ in range(2)] == ["before\n", "before\n"]
     assert server.volvelle("logs", "0") == "before\nbefore\n"
-    gate.touch()
-    said, _ = following.communicate(timeout=30)
-    assert sorted(said.splitlines()) == ["after", "after"]
+    released.touch()
+    output, _ = following.communicate(timeout=30)
+    assert sorted(output.splitlines()) == ["after", "after"]
     server.stop()
     server.start(DIAL_IN.format(cluster="2x1", port=port, more=""))
     until(lambda: volvelle(tmp_path, "logs", "0").stdout == "before\nafter\n" * 2)
 
 
-def test_the_logs_of_a_node_that_is_away_are_said_to_be_there(
-    server: Served, port: int, tmp_path: Path
+def test_the_logs_of_a_disconnected_node_are_reported_missing(
+    server: ServerProcess, port: int, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(gate=gate))
+    released = tmp_path / "released"
+    server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", WAITS.format(released=released))
     until(lambda: server.volvelle("logs", "0") == "before\nbefore\n")
-    server.hang_up("node-1")
+    server.kill_agent("node-1")
     first, second = until(
         lambda: lines if len(lines := server.volvelle("logs", "0").splitlines()) == 2
         and lines[1] != "before" else None
     )  # fmt: skip
     assert first == "before"
-    assert second.startswith("volvelle: node node-1 is away since 2")
+    assert second.startswith("volvelle: node node-1 is disconnected since 2")
     assert second.endswith(" UTC; its logs are there")
-    server.hang_up("node-0")
+    server.kill_agent("node-0")
     until(lambda: volvelle(tmp_path, "logs", "0").returncode == 1)
-    refused = volvelle(tmp_path, "logs", "0").stderr
-    assert refused.startswith("error: node node-0 is away since ")
-    assert refused.endswith("its logs are there. Try again when it is back.\n")
-    server.dial("node-0", port)
-    server.dial("node-1", port)
+    failed = volvelle(tmp_path, "logs", "0").stderr
+    assert failed.startswith("error: node node-0 is disconnected since ")
+    assert failed.endswith("its logs are there. Try again when it is back.\n")
+    server.start_agent("node-0", port)
+    server.start_agent("node-1", port)
     until(lambda: volvelle(tmp_path, "logs", "0").stdout == "before\nbefore\n")
-    gate.touch()
+    released.touch()
 
 
-def test_a_user_reads_only_their_own_jobs_logs_wherever_these_are(server: Served) -> None:
+def test_a_user_reads_only_logs_of_their_own_jobs(server: ServerProcess) -> None:
     tokens = [
         server.volvelle("token", "create", "--user", user).strip() for user in ("dana", "lee")
     ]
     dana, lee = ({"VOLVELLE_SERVER": server.url, "VOLVELLE_TOKEN": token} for token in tokens)
     server.volvelle("submit", "--wait", "echo", "for dana's eyes", **dana)
     assert server.volvelle("logs", "0", **dana) == "for dana's eyes\n"
-    refused = volvelle(server.folder, "logs", "0", **lee)
-    assert refused.stderr.startswith("error: there is no job 0")
-    assert refused.stdout == ""
+    failed = volvelle(server.folder, "logs", "0", **lee)
+    assert failed.stderr.startswith("error: there is no job 0")
+    assert failed.stdout == ""
 
 
-def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: Path) -> None:
-    """Twenty readers of a long log, as fast as they can; jobs start and end beside them all the same."""
-    stage = DialInStage(tmp_path)
+def test_many_log_readers_delay_neither_orders_nor_leases(tmp_path: Path) -> None:
+    """Twenty readers read a long log as fast as they can, while jobs start and end."""
+    harness = DialInHarness(tmp_path)
     try:
-        stage.open()
-        stage.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"))
-        stage.wait(AttemptStarted)
-        logs, node = stage.logs, stage.nodes[0]
-        until(lambda: logs.sizes(node, 1).result(10) == {1: 20_000_000})
+        harness.open()
+        harness.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"))
+        harness.wait(AttemptStarted)
+        logs, node = harness.logs, harness.nodes[0]
+        until(lambda: logs.log_sizes(node, 1).result(10) == {1: 20_000_000})
         ends, read = threading.Event(), [0] * 20
 
         def flood(reader: int) -> None:
             while not ends.is_set():
                 offset = read[reader] % 20_000_000
-                read[reader] += len(logs.piece(node, 1, 1, offset).result(30))
+                read[reader] += len(logs.read_log(node, 1, 1, offset).result(30))
 
         readers = [threading.Thread(target=flood, args=(each,)) for each in range(20)]
         for reader in readers:
@@ -111,29 +111,34 @@ def test_a_flood_of_readers_holds_up_neither_orders_nor_signs_of_life(tmp_path: 
         took = []
         for number in range(2, 22):
             began = time.monotonic()
-            stage.start(command=("true",), number=number, first=0)
-            stage.end(number)
+            harness.start(command=("true",), number=number, first=0)
+            harness.end(number)
             took.append(time.monotonic() - began)
         ends.set()
         for reader in readers:
             reader.join()
-        assert min(read) > PIECE_BYTES
-        assert max(read) < 2 * min(read) + 2 * PIECE_BYTES  # they take turns
+        assert min(read) > CHUNK_BYTES
+        assert max(read) < 2 * min(read) + 2 * CHUNK_BYTES  # they share the connection fairly
         assert sorted(took)[10] < 2.0
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
-def test_a_reader_of_a_node_that_goes_away_is_told_at_once(tmp_path: Path) -> None:
-    stage = DialInStage(tmp_path)
+def test_reading_logs_of_a_lost_node_fails_at_once(tmp_path: Path) -> None:
+    harness = DialInHarness(tmp_path)
     try:
-        stage.open()
-        stage.end_agents()
-        node, logs = stage.nodes[0], stage.logs
-        with pytest.raises(NodeAway, match=f"node {node} is away since .* UTC; its logs are there"):
-            until(lambda: logs.sizes(node, 1).result(5))
-        with pytest.raises(NodeAway, match="node gpu-9 is not a node of the cluster any more"):
-            logs.piece("gpu-9", 1, 1, 0).result(5)
-        stage.close()
+        harness.open()
+        harness.end_agents()
+        node, logs = harness.nodes[0], harness.logs
+        with pytest.raises(
+            NodeUnreachableError,
+            match=f"node {node} is disconnected since .* UTC; its logs are there",
+        ):
+            until(lambda: logs.log_sizes(node, 1).result(5))
+        with pytest.raises(
+            NodeUnreachableError, match="node gpu-9 is not a node of the cluster any more"
+        ):
+            logs.read_log("gpu-9", 1, 1, 0).result(5)
+        harness.close()
     finally:
-        stage.end_all()
+        harness.kill_all()

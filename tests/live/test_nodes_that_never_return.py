@@ -1,4 +1,4 @@
-"""Nodes that are gone when a controller begins: lost once that is sure, and fenced when they return."""
+"""Nodes that are missing when a controller starts: lost once that is certain, fenced if they return."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,17 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from controlling import controlling
-from executor_stages import JOB, SOURCES, DialInStage, LocalStage, RayStage, Stage
+from executor_harnesses import (
+    JOB,
+    SOURCES,
+    DialInHarness,
+    ExecutorHarness,
+    LocalHarness,
+    RayHarness,
+)
+from running_controller import running_controller
 from waiting import until
 
-from volvelle.live import agents_server
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executors import local
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
-from volvelle.live.picture import JobState
-from volvelle.live.request import JobRequest
+from volvelle.live.nodes import agents_server
+from volvelle.live.nodes.executors import local
+from volvelle.live.status.view import JobState
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
@@ -26,18 +33,20 @@ LEASE_SECONDS = 1.0
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInStage]:
-    monkeypatch.setattr(agents_server, "_MARGIN_SECONDS", 2.0)
-    stage = DialInStage(tmp_path, LEASE_SECONDS)
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInHarness]:
+    monkeypatch.setattr(agents_server, "_LEASE_MARGIN_SECONDS", 2.0)
+    harness = DialInHarness(tmp_path, LEASE_SECONDS)
     try:
-        yield stage
+        yield harness
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
-def controlled(stage: Stage, nodes: tuple[Node, ...] = NODES) -> AbstractContextManager[Controller]:
-    """A controller over the store and the executor of the stage, for a cluster of ``nodes``."""
-    return controlling(stage.folder, Cluster(nodes), stage.written, "fifo")
+def controlled(
+    harness: ExecutorHarness, nodes: tuple[Node, ...] = NODES
+) -> AbstractContextManager[Controller]:
+    """A controller over the store and the executor of ``harness``, for a cluster of ``nodes``."""
+    return running_controller(harness.folder, Cluster(nodes), harness.written, "fifo")
 
 
 def training(*arguments: str) -> JobRequest:
@@ -49,158 +58,158 @@ def training(*arguments: str) -> JobRequest:
 
 
 def submitted(controller: Controller, *arguments: str) -> int:
-    (number,) = controller.ask(Submit("dana", training(*arguments), None)).result(10)
+    (number,) = controller.request(Submit("dana", training(*arguments), None)).result(10)
     return int(number)
 
 
 def states(controller: Controller) -> dict[str, str]:
-    return {node.name: node.state for node in controller.picture.nodes}
+    return {node.name: node.state for node in controller.status.nodes}
 
 
 def runs_on(controller: Controller, number: int, node: str) -> Callable[[], bool]:
-    def does() -> bool:
-        job = controller.picture.jobs.get(number)
+    def condition() -> bool:
+        job = controller.status.jobs.get(number)
         return bool(job and job.state is JobState.RUNNING and [n for n, _ in job.grants] == [node])
 
-    return does
+    return condition
 
 
 def ended(controller: Controller, number: int) -> str:
     def state() -> str | None:
-        record = controller.store.job(number)
+        record = controller.store.jobs.find(number)
         return record.state if record else None
 
     return until(state)
 
 
-@pytest.mark.parametrize("nodes", [NODES, NODES[1:]], ids=["of the cluster", "of it no more"])
-def test_jobs_of_a_node_that_never_dials_in_again_run_elsewhere_and_it_is_fenced(
-    stage: DialInStage, nodes: tuple[Node, ...]
+@pytest.mark.parametrize("nodes", [NODES, NODES[1:]], ids=["in the cluster", "removed from it"])
+def test_jobs_of_a_node_that_never_reconnects_run_elsewhere_and_it_is_fenced(
+    harness: DialInHarness, nodes: tuple[Node, ...]
 ) -> None:
-    with controlled(stage) as controller:
+    with controlled(harness) as controller:
         assert set(states(controller).values()) == {"down"}
-        stage.provide()
+        harness.provide_nodes()
         until(lambda: set(states(controller).values()) == {"up"})
         number = submitted(controller, "iterations=500")
         first = until(
             lambda: (
-                controller.picture.jobs[number].grants
-                if controller.picture.jobs[number].iterations
+                controller.status.jobs[number].grants
+                if controller.status.jobs[number].iterations
                 else None
             )
         )[0][0]
         assert first == "node-0"
-        stage.end_agents()
-    with controlled(stage, nodes) as controller:
-        stage.return_agent("node-1")
+        harness.end_agents()
+    with controlled(harness, nodes) as controller:
+        harness.return_agent("node-1")
         until(runs_on(controller, number, "node-1"))
         assert states(controller) == {"node-0": "down", "node-1": "up"}
-        assert not controller.health.trouble
-        job = controller.picture.jobs[number]
+        assert not controller.health.problems
+        job = controller.status.jobs[number]
         assert (job.attempt, job.ran_on) == (2, {"node-0": 1, "node-1": 2})
         assert ended(controller, number) == "finished"
-        if nodes == NODES:  # and the late one is as good as new
-            stage.return_agent("node-0")
+        if nodes == NODES:  # and the late node is usable again
+            harness.return_agent("node-0")
             until(lambda: states(controller) == {"node-0": "up", "node-1": "up"})
-    assert [line.rpartition(" ")[0] for line in stage.trace(number)] == [
-        "1 0 began",
-        "2 0 began",
+    assert [line.rpartition(" ")[0] for line in harness.trace(number)] == [
+        "1 0 started",
+        "2 0 started",
         "2 0 finished",
     ]
 
 
-def test_what_runs_on_a_node_that_is_not_of_the_cluster_any_more_runs_to_its_end(
+def test_jobs_on_a_node_removed_from_the_cluster_run_to_their_ends(
     tmp_path: Path,
 ) -> None:
-    stage = DialInStage(tmp_path)
+    harness = DialInHarness(tmp_path)
     with ExitStack() as ends:
-        ends.callback(stage.end_all)
-        with controlled(stage) as controller:
-            stage.provide()
+        ends.callback(harness.kill_all)
+        with controlled(harness) as controller:
+            harness.provide_nodes()
             until(lambda: set(states(controller).values()) == {"up"})
             number = submitted(controller, "iterations=300")
             until(runs_on(controller, number, "node-0"))
-        with controlled(stage, NODES[1:]) as controller:
+        with controlled(harness, NODES[1:]) as controller:
             until(lambda: states(controller) == {"node-0": "draining", "node-1": "up"})
             assert ended(controller, number) == "finished"
-            assert [line.rpartition(" ")[0] for line in stage.trace(number)] == [
-                "1 0 began",
+            assert [line.rpartition(" ")[0] for line in harness.trace(number)] == [
+                "1 0 started",
                 "1 0 finished",
             ]
             for _ in range(2):
                 other = submitted(controller, "iterations=5")
                 assert ended(controller, other) == "finished"
-                record = controller.store.job(other)
+                record = controller.store.jobs.find(other)
                 assert record is not None
-                assert record.picture is not None
-                assert record.picture["ran_on"] == {"node-1": 1}
+                assert record.status is not None
+                assert record.status["ran_on"] == {"node-1": 1}
 
 
-def test_local_nodes_that_leave_the_cluster_end_their_jobs_and_are_gone(tmp_path: Path) -> None:
-    stage = LocalStage(tmp_path)
+def test_local_nodes_removed_from_the_cluster_finish_their_jobs_and_leave(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
     others = (Node("other-0", 2),)
     try:
-        with controlled(stage) as controller:
+        with controlled(harness) as controller:
             until(lambda: set(states(controller).values()) == {"up"})
             number = submitted(controller, "iterations=300")
             until(runs_on(controller, number, "node-0"))
-        with controlled(stage, others) as controller:
+        with controlled(harness, others) as controller:
             until(lambda: states(controller).get("other-0") == "up")
-            gone = {"node-0": "draining", "node-1": "down", "other-0": "up"}
-            until(lambda: states(controller) == gone)
+            expected = {"node-0": "draining", "node-1": "down", "other-0": "up"}
+            until(lambda: states(controller) == expected)
             assert ended(controller, number) == "finished"
-        assert len(stage.trace(number)) == 2
-        with controlled(stage, others) as controller:
+        assert len(harness.trace(number)) == 2
+        with controlled(harness, others) as controller:
             until(lambda: states(controller)["node-0"] == "down")
     finally:
-        stage.kill(stage._named(str(tmp_path)))
-        stage.end_all()
+        harness.kill(harness._named(str(tmp_path)))
+        harness.kill_all()
 
 
-def test_gpus_stay_with_the_nodes_that_had_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "gpus_found", lambda: ["0", "1", "2", "3"])
-    stage = LocalStage(tmp_path)
+def test_nodes_keep_their_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "find_gpus", lambda: ["0", "1", "2", "3"])
+    harness = LocalHarness(tmp_path)
     try:
-        stage.open()
-        stage.start("iterations=100000")
-        stage.wait(AttemptProgress)
-        stage.close()
+        harness.open()
+        harness.start("iterations=100000")
+        harness.wait(AttemptProgress)
+        harness.close()
         other = Node("other-0", 2)
-        stage.site = replace(stage.site, cluster=Cluster((other, NODES[1])), awaited=NODES)
+        harness.context = replace(
+            harness.context, cluster=Cluster((other, NODES[1])), expected=NODES
+        )
         with pytest.raises(Exception, match="4 GPUs beside 2 on which jobs of nodes that left it"):
-            stage.open()
-        stage.site = replace(stage.site, cluster=Cluster((other,)))
-        told = len(stage.reports)
-        stage.nodes[1] = "other-0"
-        stage.open()
-        joined = {each.node.name: each.leaving for each in stage.since(NodeJoined, told)}
+            harness.open()
+        harness.context = replace(harness.context, cluster=Cluster((other,)))
+        report_count = len(harness.reports)
+        harness.nodes[1] = "other-0"
+        harness.open()
+        joined = {each.node.name: each.leaving for each in harness.since(NodeJoined, report_count)}
         assert joined == {"node-0": True, "other-0": False}
-        assert [each.name for each in stage.since(NodeLost, told)] == ["node-1"]
-        stage.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES"), number=2, first=1)
-        stage.end(2)
-        assert stage.logs.piece("other-0", 2, 1, 0).result(5) == b"2,3\n"
+        assert [each.name for each in harness.since(NodeLost, report_count)] == ["node-1"]
+        harness.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES"), number=2, first=1)
+        harness.end(2)
+        assert harness.logs.read_log("other-0", 2, 1, 0).result(5) == b"2,3\n"
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
-def test_a_ray_node_that_died_while_no_controller_was_there_is_lost(tmp_path: Path) -> None:
-    stage = RayStage(tmp_path)
+def test_a_ray_node_that_died_while_no_controller_ran_is_lost(tmp_path: Path) -> None:
+    harness = RayHarness(tmp_path)
     with ExitStack() as ends:
-        ends.callback(stage.end_all)
-        stage.open()
-        stage.start("iterations=100000")
-        stage.wait(AttemptProgress)
-        stage.close()
-        stage.ground.kill("node-0")
-        ends.callback(stage.ground.add, "node-0")
-        until(lambda: not stage.jobs())
-        stage.site = replace(stage.site, awaited=NODES)
-        stage.nodes.remove("node-0")
-        told = len(stage.reports)
-        stage.open()
-        stage.nodes.append("node-0")
-        lost = until(lambda: stage.since(NodeLost, told))
+        ends.callback(harness.kill_all)
+        harness.open()
+        harness.start("iterations=100000")
+        harness.wait(AttemptProgress)
+        harness.close()
+        harness.ray.kill("node-0")
+        ends.callback(harness.ray.add, "node-0")
+        until(lambda: not harness.jobs())
+        harness.context = replace(harness.context, expected=NODES)
+        harness.nodes.remove("node-0")
+        report_count = len(harness.reports)
+        harness.open()
+        harness.nodes.append("node-0")
+        lost = until(lambda: harness.since(NodeLost, report_count))
         assert [each.name for each in lost] == ["node-0"]
-        assert [each.node.name for each in stage.since(NodeJoined, told)] == ["node-1"]
+        assert [each.node.name for each in harness.since(NodeJoined, report_count)] == ["node-1"]

@@ -1,6 +1,6 @@
-"""Whatever is delayed, repeated, reordered or killed: no job is lost, none runs twice, no GPU has two.
+"""Under any delay, repeat, reordering or crash, no job is lost or runs twice, and no GPU has two jobs.
 
-The ground (`ground.Ground`) asserts the last two by itself, at every start.
+The `FakeCluster` asserts the last two by itself, at every start.
 """
 
 import tempfile
@@ -10,15 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ground import Stage, sleeping
+from fake_cluster import ControllerHarness, sleeping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.live.asks import Ask, Cancel, Hold, Release, SetNode, Submit
-from volvelle.live.controller import Controller
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import (
+    Cancel,
+    ControlRequest,
+    Hold,
+    Release,
+    SetNodeState,
+    Submit,
+)
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost, Order, Start
-from volvelle.live.request import JobRequest
-from volvelle.live.store import Batch
+from volvelle.live.store import CycleBatch
 from volvelle.model.cluster import NodeState
 
 POLICIES = ["fifo", "sjf:preemptive=true", "max-min", "las:round=3", "fifo:strict=false"]
@@ -56,26 +63,26 @@ class Crash(BaseException):
 
 
 @contextmanager
-def burning(controller: Controller, fuse: int) -> Iterator[None]:
-    """Kill the controller at the ``fuse``-th of the points between its steps."""
-    left = fuse
-    append, executor = controller.store.append, controller._opened
+def crashing(controller: Controller, steps: int) -> Iterator[None]:
+    """Kill the controller at the point after ``steps`` steps."""
+    left = steps
+    append, executor = controller.store.append, controller._open_executor
     assert executor is not None
     send = executor.send
 
-    def burn() -> None:
+    def count_down() -> None:
         nonlocal left
         if left == 0:
             raise Crash
         left -= 1
 
-    def appended(batch: Batch) -> None:
-        burn()
+    def appended(batch: CycleBatch) -> None:
+        count_down()
         append(batch)
-        burn()
+        count_down()
 
     def sent(order: Order) -> None:
-        burn()
+        count_down()
         send(order)
 
     controller.store.append = appended  # type: ignore[method-assign]
@@ -88,84 +95,84 @@ def burning(controller: Controller, fuse: int) -> Iterator[None]:
 
 
 class Chaos:
-    """A stage on which anything may happen at any time."""
+    """A controller on a fake cluster, and random actions on both."""
 
     def __init__(self, folder: Path, policy: str) -> None:
-        self.stage = Stage.at(folder, "2x2", policy)
-        self.asked: list[Future[Any]] = []
+        self.harness = ControllerHarness.at(folder, "2x2", policy)
+        self.answers: list[Future[Any]] = []
         self.acknowledged: set[int] = set()
         self.repeats: list[Any] = []
 
     def act(self, action: str, how: Any) -> None:
-        ground, controller = self.stage.ground, self.stage.controller
+        fake_cluster, controller = self.harness.fake_cluster, self.harness.controller
         match action:
             case "submit":
-                self.ask(Submit("ada", how))
+                self.request(Submit("ada", how))
             case "cancel":
-                self.ask(Cancel(how))
+                self.request(Cancel(how))
             case "hold":
-                self.ask(Hold(how))
+                self.request(Hold(how))
             case "release":
-                self.ask(Release(how))
+                self.request(Release(how))
             case "drain":
-                self.ask(SetNode(how, NodeState.DRAINING))
+                self.request(SetNodeState(how, NodeState.DRAINING))
             case "resume":
-                self.ask(SetNode(how, NodeState.UP))
+                self.request(SetNodeState(how, NodeState.UP))
             case "pass":
-                ground.pass_time(how)
+                fake_cluster.pass_time(how)
                 controller.step()
             case "progress":
-                ground.tell_progress()
-            case "lose" if how in ground.up:
-                ground.lose(how)
-            case "join" if how not in ground.up:
-                ground.join(how)
+                fake_cluster.report_progress()
+            case "lose" if how in fake_cluster.up:
+                fake_cluster.lose(how)
+            case "join" if how not in fake_cluster.up:
+                fake_cluster.join(how)
             case "deliver":
-                waiting = ground.outbox + self.repeats
+                waiting = fake_cluster.outbox + self.repeats
                 how.shuffle(waiting)
-                heard = waiting[: how.randint(0, len(waiting))]
-                self.repeats = heard[: how.randint(0, len(heard))]
-                ground.outbox = [each for each in waiting if each not in heard]
-                for report in heard:
-                    controller.hear(report)
+                delivered = waiting[: how.randint(0, len(waiting))]
+                self.repeats = delivered[: how.randint(0, len(delivered))]
+                fake_cluster.outbox = [each for each in waiting if each not in delivered]
+                for report in delivered:
+                    controller.report(report)
                 controller.step()
             case "crash":
                 self.crash(how)
 
-    def ask(self, ask: Ask) -> None:
-        self.asked.append(self.stage.controller.ask(ask))
+    def request(self, request: ControlRequest) -> None:
+        self.answers.append(self.harness.controller.request(request))
 
-    def crash(self, fuse: int) -> None:
+    def crash(self, steps: int) -> None:
         try:
-            with burning(self.stage.controller, fuse):
-                self.stage.controller.step()
-                self.stage.controller.step()
+            with crashing(self.harness.controller, steps):
+                self.harness.controller.step()
+                self.harness.controller.step()
         except Crash:
             pass
-        self.stage.crash()
-        self.stage.ground.tell_again()
+        self.harness.crash()
+        self.harness.fake_cluster.report_ends_again()
 
     def note_acknowledged(self) -> None:
-        for answer in self.asked:
+        for answer in self.answers:
             if answer.done() and not answer.cancelled() and answer.exception() is None:
                 self.acknowledged.update(answer.result() or ())
 
-    def calm_down(self) -> None:
-        """Nothing more goes wrong; all nodes are there, nobody is held, time passes."""
-        ground = self.stage.ground
-        for node in ground.cluster.nodes:
-            if node.name not in ground.up:
-                ground.join(node.name)
-            self.ask(SetNode(node.name, NodeState.UP))
+    def settle(self) -> None:
+        """Join all nodes, release all jobs, and let time pass until all jobs have ended."""
+        fake_cluster = self.harness.fake_cluster
+        for node in fake_cluster.cluster.nodes:
+            if node.name not in fake_cluster.up:
+                fake_cluster.join(node.name)
+            self.request(SetNodeState(node.name, NodeState.UP))
         for _ in range(400):
-            for number, job in self.stage.controller.picture.jobs.items():
+            for number, job in self.harness.controller.status.jobs.items():
                 if job.state.value == "held":
-                    self.ask(Release(number))
-            ground.tell_again()
-            self.stage.step(1.0)
-            if not self.stage.controller.picture.jobs and not ground.runs:
+                    self.request(Release(number))
+            fake_cluster.report_ends_again()
+            self.harness.step(1.0)
+            if not self.harness.controller.status.jobs and not fake_cluster.runs:
                 return
-        raise AssertionError(f"the queue does not drain: {self.stage.controller.picture.jobs}")
+        raise AssertionError(f"the queue does not drain: {self.harness.controller.status.jobs}")
 
 
 @given(policy=st.sampled_from(POLICIES), actions=st.lists(ACTIONS, max_size=40))
@@ -178,57 +185,57 @@ def test_nothing_is_lost_and_nothing_happens_twice(
         try:
             for action, how in actions:
                 chaos.act(action, how)
-            chaos.calm_down()
+            chaos.settle()
             chaos.note_acknowledged()
-            store = chaos.stage.controller.store
-            kept = {number: store.job(number) for number in chaos.acknowledged}
+            store = chaos.harness.controller.store
+            kept = {number: store.jobs.find(number) for number in chaos.acknowledged}
             assert all(record is not None and record.state for record in kept.values())
-            assert not chaos.stage.ground.ended, "an end was never forgotten"
-            assert not chaos.stage.controller._engine.books.tenancy.occupied
+            assert not chaos.harness.fake_cluster.ended, "an end was never forgotten"
+            assert not chaos.harness.controller._cycle.state.ledger.occupied
         finally:
-            chaos.stage.controller.store.close()
+            chaos.harness.controller.store.close()
 
 
-def test_an_order_left_for_a_node_that_is_said_to_be_lost_is_not_sent(tmp_path: Path) -> None:
-    stage = Stage.at(tmp_path, "1x1")
-    stage.deliver()
-    answer = stage.controller.ask(Submit("ada", sleeping(5)))
-    append = stage.controller.store.append
+def test_an_order_to_a_node_reported_lost_is_not_sent(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x1")
+    harness.deliver()
+    answer = harness.controller.request(Submit("ada", sleeping(5)))
+    append = harness.controller.store.append
 
-    def meanwhile(batch: Batch) -> None:
+    def meanwhile(batch: CycleBatch) -> None:
         append(batch)
-        stage.controller.store.append = append  # type: ignore[method-assign]
-        stage.controller.hear(NodeLost("node-0", "it was unplugged"))
-        stage.ground.join("node-0")
+        harness.controller.store.append = append  # type: ignore[method-assign]
+        harness.controller.report(NodeLost("node-0", "its cable was pulled"))
+        harness.fake_cluster.join("node-0")
 
-    stage.controller.store.append = meanwhile  # type: ignore[method-assign]
-    stage.deliver()
+    harness.controller.store.append = meanwhile  # type: ignore[method-assign]
+    harness.deliver()
     assert answer.result(0.0) == (0,)
-    assert [run.start.attempt for run in stage.ground.runs.values()] == [2]
-    stage.controller.store.close()
+    assert [run.start.attempt for run in harness.fake_cluster.runs.values()] == [2]
+    harness.controller.store.close()
 
 
-def test_an_attempt_started_just_when_its_node_was_lost_counts_until_its_end_is_sure(
+def test_an_attempt_started_while_its_node_is_lost_occupies_gpus_until_its_end_is_certain(
     tmp_path: Path,
 ) -> None:
-    stage = Stage.at(tmp_path, "1x1")
-    stage.deliver()
-    executor = stage.controller._opened
+    harness = ControllerHarness.at(tmp_path, "1x1")
+    harness.deliver()
+    executor = harness.controller._open_executor
     assert executor is not None
     send = executor.send
 
     def meanwhile(order: Order) -> None:
         if isinstance(order, Start):
             executor.send = send  # type: ignore[method-assign]
-            stage.controller.hear(NodeLost("node-0", "it was unplugged"))
-            stage.ground.join("node-0")
+            harness.controller.report(NodeLost("node-0", "its cable was pulled"))
+            harness.fake_cluster.join("node-0")
         send(order)
 
     executor.send = meanwhile  # type: ignore[method-assign]
-    stage.controller.ask(Submit("ada", sleeping(5)))
-    stage.controller.step()
-    stage.controller.step()
-    assert stage.controller._engine.books.tenancy.occupied == {0: 0}
-    stage.deliver()
-    assert [run.start.attempt for run in stage.ground.runs.values()] == [2]
-    stage.controller.store.close()
+    harness.controller.request(Submit("ada", sleeping(5)))
+    harness.controller.step()
+    harness.controller.step()
+    assert harness.controller._cycle.state.ledger.occupied == {0: 0}
+    harness.deliver()
+    assert [run.start.attempt for run in harness.fake_cluster.runs.values()] == [2]
+    harness.controller.store.close()

@@ -1,4 +1,4 @@
-"""What attempts wrote is kept for as long as was said, and an attempt never starts a second time."""
+"""Logs are kept for the retention time, and an attempt never starts a second time."""
 
 import os
 import time
@@ -6,75 +6,75 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import LocalStage
+from executor_harnesses import LocalHarness
 from waiting import until
 
-from volvelle.live.agent.folder import AgentFolder
+from volvelle.live.agent.folders import AgentFolder
 from volvelle.live.messages import Forget, Outcome
 
-KEEP_SECONDS = 2.0
+RETENTION_SECONDS = 2.0
 
 
-class ShortStage(LocalStage):
-    """Logs are kept for a moment."""
+class ShortRetentionHarness(LocalHarness):
+    """Logs are kept for two seconds."""
 
-    written = f"{LocalStage.written},keep={KEEP_SECONDS}"
+    written = f"{LocalHarness.written},keep={RETENTION_SECONDS}"
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[ShortStage]:
-    stage = ShortStage(tmp_path)
+def harness(tmp_path: Path) -> Iterator[ShortRetentionHarness]:
+    harness = ShortRetentionHarness(tmp_path)
     try:
-        stage.open()
-        yield stage
+        harness.open()
+        yield harness
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
-def test_logs_are_there_for_the_time_said_and_no_older_attempt_starts_afterwards(
-    stage: ShortStage,
+def test_logs_are_kept_for_the_retention_time_and_no_older_attempt_starts_afterwards(
+    harness: ShortRetentionHarness,
 ) -> None:
-    node = stage.nodes[0]
-    order = stage.start(command=("echo", "one"))
-    stage.end()
+    node = harness.nodes[0]
+    order = harness.start(command=("echo", "one"))
+    harness.end()
     began = time.monotonic()
-    stage.send(Forget(1, 1))
-    over = stage.agent_folder(node) / "over" / "1-1"
-    until(over.exists)
-    while over.exists():
-        assert stage.logs.sizes(node, 1).result(5) in ({1: 4}, {})
-        assert time.monotonic() < began + 10 * KEEP_SECONDS
+    harness.send(Forget(1, 1))
+    archived = harness.agent_folder(node) / "ended" / "1-1"
+    until(archived.exists)
+    while archived.exists():
+        assert harness.logs.log_sizes(node, 1).result(5) in ({1: 4}, {})
+        assert time.monotonic() < began + 10 * RETENTION_SECONDS
         time.sleep(0.05)
-    assert time.monotonic() - began > KEEP_SECONDS - 0.1  # moments of files are a little coarse
-    assert stage.logs.sizes(node, 1).result(5) == {}
-    stage.close()
-    stage.kill(stage.agents(node))
-    stage.open()  # neither the executor nor the agent knows anything but what stands in the folder
-    told = len(stage.reports)
-    stage.send(order)
-    assert stage.wait(type(stage.end()), told=told).outcome is Outcome.LOST
-    assert not over.exists()
-    stage.start(command=("true",), attempt=2)
-    assert stage.end(attempt=2).outcome is Outcome.FINISHED
+    assert time.monotonic() - began > RETENTION_SECONDS - 0.1  # file times are a little coarse
+    assert harness.logs.log_sizes(node, 1).result(5) == {}
+    harness.close()
+    harness.kill(harness.agents(node))
+    harness.open()  # executor and agent know only what is in the folder
+    report_count = len(harness.reports)
+    harness.send(order)
+    assert harness.wait(type(harness.end()), report_count=report_count).outcome is Outcome.LOST
+    assert not archived.exists()
+    harness.start(command=("true",), attempt=2)
+    assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
-def test_only_what_is_old_is_pruned_and_what_was_written_down_half_is_no_harm(
+def test_only_old_logs_are_pruned_and_a_partial_line_is_ignored(
     tmp_path: Path,
 ) -> None:
     folder = AgentFolder(tmp_path)
     now = time.time()
     for name, age in (("1-1", 100), ("1-2", 90), ("2-7", 80), ("3-1", 10)):
-        path = folder.over / name
+        path = folder.ended / name
         path.mkdir()
         (path / "output.log").write_text("something")
         os.utime(path, (now - age, now - age))
     (folder.attempts / "1-3").mkdir()
     folder.prune(now - 50)
-    assert [path.name for path in folder.over.iterdir()] == ["3-1"]
+    assert [path.name for path in folder.ended.iterdir()] == ["3-1"]
     assert (tmp_path / "pruned").read_text().split() == ["1-2", "2-7"]
-    assert folder.newest() == {1: 3, 2: 7, 3: 1}
+    assert folder.latest_attempts() == {1: 3, 2: 7, 3: 1}
     with (tmp_path / "pruned").open("a") as file:
         file.write("\n12-")
     folder.prune(now)
-    assert folder.newest() == {1: 3, 2: 7, 3: 1}
-    assert folder.alive() == [(1, 3)]
+    assert folder.latest_attempts() == {1: 3, 2: 7, 3: 1}
+    assert folder.active_attempts() == [(1, 3)]

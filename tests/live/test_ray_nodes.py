@@ -5,73 +5,78 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_stages import RayStage
+from executor_harnesses import RayHarness
 from waiting import until
 
-from volvelle.live.executor import executors
 from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost, Outcome
+from volvelle.live.nodes.executor import executors
 from volvelle.model.problems import Problem
 
 
 @contextlib.contextmanager
-def staged(folder: Path) -> Iterator[RayStage]:
-    stage = RayStage(folder)
+def ray_harness(folder: Path) -> Iterator[RayHarness]:
+    harness = RayHarness(folder)
     try:
-        stage.open()
-        yield stage
+        harness.open()
+        yield harness
     finally:
-        stage.end_all()
+        harness.kill_all()
 
 
 def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
     tmp_path: Path,
 ) -> None:
-    with staged(tmp_path) as stage:
-        stage.start()
-        stage.wait(AttemptProgress)
-        stage.ground.kill("node-0")
-        ended = stage.end()
-        assert (ended.outcome, [lost.name for lost in stage.since(NodeLost)]) == (
+    with ray_harness(tmp_path) as harness:
+        harness.start()
+        harness.wait(AttemptProgress)
+        harness.ray.kill("node-0")
+        ended = harness.end()
+        assert (ended.outcome, [lost.name for lost in harness.since(NodeLost)]) == (
             Outcome.LOST,
             ["node-0"],
         )
-        assert not stage.jobs()
-        told = len(stage.reports)
-        stage.ground.add("node-0")
-        until(lambda: [joined.node.name for joined in stage.since(NodeJoined, told)] == ["node-0"])
-        stage.start("iterations=5", attempt=2)
-        assert stage.end(attempt=2).outcome is Outcome.FINISHED
+        assert not harness.jobs()
+        report_count = len(harness.reports)
+        harness.ray.add("node-0")
+        until(
+            lambda: (
+                [joined.node.name for joined in harness.since(NodeJoined, report_count)]
+                == ["node-0"]
+            )
+        )
+        harness.start("iterations=5", attempt=2)
+        assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
-def test_a_node_whose_raylet_dies_while_nobody_looks_is_lost(tmp_path: Path) -> None:
-    with staged(tmp_path) as stage:
-        stage.start()
-        stage.wait(AttemptProgress)
-        stage.close()
-        stage.ground.kill("node-0")
-        until(lambda: not stage.jobs(), "the job to end with its raylet")
-        stage.nodes = ["node-1"]
-        stage.open()
-        assert until(lambda: [lost.name for lost in stage.since(NodeLost)]) == ["node-0"]
-        stage.ground.add("node-0")
-        stage.nodes = ["node-0", "node-1"]
+def test_a_node_whose_raylet_dies_between_two_polls_is_lost(tmp_path: Path) -> None:
+    with ray_harness(tmp_path) as harness:
+        harness.start()
+        harness.wait(AttemptProgress)
+        harness.close()
+        harness.ray.kill("node-0")
+        until(lambda: not harness.jobs(), "the job to end with its raylet")
+        harness.nodes = ["node-1"]
+        harness.open()
+        assert until(lambda: [lost.name for lost in harness.since(NodeLost)]) == ["node-0"]
+        harness.ray.add("node-0")
+        harness.nodes = ["node-0", "node-1"]
 
 
 def test_a_node_that_is_scaled_up_joins_and_takes_jobs(tmp_path: Path) -> None:
-    with staged(tmp_path) as stage:
-        stage.ground.add("node-2", gpus=4)
+    with ray_harness(tmp_path) as harness:
+        harness.ray.add("node-2", gpus=4)
         try:
-            joined = until(lambda: stage.since(NodeJoined)[2:])
+            joined = until(lambda: harness.since(NodeJoined)[2:])
             assert [(one.node.name, one.node.gpus) for one in joined] == [("node-2", 4)]
-            stage.nodes.append("node-2")
-            stage.start("iterations=5", first=2)
-            assert stage.end().outcome is Outcome.FINISHED
+            harness.nodes.append("node-2")
+            harness.start("iterations=5", first=2)
+            assert harness.end().outcome is Outcome.FINISHED
         finally:
-            stage.ground.kill("node-2")
+            harness.ray.kill("node-2")
 
 
-def test_a_ray_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
-    stage = RayStage(tmp_path)
-    stage.ground.disconnect()
+def test_a_missing_ray_cluster_is_named(tmp_path: Path) -> None:
+    harness = RayHarness(tmp_path)
+    harness.ray.disconnect()
     with pytest.raises(Problem, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
-        executors.make("ray:address=127.0.0.1:1").open(stage.site, stage.reports.append)
+        executors.make("ray:address=127.0.0.1:1").open(harness.context, harness.reports.append)

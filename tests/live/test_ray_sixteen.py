@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from controlling import controlling, submit_traced
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
-from ray_cluster import RayGround
+from ray_cluster import RayTestCluster
+from running_controller import running_controller, submit_traced
 from waiting import until
 
-from volvelle.live.controller import Controller
+from volvelle.live.control.controller import Controller
 
 _NODES = {f"node-{n}": 4 for n in range(16)}
 _WIDTHS = (1, 2, 3, 4, 6, 8)
@@ -26,7 +26,7 @@ def wait_for(holds: Callable[[], bool], what: str) -> None:
 
 
 def up(controller: Controller) -> int:
-    return sum(node.state == "up" for node in controller.picture.nodes)
+    return sum(node.state == "up" for node in controller.status.nodes)
 
 
 def more(count: Callable[[], int], by: int) -> Callable[[], bool]:
@@ -34,13 +34,13 @@ def more(count: Callable[[], int], by: int) -> Callable[[], bool]:
     return lambda: count() >= goal
 
 
-def kill_some(controller: Controller, ground: RayGround, victims: list[str]) -> None:
+def kill_some(controller: Controller, ray: RayTestCluster, victims: list[str]) -> None:
     """Kill raylets, and add others of their names once all of them are lost."""
     for name in victims:
-        ground.kill(name)
+        ray.kill(name)
     wait_for(lambda: up(controller) == len(_NODES) - len(victims), f"{victims} to be lost")
     for name in victims:
-        ground.add(name, _NODES[name])
+        ray.add(name, _NODES[name])
     wait_for(lambda: up(controller) == len(_NODES), f"{victims} to be back")
 
 
@@ -48,15 +48,15 @@ def kill_some(controller: Controller, ground: RayGround, victims: list[str]) -> 
 def test_sixteen_raylets_lose_nothing_while_some_are_killed(tmp_path: Path) -> None:
     rng = random.Random(1)
     (traces := tmp_path / "traces").mkdir()
-    ground = RayGround(_NODES)
-    executor = f"ray:address={ground.address},settle_seconds=3"
+    ray = RayTestCluster(_NODES)
+    executor = f"ray:address={ray.address},settle_seconds=3"
     totals: dict[int, int] = {}
 
     def begun() -> int:
         return len(list(traces.glob("*.jsonl")))
 
     try:
-        with controlling(tmp_path, "16x4", executor, "las:round=5") as controller:
+        with running_controller(tmp_path, "16x4", executor, "las:round=5") as controller:
             wait_for(lambda: up(controller) == len(_NODES), "all nodes")
             for _ in range(_JOBS):
                 total, gpus = rng.randint(*_ITERATIONS), rng.choice(_WIDTHS)
@@ -64,12 +64,12 @@ def test_sixteen_raylets_lose_nothing_while_some_are_killed(tmp_path: Path) -> N
                 totals[number] = total
             for together in (1, 2, 3):
                 wait_for(more(begun, 10), "jobs to get on")
-                busy = [node.name for node in controller.picture.nodes if node.jobs]
-                kill_some(controller, ground, rng.sample(busy, together))
-            wait_for(lambda: not controller.picture.jobs, "the queue to drain")
-            ended = [record.state for record in controller.store.jobs(limit=2 * _JOBS)]
+                busy = [node.name for node in controller.status.nodes if node.jobs]
+                kill_some(controller, ray, rng.sample(busy, together))
+            wait_for(lambda: not controller.status.jobs, "the queue to drain")
+            ended = [record.state for record in controller.store.jobs.list_latest(limit=2 * _JOBS)]
     finally:
-        ground.end()
+        ray.end()
     found = read_traces(traces)
     assert ended == ["finished"] * _JOBS
     assert list(gpus_held_twice(found)) == []

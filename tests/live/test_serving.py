@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from served import served, volvelle
+from server_process import server_process, volvelle
 
 CONFIG = """
 cluster = "1x4"
@@ -26,13 +26,13 @@ request = 0.5
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder in which a server runs."""
-    with served(tmp_path_factory.mktemp("served"), CONFIG) as server:
+    with server_process(tmp_path_factory.mktemp("served"), CONFIG) as server:
         yield server.folder
         server.stop()
         assert not (server.folder / "volvelle-serve" / "server.json").exists()
 
 
-def test_a_job_runs_and_its_exit_status_is_that_of_waiting(server: Path) -> None:
+def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     good = volvelle(server, "submit", "--wait", "--gpus", "2", "--", "echo", "$(id)", ";", "exit")
     assert good.returncode == 0, good.stderr
     number = good.stdout.split()[1]
@@ -43,14 +43,16 @@ def test_a_job_runs_and_its_exit_status_is_that_of_waiting(server: Path) -> None
     assert [job["name"] for job in ended] == ["bad"]
 
 
-def test_what_is_secret_is_its_owners_alone(server: Path) -> None:
+def test_secret_files_are_private(server: Path) -> None:
     folder = server / "volvelle-serve"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for name in ("token", "agents.token"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
 
 
-def test_a_user_without_the_folder_comes_in_by_url_and_token(server: Path, tmp_path: Path) -> None:
+def test_a_user_without_the_folder_connects_with_url_and_token(
+    server: Path, tmp_path: Path
+) -> None:
     url = json.loads((server / "volvelle-serve" / "server.json").read_text())["url"]
     token = volvelle(server, "token", "create", "--user", "dana").stdout.strip()
     assert token.startswith("vv_")
@@ -68,7 +70,7 @@ def test_a_user_without_the_folder_comes_in_by_url_and_token(server: Path, tmp_p
     assert "nobody listens at http://127.0.0.1:9" in nobody.stderr
 
 
-def test_an_operator_puts_another_policy_in_place_after_a_look_at_what_it_would_do(
+def test_an_operator_sets_another_policy_after_a_dry_run(
     server: Path,
 ) -> None:
     assert volvelle(server, "policy").stdout == "policy  admission\nsrsf    accept-all\n"
@@ -87,7 +89,7 @@ def test_an_operator_puts_another_policy_in_place_after_a_look_at_what_it_would_
     "begun", [b"", b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n", b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n"
               b"Content-Length: 100\r\n\r\n{"]
 )  # fmt: skip
-def test_who_does_not_finish_a_request_is_not_waited_for(server: Path, begun: bytes) -> None:
+def test_an_unfinished_request_is_closed(server: Path, begun: bytes) -> None:
     url = urlsplit(json.loads((server / "volvelle-serve" / "server.json").read_text())["url"])
     assert url.hostname
     assert url.port
@@ -99,7 +101,7 @@ def test_who_does_not_finish_a_request_is_not_waited_for(server: Path, begun: by
     assert b" 408 " in answer or not answer
 
 
-def test_a_port_in_use_is_said_before_anything_begins(server: Path, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_anything_starts(server: Path, tmp_path: Path) -> None:
     port = urlsplit(json.loads((server / "volvelle-serve" / "server.json").read_text())["url"]).port
     ran = volvelle(tmp_path, "serve", "--gpus", "1", "--port", str(port))
     assert ran.returncode == 1
@@ -117,7 +119,7 @@ def test_a_second_server_of_a_folder_is_refused(server: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("polcy = 'fifo'", "unknown key 'polcy' (did you mean 'policy'?)"),
         ("[listen]\nprot = 1", "unknown key 'listen.prot' (did you mean 'port'?)"),
@@ -127,9 +129,11 @@ def test_a_second_server_of_a_folder_is_refused(server: Path) -> None:
         ("cluster = '1x1'\nexecutor = 'locl'", "unknown executor 'locl' (did you mean 'local'?)"),
     ],
 )
-def test_a_wrong_server_file_names_what_was_meant(tmp_path: Path, text: str, said: str) -> None:
+def test_an_error_in_the_server_file_names_the_nearest_key(
+    tmp_path: Path, text: str, error: str
+) -> None:
     (tmp_path / "cluster.toml").write_text(text)
     ran = volvelle(tmp_path, "serve", "--config", "cluster.toml", "--port", "0")
     assert ran.returncode in (1, 2)
-    assert said in ran.stderr
+    assert error in ran.stderr
     assert "Traceback" not in ran.stderr

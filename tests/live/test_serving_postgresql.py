@@ -1,10 +1,10 @@
-"""``volvelle serve`` with its store in PostgreSQL: a whole life, as its users see it."""
+"""``volvelle serve`` with its store in PostgreSQL, from the command line."""
 
 import json
 from pathlib import Path
 
 from databases import postgresql
-from served import served, volvelle
+from server_process import server_process, volvelle
 from waiting import until
 
 CONFIG = """
@@ -19,20 +19,20 @@ port = 0
 """
 
 
-def test_a_whole_life_with_its_store_in_postgresql(tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    with postgresql() as database, served(tmp_path) as server:
+def test_a_server_with_its_store_in_postgresql_from_start_to_restart(tmp_path: Path) -> None:
+    released = tmp_path / "released"
+    with postgresql() as database, server_process(tmp_path) as server:
         server.start(CONFIG.format(policy="fifo", url=database.url, seed=0))
-        waits = f"echo before; until test -e {gate}; do sleep 0.05; done; echo after"
+        waits = f"echo before; until test -e {released}; do sleep 0.05; done; echo after"
         server.volvelle("submit", "--wait", "--gpus", "1", "echo", "done")
         server.volvelle("submit", "--gpus", "2", "--", "sh", "-c", waits)
         until(lambda: server.job(1).get("state") == "running")
         server.kill()
         server.start(CONFIG.format(policy="srsf", url=database.url, seed=7))
-        assert "warning: policy: fifo until now, srsf from now on" in server.said
-        assert "has 0, the configuration 7; 0 goes on to hold" in server.said
-        assert "1 jobs from before, see: volvelle queue" in server.said
-        gate.touch()
+        until(lambda: "1 jobs from before, see: volvelle queue" in server.output)
+        assert "warning: policy: fifo until now, srsf from now on" in server.output
+        assert "has 0, the configuration 7; 0 goes on to hold" in server.output
+        released.touch()
         until(lambda: not server.job(1))
         assert server.volvelle("logs", "1") == "before\nafter\n"
         ended = json.loads(server.volvelle("history", "-o", "json"))
@@ -40,9 +40,9 @@ def test_a_whole_life_with_its_store_in_postgresql(tmp_path: Path) -> None:
             (1, "finished"),
             (0, "finished"),
         ]
-        server.volvelle("journal", "--out", "life")
-        assert (tmp_path / "life" / "report.html").exists()
-        assert " JCT " in server.volvelle("report", "life")
+        server.volvelle("journal", "--out", "exported")
+        assert (tmp_path / "exported" / "report.html").exists()
+        assert " JCT " in server.volvelle("report", "exported")
         assert not (tmp_path / "volvelle-serve" / "store.db").exists()
 
         server.stop()

@@ -1,4 +1,4 @@
-"""What every store promises by being registered."""
+"""The contract of every registered store."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -10,20 +10,20 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from databases import Server, postgresql
-from ground import Ground, Grounded, header_of, sleeping, wait_for
+from fake_cluster import FakeCluster, FakeExecutor, header_of, sleeping, wait_for
 from sqlalchemy import event, inspect, make_url, text
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import WakeUp
 from volvelle.core.journal import Entry, read_journal
-from volvelle.live.asks import Submit
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.facts import Drained
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
 from volvelle.live.messages import AttemptStarted
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.records import NodeDrained
 from volvelle.live.store import (
-    Batch,
-    Ended,
+    CycleBatch,
+    JobEnd,
     JobRecord,
     Promise,
     Store,
@@ -79,81 +79,81 @@ def record(number: int, user: str = "ada") -> JobRecord:
     )
 
 
-def batch(seq: int, *accepted: JobRecord, ended: tuple[Ended, ...] = ()) -> Batch:
+def batch(seq: int, *accepted: JobRecord, ended: tuple[JobEnd, ...] = ()) -> CycleBatch:
     entry = Entry(float(seq), (WakeUp(float(seq)),), Decision(wake_at=seq + 0.1))
-    facts = (AttemptStarted(seq, 1), Drained("node-0", True))
-    return Batch(StoredEntry(seq, entry, facts), accepted, (), ended)
+    records = (AttemptStarted(seq, 1), NodeDrained("node-0", True))
+    return CycleBatch(StoredEntry(seq, entry, records), accepted, (), ended)
 
 
-def test_what_was_appended_is_read_again_in_order(store: Store) -> None:
+def test_appended_entries_are_read_in_order(store: Store) -> None:
     for seq in range(5):
         store.append(batch(seq))
     found = list(store.entries())
     assert [stored.seq for stored in found] == [0, 1, 2, 3, 4]
-    assert found[3] == batch(3).stored
+    assert found[3] == batch(3).entry
     assert [stored.seq for stored in store.entries(after=2)] == [3, 4]
 
 
-def test_an_append_that_is_repeated_changes_nothing(store: Store) -> None:
+def test_a_repeated_append_changes_nothing(store: Store) -> None:
     store.append(batch(0, record(0)))
     store.append(batch(0, record(0)))
-    assert len(list(store.entries())) == len(list(store.unfinished())) == 1
+    assert len(list(store.entries())) == len(list(store.jobs.list_unfinished())) == 1
 
 
-def test_an_append_is_whole_or_not_at_all(store: Store) -> None:
+def test_an_append_is_atomic(store: Store) -> None:
     store.append(batch(0, record(0)))
     with pytest.raises(StoreFailed):
         store.append(batch(1, record(1), record(0)))  # the number is taken
     assert [stored.seq for stored in store.entries()] == [0]
-    assert store.job(1) is None
+    assert store.jobs.find(1) is None
 
 
-def test_jobs_are_kept_as_they_were_accepted_and_as_they_ended(store: Store) -> None:
-    end = Ended(number=1, state="failed", reason="so", ended=9.0, picture={"number": 1})
+def test_jobs_are_stored_when_accepted_and_when_ended(store: Store) -> None:
+    end = JobEnd(number=1, state="failed", reason="so", ended=9.0, status={"number": 1})
     store.append(batch(0, record(0), record(1), record(2, "bo")))
     store.append(batch(1, ended=(end,)))
-    store.promise([Promise(0, 1.0, 2.0, None)])
-    assert store.job(0) is not None
-    assert store.job(0) == JobRecord(**{**vars(record(0)), "foreseen": 1.0, "promised_p50": 2.0})
-    assert [job.number for job in store.unfinished()] == [0, 2]
-    assert [job.number for job in store.jobs()] == [2, 1, 0]
-    assert [job.number for job in store.jobs(user="ada", limit=1)] == [1]
-    assert [job.number for job in store.jobs(before=2, states=["failed"])] == [1]
-    over = store.job(1)
-    assert over is not None
-    assert (over.state, over.reason, over.picture) == ("failed", "so", {"number": 1})
-    assert store.job(99) is None
+    store.jobs.write_promises([Promise(0, 1.0, 2.0, None)])
+    assert store.jobs.find(0) is not None
+    assert store.jobs.find(0) == JobRecord(
+        **{**vars(record(0)), "forecast_finish": 1.0, "promised_p50": 2.0}
+    )
+    assert [job.number for job in store.jobs.list_unfinished()] == [0, 2]
+    assert [job.number for job in store.jobs.list_latest()] == [2, 1, 0]
+    assert [job.number for job in store.jobs.list_latest(user="ada", limit=1)] == [1]
+    assert [job.number for job in store.jobs.list_latest(before=2, states=["failed"])] == [1]
+    ended = store.jobs.find(1)
+    assert ended is not None
+    assert (ended.state, ended.reason, ended.status) == ("failed", "so", {"number": 1})
+    assert store.jobs.find(99) is None
 
 
 def test_submissions_are_found_by_user_and_key(store: Store) -> None:
     one = Submission("ada", "k", 0, 2)
-    store.append(Batch(batch(0).stored, (record(0), record(1)), (one,)))
-    asked = [("ada", "k"), ("bo", "k"), ("ada", "l")]
-    assert store.submissions(asked) == {("ada", "k"): one}
-    assert store.submissions([]) == {}
+    store.append(CycleBatch(batch(0).entry, (record(0), record(1)), (one,)))
+    keys = [("ada", "k"), ("bo", "k"), ("ada", "l")]
+    assert store.jobs.find_submissions(keys) == {("ada", "k"): one}
+    assert store.jobs.find_submissions([]) == {}
 
 
 def test_tokens_are_kept_until_they_are_revoked(store: Store) -> None:
     token = Token("d" * 64, "ada", "user", "laptop", 5.0)
-    store.add_token(token)
-    assert store.token(token.digest) == token
-    assert store.tokens() == [token]
-    assert store.revoke(token.digest)
-    assert not store.revoke("e" * 64)
-    assert store.token(token.digest) is None
+    store.tokens.add(token)
+    assert store.tokens.find(token.digest) == token
+    assert store.tokens.list_all() == [token]
+    assert store.tokens.revoke(token.digest)
+    assert not store.tokens.revoke("e" * 64)
+    assert store.tokens.find(token.digest) is None
 
 
-def test_the_header_is_kept_and_the_journal_is_written_as_a_file(
-    store: Store, tmp_path: Path
-) -> None:
+def test_the_header_is_stored_and_the_journal_is_exported(store: Store, tmp_path: Path) -> None:
     assert store.header() is None
     header = header_of(parse_cluster("2x4"))
     store.begin(header, 123.5)
     store.append(batch(0))
     assert store.header() == (header, 123.5)
-    store.journal(tmp_path / "journal.jsonl")
+    store.write_journal(tmp_path / "journal.jsonl")
     read, entries = read_journal(tmp_path / "journal.jsonl")
-    assert (read, list(entries)) == (header, [batch(0).stored.entry])
+    assert (read, list(entries)) == (header, [batch(0).entry.entry])
 
 
 def test_there_is_one_writer_until_it_closes(store: Store, url: str) -> None:
@@ -166,9 +166,9 @@ def test_there_is_one_writer_until_it_closes(store: Store, url: str) -> None:
     second.close()
 
 
-def test_a_writer_that_was_superseded_writes_no_more(store: Store, url: str) -> None:
+def test_a_superseded_writer_writes_no_more(store: Store, url: str) -> None:
     store.append(batch(0))
-    store._backend.unlock()  # as where its connection to a server broke
+    store._database.backend.unlock()  # as where its connection to a server broke
     second = Store.open(url)
     second.claim()
     with pytest.raises(Superseded):
@@ -177,7 +177,7 @@ def test_a_writer_that_was_superseded_writes_no_more(store: Store, url: str) -> 
 
 
 def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:
-    found = inspect(store._engine)
+    found = inspect(store._database.engine)
     for table in metadata.sorted_tables:
         columns = {column["name"]: column for column in found.get_columns(table.name)}
         assert set(columns) == {column.name for column in table.columns}
@@ -188,7 +188,7 @@ def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:
 
 
 def test_a_store_of_a_newer_version_is_refused(store: Store, url: str) -> None:
-    with store._engine.begin() as connection:
+    with store._database.engine.begin() as connection:
         connection.execute(text("update alembic_version set version_num = '99'"))
     with pytest.raises(Problem, match="the store is of version 99"):
         Store.open(url)
@@ -202,7 +202,7 @@ def test_migrations_follow_each_other_up_to_the_version_of_the_schema() -> None:
 
 
 def test_a_store_of_the_first_version_is_brought_up_to_date_and_loses_nothing(url: str) -> None:
-    """As the first migration made it, filled by the words of that time."""
+    """The store is made by the first migration and filled by raw SQL of that version."""
     engine = backends[make_url(url).get_backend_name()](make_url(url)).engine()
     with engine.begin() as connection:
         config = _alembic()
@@ -216,12 +216,14 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_and_loses_nothing(ur
     assert found is not None
     assert (found[0].cluster, found[1]) == (parse_cluster("1x2"), 5.0)
     (stored,) = store.entries()
-    assert (stored.entry.time, stored.facts) == (1.5, (Drained("node-0", True),))
-    job = store.job(7)
+    assert (stored.entry.time, stored.records) == (1.5, (NodeDrained("node-0", True),))
+    job = store.jobs.find(7)
     assert job is not None
     assert (job.user, job.request, job.state) == ("ada", {"command": ["true"]}, None)
-    assert store.submissions([("ada", "k")]) == {("ada", "k"): Submission("ada", "k", 7, 1)}
-    assert [token.user for token in store.tokens()] == ["ada"]
+    assert store.jobs.find_submissions([("ada", "k")]) == {
+        ("ada", "k"): Submission("ada", "k", 7, 1)
+    }
+    assert [token.user for token in store.tokens.list_all()] == ["ada"]
     store.close()
 
 
@@ -229,9 +231,9 @@ _OF_THE_FIRST_VERSION: dict[str, dict[str, object]] = {
     "insert into header values (0, 5.0, :body)": {
         "body": msgspec.json.encode(header_of(parse_cluster("1x2"))).decode()
     },
-    "insert into entries values (0, 1.5, :body, :facts)": {
+    "insert into entries values (0, 1.5, :body, :records)": {
         "body": '{"time":1.5,"events":[],"decision":{}}',
-        "facts": '[{"type":"drained","name":"node-0","drained":true}]',
+        "records": '[{"type":"node-drained","name":"node-0","drained":true}]',
     },
     """insert into jobs (number, "user", name, position, request, submitted)
        values (7, 'ada', 'x', 0, :request, 6.0)""": {"request": '{"command":["true"]}'},
@@ -247,7 +249,7 @@ def _alembic() -> Config:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "error"),
     [
         ("mysql://x/y", "stores of kind 'mysql' are not known"),
         ("postgresq://x/y", "postgresq"),
@@ -255,8 +257,8 @@ def _alembic() -> Config:
         ("postgresql://nobody@127.0.0.1:1/x", "cannot open the store"),
     ],
 )
-def test_what_is_no_store_is_refused_with_its_reason(url: str, said: str) -> None:
-    with pytest.raises(Problem, match=said):
+def test_an_invalid_store_url_is_refused_with_the_reason(url: str, error: str) -> None:
+    with pytest.raises(Problem, match=error):
         Store.open(url)
 
 
@@ -265,48 +267,52 @@ def test_what_is_no_store_is_refused_with_its_reason(url: str, said: str) -> Non
 
 def controller_on(url: str, folder: Path) -> Controller:
     cluster = parse_cluster("1x2")
-    ground = Ground(cluster, up={"node-0"})
-    site = Site(cluster, folder, "")
-    controller = Controller(Store.open(url), header_of(cluster), Grounded(ground=ground), site)
+    fake_cluster = FakeCluster(cluster, up={"node-0"})
+    context = ExecutorContext(cluster, folder, "")
+    controller = Controller(
+        Store.open(url), header_of(cluster), FakeExecutor(fake_cluster=fake_cluster), context
+    )
     controller.start()
     return controller
 
 
-def test_a_full_disk_holds_everything_back_until_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_delays_all_answers_until_there_is_space(tmp_path: Path) -> None:
     controller = controller_on(str(tmp_path / "store.db"), tmp_path)
     try:
-        controller.ask(Submit("ada", sleeping(50))).result(10.0)
+        controller.request(Submit("ada", sleeping(50))).result(10.0)
         limit = _limited(controller.store, pages=0)
-        answers = [controller.ask(Submit("ada", sleeping(50, array=1000))) for _ in range(3)]
+        answers = [controller.request(Submit("ada", sleeping(50, array=1000))) for _ in range(3)]
         with pytest.raises(TimeoutError):
             answers[0].result(1.0)
-        wait_for(lambda: any("disk is full" in said for said in controller.health.trouble))
+        wait_for(lambda: any("disk is full" in problem for problem in controller.health.problems))
         assert not controller.health.ready
-        assert len(controller.picture.jobs) == 1
+        assert len(controller.status.jobs) == 1
         limit(10_000)
         assert sum(len(answer.result(10.0)) for answer in answers) == 3000
         assert controller.health.ready
     finally:
         controller.stop()
-    assert len(list(Store.open(str(tmp_path / "store.db")).unfinished())) == 3001
+    assert len(list(Store.open(str(tmp_path / "store.db")).jobs.list_unfinished())) == 3001
 
 
-def test_a_controller_stops_though_its_store_fails_and_says_what_was_not_kept(
+def test_a_controller_stops_though_its_store_fails_and_rejects_what_was_not_stored(
     tmp_path: Path,
 ) -> None:
     controller = controller_on(str(tmp_path / "store.db"), tmp_path)
-    controller.ask(Submit("ada", sleeping(50))).result(10.0)
+    controller.request(Submit("ada", sleeping(50))).result(10.0)
     _limited(controller.store, pages=0)
-    answer = controller.ask(Submit("ada", sleeping(50, array=1000)))
+    answer = controller.request(Submit("ada", sleeping(50, array=1000)))
     wait_for(lambda: not controller.health.ready)
     controller.stop()
     with pytest.raises(Problem, match="does not answer for this"):
         answer.result(1.0)
-    assert [job.number for job in Store.open(str(tmp_path / "store.db")).unfinished()] == [0]
+    assert [
+        job.number for job in Store.open(str(tmp_path / "store.db")).jobs.list_unfinished()
+    ] == [0]
 
 
 def _limited(store: Store, pages: int) -> Callable[[int], None]:
-    """Let the file grow by so many pages at most; the answer lets it grow by others."""
+    """Limit the growth of the file to so many pages; returns a function that changes the limit."""
     most = 0
 
     def set_limit(connection: sqlite3.Connection, *_: object) -> None:
@@ -316,20 +322,20 @@ def _limited(store: Store, pages: int) -> Callable[[int], None]:
     def let_grow(pages: int) -> None:
         nonlocal most
         most = pages
-        store._engine.dispose()
+        store._database.engine.dispose()
 
-    event.listen(store._engine, "connect", set_limit)
+    event.listen(store._database.engine, "connect", set_limit)
     let_grow(pages)
     return let_grow
 
 
-def test_a_server_that_stops_is_waited_for(tmp_path: Path) -> None:
+def test_the_store_waits_for_a_stopped_database_server(tmp_path: Path) -> None:
     with postgresql() as server:
         controller = controller_on(server.url, tmp_path)
         try:
-            controller.ask(Submit("ada", sleeping(50))).result(10.0)
+            controller.request(Submit("ada", sleeping(50))).result(10.0)
             server.stop()
-            answer = controller.ask(Submit("ada", sleeping(50)))
+            answer = controller.request(Submit("ada", sleeping(50)))
             with pytest.raises(TimeoutError):
                 answer.result(1.0)
             assert not controller.health.ready

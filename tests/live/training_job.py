@@ -1,6 +1,6 @@
-"""A job for tests: counts iterations on its page as `volvelle.client` does, and keeps a trace of its life.
+"""A job for tests: counts iterations in its control block as `volvelle.client` does, and writes a trace.
 
-python training_job.py [iterations=N] [seconds=S] [deaf] [orphan]
+python training_job.py [iterations=N] [seconds=S] [ignore-lease] [orphan]
 
 Its ranks end each iteration together, as training ones do.
 """
@@ -11,26 +11,26 @@ import sys
 import time
 from pathlib import Path
 
-from volvelle.client.page import (
+from volvelle.client.control_block import (
     ATTACHED,
     EXIT_AT,
-    EXIT_TOLD,
+    EXIT_CONFIRMED,
     ITERATIONS,
-    LEFT,
+    PREEMPTED,
     REVOKED,
-    SAVED,
-    Page,
+    SAVED_ITERATIONS,
+    ControlBlock,
 )
 
 options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
 run = Path(os.environ["VOLVELLE_RUN"])
 rank, nodes = int(os.environ["VOLVELLE_NODE_RANK"]), int(os.environ["VOLVELLE_NODES"])
 attempt = os.environ["VOLVELLE_ATTEMPT"]
-page = Page(run / "page")
-iterations = page[ITERATIONS]
+block = ControlBlock(run / ControlBlock.FILE_NAME)
+iterations = block[ITERATIONS]
 
 
-folder = next(parent for parent in run.parents if parent.name == "site").parent
+folder = next(parent for parent in run.parents if parent.name == "executor").parent
 job = os.environ["VOLVELLE_JOB"]
 
 
@@ -39,37 +39,37 @@ def trace(what: str) -> None:
         file.write(f"{attempt} {rank} {what} {iterations}\n")
 
 
-meeting = os.open(folder / f"meeting-{job}-{attempt}", os.O_RDWR | os.O_CREAT)
+barrier = os.open(folder / f"barrier-{job}-{attempt}", os.O_RDWR | os.O_CREAT)
 
 
-def meet() -> None:
+def wait_for_other_ranks() -> None:
     """Wait until all ranks have done this iteration."""
-    os.pwrite(meeting, iterations.to_bytes(8), 8 * rank)
+    os.pwrite(barrier, iterations.to_bytes(8), 8 * rank)
     while any(
-        int.from_bytes(os.pread(meeting, 8, 8 * other)) < iterations for other in range(nodes)
+        int.from_bytes(os.pread(barrier, 8, 8 * other)) < iterations for other in range(nodes)
     ):
         time.sleep(0.001)
 
 
 if "orphan" in options:  # it leaves the session and outlives its parent
     subprocess.Popen(["sh", "-c", "setsid sleep 1000 & exit"])
-page[ATTACHED] = 1
-trace("began")
+block[ATTACHED] = 1
+trace("started")
 while iterations < int(options.get("iterations", 10**9)):
     time.sleep(float(options.get("seconds", 0.01)))
     iterations += 1
-    meet()
+    wait_for_other_ranks()
     if rank == 0:
-        page[ITERATIONS] = iterations
-    if "deaf" in options:
+        block[ITERATIONS] = iterations
+    if "ignore-lease" in options:
         continue
-    if rank == 0 and page[REVOKED] and not page[EXIT_AT]:
-        page[EXIT_AT] = iterations + (1 if nodes > 1 else 0)
-        while nodes > 1 and page[EXIT_TOLD] != page[EXIT_AT]:
+    if rank == 0 and block[REVOKED] and not block[EXIT_AT]:
+        block[EXIT_AT] = iterations + (1 if nodes > 1 else 0)
+        while nodes > 1 and block[EXIT_CONFIRMED] != block[EXIT_AT]:
             time.sleep(0.001)
-    if 0 < page[EXIT_AT] <= iterations:
+    if 0 < block[EXIT_AT] <= iterations:
         if rank == 0:
-            page[SAVED], page[LEFT] = iterations, 1
-        trace("left")
+            block[SAVED_ITERATIONS], block[PREEMPTED] = iterations, 1
+        trace("preempted")
         sys.exit()
 trace("finished")

@@ -21,7 +21,7 @@ def test_the_lines_of_jobs_csv(tmp_path: Path) -> None:
                 [(0.1, 0.4, 8), (1, 2, 8)],
                 gpus=8,
                 id="a,b",
-                pool="vc1",
+                pool='the "big" one',
                 user="dana",
                 predicted_finish=2.5,
             ),
@@ -33,7 +33,7 @@ def test_the_lines_of_jobs_csv(tmp_path: Path) -> None:
         "job_id,pool,user,gpus,submit_time,first_start_time,finish_time,jct,queueing_delay,"
         "gpu_seconds,preemptions,restarts,status,predicted_finish_time,"
         "p50_finish_time,p90_finish_time\n"
-        '"a,b",vc1,dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5,,\n'
+        '"a,b","the ""big"" one",dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5,,\n'
         "c,,,0.5,1.5,,,,,0.0,0,0,rejected,,,\n"
     )
 

@@ -2,18 +2,20 @@
 
 import csv
 import json
+import pickle
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from measured_runs import Ran, outcomes_of, runs
 
 from volvelle.metrics import measures
 from volvelle.metrics.catalogue import METRICS, measure, read_objective
 from volvelle.metrics.outcomes import JobStatus, Outcomes
-from volvelle.metrics.summary import summarise
+from volvelle.metrics.summary import figure, summarise
 from volvelle.model.problems import Problem
 
 # completion times 10, 20, 30, 40 and, not tracked, 1000
@@ -41,8 +43,9 @@ def test_a_summary_measures_the_tracked_jobs() -> None:
     assert summary.run["makespan"] == 40
 
 
-def test_groups_by_each_key_asked_for() -> None:
-    groups = summarise(OUTCOMES, by=["pool", "user", "width", "class"]).groups
+def test_groups_by_pool_user_class_and_width() -> None:
+    groups = summarise(OUTCOMES).groups
+    assert list(groups) == ["pool", "user", "class", "width"]
     assert {
         name: group.figures["jct"].values["mean"] for name, group in groups["pool"].items()
     } == {
@@ -55,13 +58,15 @@ def test_groups_by_each_key_asked_for() -> None:
     assert list(groups["class"]) == ["best-effort"]
 
 
-def test_an_unknown_grouping_names_the_nearest() -> None:
-    with pytest.raises(Problem, match=r"'pools' \(did you mean 'pool'\?\)"):
-        summarise(OUTCOMES, by=["pools"])
+def test_a_run_is_summarised_once() -> None:
+    assert summarise(OUTCOMES) is summarise(OUTCOMES)
+    again = pickle.loads(pickle.dumps(OUTCOMES))
+    assert not again.derived
+    assert summarise(again).as_json() == summarise(OUTCOMES).as_json()
 
 
 def test_json_has_every_metric_and_no_nan() -> None:
-    document = summarise(OUTCOMES, by=["pool"]).as_json()
+    document = summarise(OUTCOMES).as_json()
     text = json.dumps(document, allow_nan=False)
     assert json.loads(text) == document
     assert list(document["metrics"]) == list(METRICS)
@@ -70,13 +75,6 @@ def test_json_has_every_metric_and_no_nan() -> None:
     }  # fmt: skip
     assert document["metrics"]["makespan"] == {"unit": "s", "value": 40.0}
     assert document["by"]["pool"]["a"]["metrics"]["jct"]["mean"] == 15
-
-
-def test_rows_leave_out_what_nobody_has() -> None:
-    rows = summarise(OUTCOMES, by=["pool"]).rows()
-    assert {(row.grouping, row.group) for row in rows} == {("", ""), ("pool", "a"), ("pool", "b")}
-    assert (rows[0].metric, rows[0].title, rows[0].unit, rows[0].count) == ("jct", "JCT", "s", 4)
-    assert "rho" not in {row.metric for row in rows}
 
 
 def test_objectives_are_written_name_and_measure() -> None:
@@ -121,9 +119,9 @@ def test_every_metric_is_of_its_kind_and_described(metric) -> None:  # type: ign
 
 def test_a_run_without_jobs_can_be_summarised() -> None:
     nothing = outcomes_of([], end=0)
-    summary = summarise(nothing, by=["pool", "width"])
-    assert summary.rows() == []
-    assert summary.groups == {"pool": {}, "width": {}}
+    summary = summarise(nothing)
+    assert summary.total.jobs == 0
+    assert summary.groups == {"pool": {}, "user": {}, "class": {}, "width": {}}
     json.dumps(summary.as_json(), allow_nan=False)
 
 
@@ -138,8 +136,25 @@ def test_measures_grow_with_the_percentile(outcomes: Outcomes) -> None:
 
 @given(runs())
 def test_groups_hold_every_tracked_job_once(outcomes: Outcomes) -> None:
-    summary = summarise(outcomes, by=["width"])
-    assert sum(group.jobs for group in summary.groups["width"].values()) == summary.total.jobs
+    summary = summarise(outcomes)
+    for groups in summary.groups.values():
+        assert sum(group.jobs for group in groups.values()) == summary.total.jobs
+
+
+@given(runs())
+def test_the_summary_has_the_figures_that_objectives_ask_for(outcomes: Outcomes) -> None:
+    for name, metric in METRICS.items():
+        texts = [name] if metric.kind == "run" else [f"{name}:{m}" for m in measures.STANDARD]
+        for objective in map(read_objective, [*texts, "jct:p75"]):
+            np.testing.assert_equal(figure(outcomes, objective), objective.of(outcomes))
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e9) | st.sampled_from([0.0, 1.0]), max_size=40)))
+def test_groups_are_measured_as_each_alone(groups: list[list[float]]) -> None:
+    bounds = np.cumsum([0, *map(len, groups)])
+    together = measures.of_groups(np.array([v for g in groups for v in g], dtype=float), bounds)
+    alone = [measures.of_jobs(np.array(g, dtype=float), *measures.STANDARD) for g in groups]
+    np.testing.assert_array_equal(list(zip(*together.values(), strict=True)), alone or [])
 
 
 @pytest.mark.parametrize("case", ["themis1_n100", "t0e4a51_n600", "tee9e8c_n200"])

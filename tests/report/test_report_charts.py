@@ -26,7 +26,7 @@ from volvelle.report.charts.axes import fit
 from volvelle.report.charts.marks import Area, Line, Panel, Rect, Text
 from volvelle.report.charts.palette import DARK, LIGHT
 from volvelle.report.charts.simplify import simplify_line, step_envelope, step_points
-from volvelle.report.pictures import completion_cdf
+from volvelle.report.run_charts import completion_cdf
 
 DAY = 86400.0
 

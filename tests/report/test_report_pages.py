@@ -74,7 +74,8 @@ def gantt_data(text: str) -> dict[str, dict[str, list[object]]]:
 
 def test_a_run_report_is_whole(tmp_path: Path) -> None:
     run = small_run()
-    path = write_run_report(run, tmp_path / "new" / "run", title="FIFO & co", facts=FACTS)
+    folder = tmp_path / "new" / "run"
+    path = write_run_report(run, folder, title="FIFO & co", facts=FACTS, png=True)
     text = read(path)
     assert path.name == "report.html"
     assert "FIFO &amp; co" in text
@@ -93,7 +94,9 @@ def test_a_run_report_is_whole(tmp_path: Path) -> None:
 def test_a_comparison_marks_the_best_of_each_column(tmp_path: Path) -> None:
     runs = {"fifo": simulated(600, load=1.1), "sjf": simulated(600, load=1.1, shortest_first=True)}
     columns = ["jct:mean", "jct:p50", "makespan", "eta_error"]
-    text = read(write_compare_report(runs, tmp_path, title="Two", facts=FACTS, columns=columns))
+    text = read(
+        write_compare_report(runs, tmp_path, title="Two", facts=FACTS, columns=columns, png=True)
+    )
     first_table = text[text.index("<table") : text.index("</table>")]
     assert "ETA error" not in first_table  # nobody predicted anything
     rows = re.findall(r"<tr>(.*?)</tr>", first_table)[1:]
@@ -105,6 +108,12 @@ def test_a_comparison_marks_the_best_of_each_column(tmp_path: Path) -> None:
     for name in ("jct_cdf", "wait_cdf", "queue", "utilisation"):
         with Image.open(tmp_path / f"{name}.png") as picture:
             assert picture.width == 1920
+
+
+def test_charts_are_painted_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    write_run_report(small_run(), tmp_path / "run", title="Run", facts=FACTS)
+    write_compare_report({"a": small_run()}, tmp_path / "runs", title="Runs", facts=FACTS)
+    assert {path.name for path in tmp_path.rglob("*.*")} == {"report.html"}
 
 
 def test_names_of_users_jobs_and_policies_are_text(tmp_path: Path) -> None:
@@ -194,7 +203,7 @@ def test_a_trace_is_described_in_pictures(count: int, tmp_path: Path) -> None:
     ]
     for gpus in (None, 64):
         description = describe(Workload.of(jobs, "t"), gpus)
-        text = read(write_describe_report(description, tmp_path, title="Trace", facts={}))
+        text = read(write_describe_report(description, tmp_path, title="Trace", facts={}, png=True))
         assert text.count("<svg ") == 4
         assert f"<b>{count:,}</b>" in text
     for name in ("load", "durations", "gaps", "widths"):

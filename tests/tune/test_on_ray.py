@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from ray_cluster import RayGround, ray_ground
+from ray_cluster import RayTestCluster, shared_ray_cluster
 from waiting import until
 
 from volvelle.core.composition import WrittenComposition
@@ -37,8 +37,8 @@ REFINED = replace(SMALL, refine=4)
 
 
 @pytest.fixture
-def ground() -> RayGround:
-    ground = ray_ground()
+def ground() -> RayTestCluster:
+    ground = shared_ray_cluster()
     ground.disconnect()
     return ground
 
@@ -48,12 +48,14 @@ def front() -> Front:
     return tune(HISTORY, PCS, REFINED, workers=1)
 
 
-def test_a_ray_cluster_finds_what_local_processes_find(ground: RayGround, front: Front) -> None:
+def test_a_ray_cluster_finds_what_local_processes_find(
+    ground: RayTestCluster, front: Front
+) -> None:
     assert tune(HISTORY, PCS, REFINED, ray=ground.address).as_json() == front.as_json()
 
 
 def test_what_was_found_on_ray_is_gone_on_with_anywhere(
-    ground: RayGround, front: Front, tmp_path: Path
+    ground: RayTestCluster, front: Front, tmp_path: Path
 ) -> None:
     def stop(progress: Progress) -> None:
         raise KeyboardInterrupt
@@ -127,7 +129,7 @@ def when_stuck(folder: Path, node: str, act: Callable[[], None]) -> Iterator[Non
 
 @pytest.mark.parametrize("workers_die", [True, False], ids=["node", "raylet"])
 def test_what_a_lost_node_had_in_hand_is_not_lost(
-    ground: RayGround, tmp_path: Path, workers_die: bool
+    ground: RayTestCluster, tmp_path: Path, workers_die: bool
 ) -> None:
     setting, node = sticky(tmp_path), ground.identity("node-0")
 
@@ -146,7 +148,7 @@ def test_what_a_lost_node_had_in_hand_is_not_lost(
 
 
 def test_an_interrupted_search_leaves_nothing_running_on_the_cluster(
-    ground: RayGround, tmp_path: Path
+    ground: RayTestCluster, tmp_path: Path
 ) -> None:
     interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
     with when_stuck(tmp_path, ground.identity("node-1"), interrupt):
@@ -156,7 +158,7 @@ def test_an_interrupted_search_leaves_nothing_running_on_the_cluster(
 
 
 def test_nodes_with_another_version_are_refused(
-    ground: RayGround, monkeypatch: pytest.MonkeyPatch
+    ground: RayTestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("volvelle.tune.on_ray.__version__", "0.0.1")
     with pytest.raises(
@@ -165,7 +167,7 @@ def test_nodes_with_another_version_are_refused(
         tune(HISTORY, PCS, SMALL, ray=ground.address)
 
 
-def test_where_no_ray_cluster_is_nothing_is_searched(ground: RayGround) -> None:
+def test_where_no_ray_cluster_is_nothing_is_searched(ground: RayTestCluster) -> None:
     with pytest.raises(Problem, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
         tune(HISTORY, PCS, SMALL, ray="127.0.0.1:1")
 

@@ -1,4 +1,4 @@
-"""``volvelle agent``: be the agent of this machine for a controller with executor ``dial-in``."""
+"""``volvelle agent``: the agent of this machine, for a controller with executor ``dial-in``."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ def agent(
     token_file: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="Where the token of agents stands (the server's agents.token)."
+            metavar="FILE", help="The file with the token of agents (the server's agents.token)."
         ),
     ],
     gpus: Annotated[
@@ -24,7 +24,7 @@ def agent(
     gpu_type: Annotated[str, typer.Option(metavar="TYPE", help="Their type, as in a100.")] = "",
     pretend: Annotated[bool, typer.Option(help="The GPUs are made up, jobs see none.")] = False,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Of this agent alone; it outlives the agent.")
+        Path, typer.Option(metavar="DIR", help="Of this agent alone; kept over restarts.")
     ] = Path("volvelle-agent"),
     work: Annotated[
         Path | None,
@@ -41,48 +41,51 @@ def agent(
     ] = "30d",
     authority: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="PEM of whom to trust; turns TLS on.", exists=True),
+        typer.Option(
+            metavar="FILE", help="PEM file of the certificates to trust; turns TLS on.", exists=True
+        ),
     ] = None,
 ) -> None:
-    """Run jobs on this machine for a controller that is told to have agents dial in.
+    """Run jobs on this machine for a controller whose executor is dial-in.
 
     volvelle agent --connect head:7475 --node gpu03 --token-file agents.token
     """
     import asyncio
     import os
 
-    from volvelle.live.agent.agent import work as serve
-    from volvelle.live.agent.folder import AgentFolder, Settings, umask
-    from volvelle.live.agent.link import RefusedError
+    from volvelle.live.agent.controller_connection import RefusedError
+    from volvelle.live.agent.files import current_umask
+    from volvelle.live.agent.folders import AgentFolder, AgentSettings
+    from volvelle.live.agent.node_agent import run_agent
     from volvelle.model.node import Node
     from volvelle.model.problems import Problem
 
     devices = _devices(gpus, pretend=pretend)
-    settings = Settings(
+    settings = AgentSettings(
         node=Node(node, len(devices) if gpus is None else gpus, gpu_type),
         connect=connect,
         token=token_file.read_text(encoding="utf-8").strip(),
         address=address,
         devices=None if pretend else devices,
         work=str(work.absolute()) if work else "",
-        umask=umask(),
+        umask=current_umask(),
         authority=str(authority.absolute()) if authority else "",
-        keep_seconds=_seconds(keep),
+        retention_seconds=_retention_seconds(keep),
     )
     os.umask(0o077)
     try:
-        if not asyncio.run(serve(AgentFolder(folder.absolute()), settings, _complain)):
+        if not asyncio.run(run_agent(AgentFolder(folder.absolute()), settings, _print_problem)):
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
-    except RefusedError as refusal:
-        raise Problem(f"the controller at {connect} refuses: {refusal}") from None
+    except RefusedError as error:
+        raise Problem(f"the controller at {connect} refuses: {error}") from None
 
 
-def _complain(trouble: str) -> None:
-    print(f"{trouble}; it is dialled again and again.", file=sys.stderr, flush=True)
+def _print_problem(problem: str) -> None:
+    print(f"{problem}; retrying.", file=sys.stderr, flush=True)
 
 
-def _seconds(keep: str) -> float:
-    """The duration in words. Raises `Problem`."""
+def _retention_seconds(keep: str) -> float:
+    """Seconds of the duration in ``keep``. Raises `Problem`."""
     from volvelle.durations import parse_duration
     from volvelle.model.problems import Problem
 
@@ -96,13 +99,13 @@ def _seconds(keep: str) -> float:
 
 
 def _devices(gpus: int | None, *, pretend: bool) -> tuple[str, ...]:
-    """What CUDA calls the GPUs that are given to jobs. Raises `Problem`."""
-    from volvelle.live.agent.gpus import gpus_found
+    """The GPUs that are given to jobs, as CUDA names them. Raises `Problem`."""
+    from volvelle.live.agent.gpus import find_gpus
     from volvelle.model.problems import Problem
 
-    found = () if pretend else tuple(gpus_found())
+    found = () if pretend else tuple(find_gpus())
     if pretend and gpus is None:
-        raise Problem("nobody knows how many GPUs to make up", mend="say --gpus N", usage=True)
+        raise Problem("--pretend needs the number of GPUs", mend="say --gpus N", usage=True)
     if not pretend and len(found) < (gpus or 1):
         raise Problem(
             f"nvidia-smi finds {len(found)} GPUs here, {gpus or 'at least 1'} wanted",

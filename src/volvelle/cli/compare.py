@@ -10,13 +10,14 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from volvelle.metrics.outcomes import Outcomes
+    from volvelle.cli.report import ReadRuns
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.compare import ComparedRun
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
+    from volvelle.workload.workload import Workload
 
 DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
@@ -60,6 +61,7 @@ def compare(
     config: options.Config = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
+    png: options.Png = False,
     output: options.Output = Form.TABLE,
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the built-in workload: 2,000 jobs for 64 GPUs.")
@@ -107,7 +109,7 @@ def compare(
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),
     )
-    _compare(experiment, output, workers=workers, resume=resume, demo=demo)
+    _compare(experiment, output, workers=workers, resume=resume, demo=demo, png=png)
 
 
 def _demo_workload() -> str:
@@ -123,7 +125,13 @@ def _demo_seed() -> list[int]:
 
 
 def _compare(
-    experiment: "Experiment", output: Form, *, workers: int | None, resume: bool, demo: bool
+    experiment: "Experiment",
+    output: Form,
+    *,
+    workers: int | None,
+    resume: bool,
+    demo: bool,
+    png: bool,
 ) -> None:
     from volvelle.cli.output import progress
     from volvelle.cli.reading import read_workloads
@@ -140,15 +148,18 @@ def _compare(
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
         results = compare(runs, sources, directory, workers=workers, resume=resume, progress=update)
     seconds = time.monotonic() - began
+    workloads = {run.name: sources[run.workload].workload for run in runs}
     finished = [result for result in results if result.status.value == "finished"]
     if finished:
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
-        _tell(finished, directory, output, said, experiment.metrics)
+        _print_results(
+            _read(finished, workloads), directory, output, said, experiment.metrics, png=png
+        )
         if output is Form.TABLE and demo:
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
-    _tell_unfinished(results, directory)
+    _print_unfinished(results, directory)
 
 
 def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:
@@ -191,24 +202,41 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else several}"
 
 
-def _tell(
-    finished: "Sequence[ComparedRun]",
+def _read(finished: "Sequence[ComparedRun]", workloads: "Mapping[str, Workload]") -> "ReadRuns":
+    """The runs, with the specs of their workloads and the summaries that were made of them."""
+    from volvelle.cli.report import ReadRuns
+    from volvelle.metrics.summary import hand_on
+    from volvelle.simulate.run_directory import read_outcomes, read_record
+
+    runs = ReadRuns({}, {})
+    for result in finished:
+        record = read_record(result.directory)
+        outcomes = read_outcomes(result.directory, record, workloads[result.name].specs)
+        if result.summary is not None:
+            hand_on(result.summary, outcomes)
+        runs.records[result.name] = record
+        runs.outcomes[result.name] = outcomes
+    return runs
+
+
+def _print_results(
+    runs: "ReadRuns",
     directory: Path,
     output: Form,
     headline: str,
     metrics: "Sequence[str]",
+    *,
+    png: bool,
 ) -> None:
-    from volvelle.cli.output import remark_on_rejections, show_all
-    from volvelle.cli.report import read_runs, shown_tables, write_report_of_runs
+    from volvelle.cli.output import rejections, remark_on_rejections, show_all
+    from volvelle.cli.report import shown_tables, write_report_of_runs
 
-    runs = read_runs([result.directory for result in finished])
-    page = write_report_of_runs(runs, directory, columns=metrics)
+    page = write_report_of_runs(runs, directory, columns=metrics, png=png)
     tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:
         print(f"{headline}\n")
     show_all(tables, output)
-    rejections = {_rejections(outcomes) for outcomes in runs.outcomes.values()}
-    if len(rejections) == 1:
+    if len({rejections(outcomes) for outcomes in runs.outcomes.values()}) == 1:
         remark_on_rejections("", next(iter(runs.outcomes.values())))
     else:
         for name, outcomes in runs.outcomes.items():
@@ -218,14 +246,7 @@ def _tell(
         print(f"\n{starred}Pictures: {page}")
 
 
-def _rejections(outcomes: "Outcomes") -> tuple[str, ...]:
-    return tuple(
-        reason if status == "rejected" else ""
-        for status, reason in zip(outcomes.status.tolist(), outcomes.reason, strict=True)
-    )
-
-
-def _tell_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
+def _print_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
     """Say what is missing; raise what a run failed with, or end as interrupted."""
     from volvelle.cli.output import remark
 

@@ -1,4 +1,4 @@
-"""What users do with jobs: ``queue``, ``why``, ``cancel``, ``hold``, ``release``, ``logs``, ``history``."""
+"""Commands on jobs: ``queue``, ``why``, ``cancel``, ``hold``, ``release``, ``logs``, ``history``."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from volvelle.cli.rows import Head, Row, show_rows, watch_rows
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
 
 _KEYS = (
     "number", "name", "user", "state", "gpus", "submitted", "started", "ended", "predicted_start",
@@ -22,19 +22,19 @@ _KEYS = (
     "failures", "reason",
 )  # fmt: skip
 
-_WHAT = (
+_JOB_HEADS = (
     Head("job", lambda job: str(job["number"]), right=True),
     Head("name", lambda job: job["name"]),
     Head("user", lambda job: job["user"]),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
     Head("state", lambda job: job["state"]),
 )
-"""Which job it is, before what is said of it."""
+"""The first columns of every list of jobs."""
 
 Number = Annotated[int, typer.Argument(metavar="JOB", help="The job's number.", min=0)]
 Numbers = Annotated[list[int], typer.Argument(metavar="JOB...", help="Numbers of jobs.", min=0)]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 
 
 def queue(
@@ -46,14 +46,14 @@ def queue(
     watch: Watch = False,
     output: options.Output = Form.TABLE,
 ) -> None:
-    """The jobs that are not over: where they are, when they start and finish, why they wait.
+    """The active jobs: their states, when they start and finish, why they wait.
 
     volvelle queue --watch
     """
-    server = _server()
+    client = _client()
 
     def read() -> list[Row]:
-        return list(server.pages("/v1/jobs", "jobs", user=user, state=state or None))
+        return list(client.pages("/v1/jobs", "jobs", user=user, state=state or None))
 
     _show(read, _queue_heads, output, watch, "No job waits or runs.")
 
@@ -68,10 +68,10 @@ def history(
     output: options.Output = Form.TABLE,
 ) -> None:
     """The jobs that are over, the latest first: how long they waited and took, how they ended."""
-    server = _server()
+    client = _client()
 
     def read() -> list[Row]:
-        found = server.get("/v1/jobs", over="true", user=user, state=state or None, limit=limit)
+        found = client.get("/v1/jobs", over="true", user=user, state=state or None, limit=limit)
         return list(found["jobs"])
 
     _show(read, _history_heads, output, False, "No job is over yet.")
@@ -84,41 +84,41 @@ def _show(
     watch: bool,
     empty: str,
 ) -> None:
-    from volvelle.cli.moments import here
+    from volvelle.cli.moments import local_now
 
     if watch and output is Form.TABLE:
-        watch_rows(read, lambda: heads(here()), empty)
+        watch_rows(read, lambda: heads(local_now()), empty)
     else:
-        show_rows(read(), heads(here()), _KEYS, output, empty)
+        show_rows(read(), heads(local_now()), _KEYS, output, empty)
 
 
 def _queue_heads(now: "datetime") -> list[Head]:
-    from volvelle.cli import telling
+    from volvelle.cli import formatting
 
     return [
-        *_WHAT,
-        Head("start", lambda job: telling.start(job, now)),
-        Head("finish (P50-P90)", lambda job: telling.finish(job, now)),
-        Head("done", telling.progress, right=True),
+        *_JOB_HEADS,
+        Head("start", lambda job: formatting.format_start(job, now)),
+        Head("finish (P50-P90)", lambda job: formatting.format_finish(job, now)),
+        Head("done", formatting.format_progress, right=True),
         Head("reason", lambda job: job["reason"]),
     ]
 
 
 def _history_heads(now: "datetime") -> list[Head]:
-    from volvelle.cli.moments import say_moment
+    from volvelle.cli.moments import format_moment
 
     return [
-        *_WHAT,
-        Head("ended", lambda job: say_moment(job["ended"], now)),
-        Head("wait", lambda job: _lasted(job, "submitted", "first_started"), right=True),
-        Head("JCT", lambda job: _lasted(job, "submitted", "ended"), right=True),
-        Head("told", lambda job: _lasted(job, "submitted", "promised"), right=True),
+        *_JOB_HEADS,
+        Head("ended", lambda job: format_moment(job["ended"], now)),
+        Head("wait", lambda job: _format_period(job, "submitted", "first_started"), right=True),
+        Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
+        Head("promised", lambda job: _format_period(job, "submitted", "promised"), right=True),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
         Head("reason", lambda job: "" if job["state"] == "finished" else job["reason"]),
     ]
 
 
-def _lasted(job: Row, since: str, until: str) -> str:
+def _format_period(job: Row, since: str, until: str) -> str:
     from volvelle.model.units import format_duration
 
     return "-" if job[until] is None else format_duration(max(job[until] - job[since], 0.0))
@@ -129,84 +129,84 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
 
     volvelle why 12
     """
-    found = _server().get(f"/v1/jobs/{number}/why")
+    found = _client().get(f"/v1/jobs/{number}/why")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    from volvelle.cli import telling
-    from volvelle.cli.moments import here
+    from volvelle.cli import formatting
+    from volvelle.cli.moments import local_now
 
-    now = here()
+    now = local_now()
     job = found["job"]
-    if job["state"] in telling.OVER:
-        print(f"{telling.label(job)} {telling.ended(job)}.")
+    if job["state"] in formatting.OVER:
+        print(f"{formatting.format_job(job)} {formatting.format_end(job)}.")
         return
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
-    print(f"{telling.label(job)}{reason}.")
+    print(f"{formatting.format_job(job)}{reason}.")
     if found["ahead"]:
-        print(f"Ahead of it: {_several(found['ahead'])}.")
-    foreseen = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
+        print(f"Ahead of it: {_list_jobs(found['ahead'])}.")
+    forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     if job["started"] is not None:
-        foreseen["start"] = None
-    if foreseen["start"] or foreseen["p50"]:
-        print(f"It {telling.foreseen(foreseen, now)}.")
+        forecast["start"] = None
+    if forecast["start"] or forecast["p50"]:
+        print(f"It {formatting.format_forecast(forecast, now)}.")
     if found["after"] is not None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
-        print(_would(change, now))
+        print(_describe_change(change, now))
     if not found["complete"]:
-        print("Not looked further: with so many jobs that takes too long.")
+        print("Not all suggestions were tried: with so many jobs that takes too long.")
 
 
-def _several(numbers: list[int]) -> str:
+def _list_jobs(numbers: list[int]) -> str:
     shown = ", ".join(f"job {number}" for number in numbers[:5])
     return f"{shown} and {len(numbers) - 5:,} more" if len(numbers) > 5 else shown
 
 
-def _would(change: Row, now: "datetime") -> str:
-    from volvelle.cli.moments import say_moment
+def _describe_change(change: Row, now: "datetime") -> str:
+    from volvelle.cli.moments import format_moment
 
     soon = change["start"] - now.timestamp() < 1.0
-    when = "now" if soon else f"about {say_moment(change['start'], now)}"
-    done = f" (finish {say_moment(change['p50'], now)})" if change["p50"] else ""
+    when = "now" if soon else f"about {format_moment(change['start'], now)}"
+    done = f" (finish {format_moment(change['p50'], now)})" if change["p50"] else ""
     return f"With {change['what']} it would start {when}{done}."
 
 
 def cancel(numbers: Numbers) -> None:
-    """End jobs and forget about their work."""
-    _each(numbers, "cancel", "cancelled")
+    """End jobs for good."""
+    _change_each(numbers, "cancel", "cancelled")
 
 
 def hold(numbers: Numbers) -> None:
-    """Keep jobs from running, at a checkpoint if they do, until they are released."""
-    _each(numbers, "hold", "held")
+    """Keep jobs from running until they are released; running ones stop at a checkpoint."""
+    _change_each(numbers, "hold", "held")
 
 
 def release(numbers: Numbers) -> None:
     """Let held jobs run again."""
-    _each(numbers, "release", "released")
+    _change_each(numbers, "release", "released")
 
 
-def _each(numbers: list[int], ask: str, done: str) -> None:
-    server = _server()
+def _change_each(numbers: list[int], action: str, done: str) -> None:
+    client = _client()
     for number in numbers:
-        server.post(f"/v1/jobs/{number}/{ask}")
+        client.post(f"/v1/jobs/{number}/{action}")
         print(f"job {number} {done}")
 
 
 def logs(
     number: Number,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+        bool, typer.Option("--follow", "-f", help="Follow until the job is over.")
     ] = False,
 ) -> None:
     """What a job's processes wrote, attempt by attempt."""
-    for chunk in _server().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
+    for chunk in _client().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
 
 
-def _server() -> "Server":
-    from volvelle.live.remote import Server
+def _client() -> "ApiClient":
+    from volvelle.live.http.client import ApiClient
 
-    return Server.find()
+    return ApiClient.find()

@@ -1,4 +1,4 @@
-"""``volvelle journal`` and ``volvelle snapshot``: what a server did so far, and how things stand there."""
+"""``volvelle journal`` and ``volvelle snapshot``: the journal of a server, and its present state."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ def journal(
         "volvelle-live"
     ),
 ) -> None:
-    """Write what the server did so far into a run directory, with a report (operators).
+    """Write the journal of the server into a run directory, with a report (operators).
 
     volvelle journal --out today
 
@@ -22,17 +22,17 @@ def journal(
     from volvelle.cli.report import write_report_of_run
     from volvelle.core.events import JobSubmitted
     from volvelle.core.journal import read_journal
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
     from volvelle.model.overheads import Overheads
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Setting
     from volvelle.simulate.run_directory import RunRecord, RunStatus
 
-    server = Server.find()
+    client = ApiClient.find()
     run_directory.prepare(out)
     run_directory.clear(out)
     with run_directory.written(out / run_directory.JOURNAL) as path, path.open("wb") as file:
-        for chunk in server.stream("/v1/journal"):
+        for chunk in client.stream("/v1/journal"):
             file.write(chunk)
     header, entries = read_journal(out / run_directory.JOURNAL)
     jobs = sum(isinstance(event, JobSubmitted) for entry in entries for event in entry.events)
@@ -42,7 +42,7 @@ def journal(
         overheads=Overheads.model_validate(header.overheads),
         seed=header.seed,
     )
-    origin = {"trace": server.url, "format": "live", "jobs": jobs}
+    origin = {"trace": client.url, "format": "live", "jobs": jobs}
     record = RunRecord.of(f"{header.composition.policy}, live", origin, setting)
     record = msgspec.structs.replace(record, status=RunStatus.FINISHED)
     run_directory.write_record(out, record)
@@ -56,17 +56,17 @@ def snapshot(
         "snapshot.json"
     ),
 ) -> None:
-    """Write how things stand on a server, for simulations to go on from (operators).
+    """Write the present state of a server, from which simulations continue (operators).
 
     volvelle snapshot --out now.json
 
     volvelle simulate --from-snapshot now.json --policy srsf
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
     from volvelle.simulate.run_directory import written
 
-    server = Server.find()
+    client = ApiClient.find()
     with written(out) as path, path.open("wb") as file:
-        for chunk in server.stream("/v1/snapshot"):
+        for chunk in client.stream("/v1/snapshot"):
             file.write(chunk)
     print(f"Next: volvelle simulate --from-snapshot {out} --policy srsf")

@@ -11,9 +11,11 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pydantic import BaseModel
+
+    from volvelle.report.text import Cell
 
 
 class Kind(StrEnum):
@@ -97,21 +99,9 @@ def _listed(kind: Kind) -> "Iterable[Listed]":
 
 
 def _parts(kind: Kind) -> "Iterable[Listed]":
-    from volvelle.core.parts import admissions, estimators, placements, terminations
-    from volvelle.core.policy import Policy, policies
-    from volvelle.live.executor import executors
-
-    registries: dict[Kind, Any] = {
-        Kind.POLICIES: policies,
-        Kind.PLACEMENTS: placements,
-        Kind.ADMISSIONS: admissions,
-        Kind.ESTIMATORS: estimators,
-        Kind.TERMINATIONS: terminations,
-        Kind.EXECUTORS: executors,
-    }
-    for part in registries[kind].all().values():
+    for part in _registry(kind).all().values():
         facts: dict[str, Any] = {}
-        if issubclass(part, Policy):
+        if kind is Kind.POLICIES:
             facts = {
                 "kind": part.kind,
                 "optimises": part.optimises,
@@ -119,6 +109,25 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
                 "work_conserving": part.work_conserving,
             }
         yield Listed(part.name, part.summary(), part.source, _parameters(part), facts)
+
+
+def _registry(kind: Kind) -> Any:
+    if kind is Kind.POLICIES:
+        from volvelle.core.policy import policies
+
+        return policies
+    if kind is Kind.EXECUTORS:
+        from volvelle.live.nodes.executor import executors
+
+        return executors
+    from volvelle.core.parts import admissions, estimators, placements, terminations
+
+    return {
+        Kind.PLACEMENTS: placements,
+        Kind.ADMISSIONS: admissions,
+        Kind.ESTIMATORS: estimators,
+        Kind.TERMINATIONS: terminations,
+    }[kind]
 
 
 def _generators() -> "Iterable[Listed]":
@@ -198,28 +207,30 @@ def _type_name(annotation: Any) -> str:
 
 
 def _print_all(kind: Kind, found: "list[Listed]") -> None:
-    from rich.markup import escape
-    from rich.table import Table
+    from volvelle.report.text import Styled
 
-    from volvelle.cli.output import console
-
-    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    shown.add_column(kind.value, no_wrap=True)
-    shown.add_column("what it is")
     has_parameters = any(one.parameters for one in found)
-    if has_parameters:
-        shown.add_column("parameters")
+    rows = []
     for one in found:
-        lines = [escape(one.summary)]
+        what = [Styled(one.summary)]
         if about := _about(one):
-            lines.append(f"[dim]{escape(about)}[/]")
-        cells = [f"[bold]{escape(one.name)}[/]", "\n".join(lines)]
+            what.append(Styled(about, "dim"))
+        cells = [[Styled(one.name, "bold")], what]
         if has_parameters:
-            cells.append(escape("  ".join(_key(one) for one in one.parameters)))
-        shown.add_row(*cells)
-    console().print(shown)
+            cells.append([Styled("  ".join(_key(one) for one in one.parameters))])
+        rows.append(cells)
+    heads = [kind.value, "what it is", *(["parameters"] if has_parameters else [])]
+    _print_columns(heads, rows)
     if has_parameters:
         print(f"\nWhat the parameters mean: volvelle list {kind.value} NAME")
+
+
+def _print_columns(heads: "Sequence[str]", rows: "Sequence[Sequence[Cell]]") -> None:
+    from volvelle.cli.output import terminal
+    from volvelle.report.text import aligned
+
+    width, colored = terminal()
+    print("\n".join(aligned(heads, rows, width=width, gap=3, colored=colored)))
 
 
 def _about(one: Listed) -> str:
@@ -254,25 +265,21 @@ def _plain(parameter: Parameter) -> str:
 
 
 def _print_one(one: Listed) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from volvelle.cli.output import console
+    from volvelle.report.text import Styled
 
     print(f"{one.name}: {one.summary}")
     if about := _about(one):
         print(about)
     if not one.parameters:
         return
-    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for head in ("parameter", "default", "values", "meaning"):
-        shown.add_column(head)
-    for key in one.parameters:
-        shown.add_row(
-            *map(escape, (key.name, _plain(key), key.type, key.description)),
-        )
     print()
-    console().print(shown)
+    _print_columns(
+        ("parameter", "default", "values", "meaning"),
+        [
+            [[Styled(text)] for text in (key.name, _plain(key), key.type, key.description)]
+            for key in one.parameters
+        ],
+    )
     first = one.parameters[0]
     value = _EXAMPLES.get(first.type, first.type) if first.default is None else _plain(first)
     print(f"\nWritten: {one.name}:{first.name}={value}")

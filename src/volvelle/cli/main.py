@@ -4,6 +4,7 @@ Exit status: 0 done, 1 failed, 2 misused, 130 interrupted. A `Problem` is printe
 other exception is a mistake of ours and keeps its traceback.
 """
 
+import gc
 import os
 import sys
 from typing import Annotated
@@ -42,6 +43,8 @@ def _root(
 
 def main() -> None:
     """Run the command line and end the process."""
+    if sys.argv[1:2] and sys.argv[1] in _COMPUTING:
+        _prepare_to_compute()
     try:
         app()
     except SystemExit as end:
@@ -60,6 +63,19 @@ def main() -> None:
         if not isinstance(error, Problem):
             raise
         sys.exit(_said(str(error), 2 if error.usage else 1))
+
+
+_COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list"))
+"""Commands that start no programs of others."""
+
+
+def _prepare_to_compute() -> None:
+    """Spend no processor time on what these commands have no use for."""
+    # NumPy's BLAS starts threads that look for work at once; there are no large matrices here. With one
+    # thread sums do not depend on the number of processors either.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Cycles are rare among jobs and columns, and looking for them means walking all that is imported.
+    gc.set_threshold(100_000, 20, 20)
 
 
 def _said(message: str, status: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""Moments as people write and read them, in the time zone of the machine they sit at."""
+"""Parses and formats moments, in the time zone of this machine."""
 
 import math
 import re
@@ -26,7 +26,7 @@ def seconds_until(text: str, now: datetime) -> float:
             return _ahead(parse_duration(words), text)
         except ValueError:
             pass
-    return _ahead(_moment(words, text, now).timestamp() - now.timestamp(), text)
+    return _ahead(_parse_moment(words, text, now).timestamp() - now.timestamp(), text)
 
 
 def _ahead(seconds: float, text: str) -> float:
@@ -35,7 +35,7 @@ def _ahead(seconds: float, text: str) -> float:
     return seconds
 
 
-def _moment(words: str, text: str, now: datetime) -> datetime:
+def _parse_moment(words: str, text: str, now: datetime) -> datetime:
     day, _, clock = words.rpartition(" ")
     if not _CLOCK.fullmatch(clock):
         day, clock = words, ""
@@ -66,43 +66,43 @@ def _at(day: datetime, clock: str, text: str) -> datetime:
     return day.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
 
 
-def say_moment(seconds: float | None, now: datetime) -> str:
+def format_moment(seconds: float | None, now: datetime) -> str:
     """A moment (seconds since the epoch) for a reader at ``now``: as short as it is clear.
 
-    Reckoned by hand, as a queue has thousands of them: `datetime` takes three times as long.
+    Computed without `datetime`, which takes three times as long: a queue has thousands of them.
     """
     if seconds is None:
         return "-"
-    since, offset, today = _place(now)
+    since, offset, today = _reference(now)
     day, second = divmod(math.floor(seconds) + offset, _DAY_SECONDS)
     minute = second // 60
     if abs(seconds - since) < 3600:
         return f"{minute // 60:02d}:{minute % 60:02d}:{second % 60:02d}"
-    said, clock = _say_day(day, today)
-    return f"{said}{minute // 60:02d}:{minute % 60:02d}" if clock else said
+    day_text, clock = _format_day(day, today)
+    return f"{day_text}{minute // 60:02d}:{minute % 60:02d}" if clock else day_text
 
 
 @lru_cache
-def _place(now: datetime) -> tuple[float, int, int]:
+def _reference(now: datetime) -> tuple[float, int, int]:
     """Seconds since the epoch, the zone's offset in seconds, and the day there since the epoch's."""
     offset = round((now.utcoffset() or timedelta()).total_seconds())
     return now.timestamp(), offset, now.toordinal() - _EPOCH.toordinal()
 
 
 @lru_cache
-def _say_day(day: int, today: int) -> tuple[str, bool]:
+def _format_day(day: int, today: int) -> tuple[str, bool]:
     """A day for a reader on ``today``, both since the epoch's, and whether the time of day goes with it."""
     ahead = day - today
     if ahead == 0:
         return "", True
     if ahead == 1:
         return "tomorrow ", True
-    at, here = (_EPOCH + timedelta(days=days) for days in (day, today))
+    at, current = (_EPOCH + timedelta(days=days) for days in (day, today))
     if -1 <= ahead < 7:
         return f"{at:%a} ", True
-    return (f"{at:%d %b} ", True) if at.year == here.year else (f"{at:%d %b %Y}", False)
+    return (f"{at:%d %b} ", True) if at.year == current.year else (f"{at:%d %b %Y}", False)
 
 
-def here() -> datetime:
+def local_now() -> datetime:
     """Now, in the time zone of this machine."""
     return datetime.now().astimezone()

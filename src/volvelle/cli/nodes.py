@@ -1,4 +1,4 @@
-"""``volvelle nodes``: what there is, and taking nodes out and in again."""
+"""``volvelle nodes``: listing, draining and resuming nodes."""
 
 from typing import Annotated
 
@@ -17,13 +17,13 @@ Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of no
 
 @app.callback()
 def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
-    """The nodes: what is free on them and who runs there.
+    """The nodes: their states, free GPUs and jobs.
 
     volvelle nodes drain node-3
     """
     if context.invoked_subcommand is not None:
         return
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
 
     heads = [
         Head("node", lambda node: node["name"]),
@@ -33,27 +33,29 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
         Head("type", lambda node: node["gpu_type"] or "-"),
         Head("jobs", lambda node: " ".join(map(str, node["jobs"]))),
     ]
-    show_rows(Server.find().get("/v1/nodes")["nodes"], heads, _KEYS, output, "There are no nodes.")
+    show_rows(
+        ApiClient.find().get("/v1/nodes")["nodes"], heads, _KEYS, output, "There are no nodes."
+    )
 
 
 @app.command()
 def drain(names: Names) -> None:
     """Let jobs on nodes run to their ends and start nothing new there (operators)."""
-    _each(names, "drain", "takes no new jobs")
+    _change_each(names, "drain", "takes no new jobs")
 
 
 @app.command()
 def resume(names: Names) -> None:
     """Let drained nodes take jobs again (operators)."""
-    _each(names, "resume", "takes jobs")
+    _change_each(names, "resume", "takes jobs")
 
 
-def _each(names: list[str], ask: str, done: str) -> None:
+def _change_each(names: list[str], action: str, done: str) -> None:
     from urllib.parse import quote
 
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
 
-    server = Server.find()
+    client = ApiClient.find()
     for name in names:
-        server.post(f"/v1/nodes/{quote(name, safe='')}/{ask}")
+        client.post(f"/v1/nodes/{quote(name, safe='')}/{action}")
         print(f"{name} {done}")

@@ -243,6 +243,10 @@ Out = Annotated[
         "--out", metavar="FOLDER", help="Folder for the results.", rich_help_panel=_OUTPUT
     ),
 ]
+Png = Annotated[
+    bool,
+    typer.Option("--png", help="Also write the charts as PNG files.", rich_help_panel=_OUTPUT),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -258,11 +262,12 @@ Metrics = Annotated[
 def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> "Experiment":
     """The experiment of ``--config`` and the options given, ``columns`` being those of ``--map``."""
     from volvelle.simulate.experiment import Experiment
-    from volvelle.workload.readers.mapping import parse_map
 
     kept = ("seeds", "play_outs")  # where 0 is not the same as nothing
     options = {key: value if key in kept else value or None for key, value in given.items()}
     if columns:
+        from volvelle.workload.readers.mapping import parse_map
+
         options["map"] = parse_map(columns)
     return Experiment.of(config, options)
 

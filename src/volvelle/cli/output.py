@@ -1,6 +1,8 @@
 """How things are said: results on standard output, progress and remarks on standard error."""
 
+import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,16 +31,25 @@ def console(*, stderr: bool = False) -> "Console":
     return Console(stderr=stderr, width=None if stream.isatty() else WIDE, highlight=False)
 
 
+def terminal() -> tuple[int, bool]:
+    """How wide standard output is, and whether it shows colours."""
+    if not sys.stdout.isatty():
+        return WIDE, False
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return shutil.get_terminal_size().columns, not plain
+
+
 def show(table: "Table", form: Form) -> None:
     """Print a table in the form asked for."""
-    from volvelle.report.table import to_csv, to_json, to_rich
+    from volvelle.report.table import to_csv, to_json, to_text
 
     if form is Form.JSON:
         print(to_json(table))
     elif form is Form.CSV:
         print(to_csv(table), end="")
     else:
-        console().print(to_rich(table))
+        width, colored = terminal()
+        print(to_text(table, width=width, colored=colored))
         if table.note:
             print(table.note)
 
@@ -56,15 +67,19 @@ def remark(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
+    """The jobs that were turned away, by row, and why."""
+    rows = (outcomes.status == "rejected").nonzero()[0].tolist()
+    return tuple((row, outcomes.reason[row]) for row in rows)
+
+
 def remark_on_rejections(name: str, outcomes: "Outcomes") -> None:
     """Say how many jobs were turned away, and why, with an example of each reason."""
     by_reason: dict[str, list[int]] = {}
-    rejected = 0
-    for row, reason in enumerate(outcomes.reason):
-        if outcomes.status[row] == "rejected":
-            rejected += 1
-            by_reason.setdefault(_kind_of(reason), []).append(row)
-    left = len(outcomes) - rejected
+    rejected = rejections(outcomes)
+    for row, reason in rejected:
+        by_reason.setdefault(_kind_of(reason), []).append(row)
+    left = len(outcomes) - len(rejected)
     others = f"{left:,} {'other' if left == 1 else 'others'} simulated" if left else "none is left"
     prefix = f"{name}: " if name else ""
     for rows in by_reason.values():

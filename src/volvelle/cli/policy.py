@@ -1,4 +1,4 @@
-"""``volvelle policy``: who gets how many GPUs on a server, and putting another policy in place."""
+"""``volvelle policy``: shows and sets the policy of a server."""
 
 import json
 from operator import itemgetter
@@ -21,9 +21,9 @@ def policy(context: typer.Context, output: options.Output = Form.TABLE) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
 
-    found = Server.find().get("/v1/policy")
+    found = ApiClient.find().get("/v1/policy")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -41,33 +41,35 @@ def set_policy(
     ],
     admission: Annotated[
         str | None,
-        typer.Option("--admission", metavar="NAME[:KEY=VALUE,...]", help="Who may enter."),
+        typer.Option(
+            "--admission", metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would do at once.")
+        bool, typer.Option("--dry-run", help="Only print its immediate effect.")
     ] = False,
 ) -> None:
-    """Let another policy decide; what runs is touched only as it demands (operators).
+    """Set another policy, also while jobs run (operators).
 
     volvelle policy set las:round=1m
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
 
-    server = Server.find()
-    wanted = {"policy": _in_full(written), "admission": admission}
+    client = ApiClient.find()
+    wanted = {"policy": _with_parameters(written), "admission": admission}
     wanted = {part: value for part, value in wanted.items() if value is not None}
     if dry_run:
-        shift = server.post("/v1/policy/forecast", wanted)
+        effect = client.post("/v1/policy/forecast", wanted)
         done = (("stop", "stops"), ("start", "starts"), ("resize", "resizes"))
-        said = [f"{verb} {_jobs(shift[key])}" for verb, key in done if shift[key]]
-        print(f"would {', '.join(said)}" if said else "would change nothing at once")
+        parts = [f"{verb} {_jobs(effect[key])}" for verb, key in done if effect[key]]
+        print(f"would {', '.join(parts)}" if parts else "would change nothing at once")
         return
-    now = server.put("/v1/policy", wanted)
+    now = client.put("/v1/policy", wanted)
     print(f"{now['policy']} decides, admission {now['admission']}")
 
 
-def _in_full(written: str) -> str:
-    """A policy with all its parameters where they stand in a front file, which the server never reads."""
+def _with_parameters(written: str) -> str:
+    """A policy of a front file with all its parameters: the server does not read the file."""
     if ".json" not in written:
         return written
     from volvelle.core.composition import WrittenComposition

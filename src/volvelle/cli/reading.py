@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[WorkloadKey, Source]":
-    """The experiment's workloads; rows that were dropped or repaired are told."""
+    """The experiment's workloads; rows that were dropped or repaired are remarked on."""
     from volvelle.cli.output import progress
 
     with progress("reading", "rows") as update:
         sources = experiment.sources(cluster, lambda rows: update(rows, None))
-    tell_import(next(iter(sources.values())).workload)
+    remark_on_import(next(iter(sources.values())).workload)
     return sources
 
 
 def read_file(trace: Path, format: str | None, columns: list[str] | None, strict: bool) -> "Source":
-    """The workload of a trace; rows that were dropped or repaired are told."""
+    """The workload of a trace; rows that were dropped or repaired are remarked on."""
     from volvelle.cli.output import progress
     from volvelle.simulate.sources import read_source
     from volvelle.workload.readers.mapping import parse_map
@@ -34,11 +34,11 @@ def read_file(trace: Path, format: str | None, columns: list[str] | None, strict
             strict=strict,
             read=lambda rows: update(rows, None),
         )
-    tell_import(source.workload)
+    remark_on_import(source.workload)
     return source
 
 
-def tell_import(workload: "Workload") -> None:
+def remark_on_import(workload: "Workload") -> None:
     """Say what became of a trace's rows, if anything did, with an example of each reason."""
     from volvelle.cli.output import remark
 

@@ -51,6 +51,7 @@ def report(
     ],
     metrics: options.Metrics = None,
     out: options.Out = None,
+    png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
     """Report runs again, or runs of several commands side by side.
@@ -69,7 +70,7 @@ def report(
     read = read_runs(directories)
     if len(directories) == 1:
         [(name, outcomes)] = read.outcomes.items()
-        page = write_report_of_run(out or directories[0], read.records[name], outcomes)
+        page = write_report_of_run(out or directories[0], read.records[name], outcomes, png=png)
         tables = [
             comparison(read.outcomes, metrics)
             if metrics
@@ -78,7 +79,7 @@ def report(
     else:
         single = len(runs) == 1
         page = write_report_of_runs(
-            read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or ()
+            read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or (), png=png
         )
         tables = shown_tables(read, output, metrics or ())
         _remark_on_workloads(read)
@@ -142,7 +143,9 @@ def read_runs(directories: Sequence[Path]) -> ReadRuns:
     return read
 
 
-def write_report_of_run(directory: Path, record: "RunRecord", outcomes: "Outcomes") -> Path:
+def write_report_of_run(
+    directory: Path, record: "RunRecord", outcomes: "Outcomes", *, png: bool = False
+) -> Path:
     """Write the report of one run. Raises `Problem` where it cannot."""
     from volvelle.cli.facts import facts_of
     from volvelle.report.run_report import write_run_report
@@ -150,11 +153,13 @@ def write_report_of_run(directory: Path, record: "RunRecord", outcomes: "Outcome
     state = "" if record.status.value == "finished" else f" ({record.status.value})"
     with whole_report(directory):
         return write_run_report(
-            outcomes, directory, title=f"{record.name}{state}", facts=facts_of([record])
+            outcomes, directory, title=f"{record.name}{state}", facts=facts_of([record]), png=png
         )
 
 
-def write_report_of_runs(runs: ReadRuns, directory: Path, *, columns: Sequence[str] = ()) -> Path:
+def write_report_of_runs(
+    runs: ReadRuns, directory: Path, *, columns: Sequence[str] = (), png: bool = False
+) -> Path:
     """Write the report of several runs. Raises `Problem` where it cannot."""
     from volvelle.cli.facts import facts_of
     from volvelle.report.compare_report import write_compare_report
@@ -168,6 +173,7 @@ def write_report_of_runs(runs: ReadRuns, directory: Path, *, columns: Sequence[s
             facts=facts_of(runs.records.values()),
             columns=columns,
             grid=runs.grid,
+            png=png,
         )
 
 

@@ -9,7 +9,7 @@ import typer
 from volvelle.cli import options
 
 if TYPE_CHECKING:
-    from volvelle.live.serving import Serving
+    from volvelle.live.serving import RunningServer
 
 _LISTEN = "Where it listens"
 
@@ -35,7 +35,9 @@ def serve(
     placement: options.Placement = None,
     admission: Annotated[
         str | None,
-        typer.Option("--admission", metavar="NAME[:KEY=VALUE,...]", help="Who may enter."),
+        typer.Option(
+            "--admission", metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted."
+        ),
     ] = None,
     estimator: options.Estimator = None,
     executor: Annotated[
@@ -80,7 +82,7 @@ def serve(
 
     if gpus is not None and cluster is not None:
         raise Problem("--gpus and --cluster are two clusters", mend="give one of them", usage=True)
-    server = ServeConfig.of(
+    loaded = ServeConfig.load(
         config,
         {
             "cluster": f"1x{gpus}" if gpus is not None else cluster,
@@ -95,24 +97,24 @@ def serve(
         },
     )
     try:
-        from volvelle.live import serving
+        from volvelle.live.serving import run_server
     except ImportError as missing:
         raise Problem(
             f"volvelle serve needs the package {missing.name}", mend="pip install 'volvelle[live]'"
         ) from None
-    serving.run(server, _say)
+    run_server(loaded, _print_ready)
 
 
-def _say(serving: "Serving") -> None:
+def _print_ready(server: "RunningServer") -> None:
     from volvelle.cli.facts import cluster_line
 
-    jobs = serving.controller.picture.jobs
-    print(f"{serving.policy} on {cluster_line(serving.cluster)}, at {serving.url}")
-    for difference in serving.controller.differences:
-        print(f"warning: {difference}", file=sys.stderr)
+    jobs = server.controller.status.jobs
+    print(f"{server.policy} on {cluster_line(server.cluster)}, at {server.url}")
+    for warning in server.controller.config_drift:
+        print(f"warning: {warning}", file=sys.stderr)
     if jobs:
         print(f"{len(jobs):,} jobs from before, see: volvelle queue")
     print(
-        f"The first operator's token is in {serving.folder.token_file}; Ctrl-C stops, jobs run on."
+        f"The first operator's token is in {server.folder.token_file}; Ctrl-C stops, jobs run on."
     )
     print("Next, beside this folder: volvelle submit --gpus 1 -- python train.py", flush=True)

@@ -52,6 +52,7 @@ def simulate(
     seed: options.Seed = None,
     config: options.Config = None,
     out: options.Out = None,
+    png: options.Png = False,
     output: options.Output = Form.TABLE,
     journal: Annotated[
         bool,
@@ -71,7 +72,7 @@ def simulate(
             "admission": admissions[0] if admissions else None,
             "estimator": estimator,
         }
-        _go_on(from_snapshot, chosen, out or DEFAULT_OUT, output)
+        _go_on(from_snapshot, chosen, out or DEFAULT_OUT, output, png=png)
         return
     experiment = options.experiment(
         config,
@@ -99,12 +100,13 @@ def simulate(
         seeds=seed,
         out=out,
     )
-    _simulate(experiment, output, keep_journal=journal)
+    _simulate(experiment, output, keep_journal=journal, png=png)
 
 
-def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> None:
+def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool, png: bool) -> None:
     from volvelle.cli.output import remark_on_rejections
     from volvelle.cli.reading import read_workloads
+    from volvelle.cli.report import write_report_of_run
     from volvelle.model.problems import Problem
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import check
@@ -131,7 +133,9 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> 
     try:
         simulation = _run(directory, source, setting, keep_journal=keep_journal)
         summary = run_directory.finish(directory, record, simulation)
-        page = _report(directory, record.ended(simulation), simulation)
+        page = write_report_of_run(
+            directory, record.ended(simulation), simulation.outcomes, png=png
+        )
     except BaseException:
         run_directory.mark_failed(directory, record)
         raise
@@ -143,9 +147,12 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool) -> 
         raise typer.Exit(130)
 
 
-def _go_on(snapshot: Path, chosen: dict[str, str | None], directory: Path, output: Form) -> None:
+def _go_on(
+    snapshot: Path, chosen: dict[str, str | None], directory: Path, output: Form, *, png: bool
+) -> None:
     import msgspec
 
+    from volvelle.cli.report import write_report_of_run
     from volvelle.core.fronts import resolved
     from volvelle.core.snapshot import read_snapshot
     from volvelle.simulate import run_directory
@@ -162,7 +169,7 @@ def _go_on(snapshot: Path, chosen: dict[str, str | None], directory: Path, outpu
     record = RunRecord.of(setting.composition.policy, origin, setting)
     run_directory.begin(directory, record)
     summary = run_directory.finish(directory, record, simulation)
-    page = _report(directory, record.ended(simulation), simulation)
+    page = write_report_of_run(directory, record.ended(simulation), simulation.outcomes, png=png)
     _print(summary, simulation, record, directory, output)
     if output is Form.TABLE:
         print(f"Report: {page}")
@@ -186,12 +193,6 @@ def _run(
             return simulate(source.workload, setting, progress=note, workers=workers)
         with written(directory / JOURNAL) as path:
             return simulate(source.workload, setting, journal=path, progress=note, workers=workers)
-
-
-def _report(directory: Path, record: "RunRecord", simulation: "Simulation") -> Path:
-    from volvelle.cli.report import write_report_of_run
-
-    return write_report_of_run(directory, record, simulation.outcomes)
 
 
 def _print(

@@ -1,4 +1,4 @@
-"""``volvelle submit``: a job, from flags or from a YAML file, and what will become of it."""
+"""``volvelle submit``: submits a job, from flags or from a YAML file, and prints its forecast."""
 
 import time
 from pathlib import Path
@@ -10,12 +10,12 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from volvelle.live.remote import Server
-    from volvelle.live.request import JobRequest
+    from volvelle.live.http.client import ApiClient
+    from volvelle.live.job_request import JobRequest
 
 _GPUS, _TIME, _RUN = "What it needs", "How long", "How it runs"
-_FORESEEN_WITHIN_SECONDS = 2.0
-_LOOK_SECONDS = 0.5
+_FORECAST_TIMEOUT_SECONDS = 2.0
+_POLL_SECONDS = 0.5
 _FILES = (".yaml", ".yml", ".json")
 
 
@@ -60,7 +60,7 @@ def submit(
         typer.Option("--soft", help="The deadline may be missed.", rich_help_panel=_TIME),
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", "-n", help="For people.", rich_help_panel=_RUN)
+        str | None, typer.Option("--name", "-n", help="Shown in lists.", rich_help_panel=_RUN)
     ] = None,
     directory: Annotated[
         Path | None,
@@ -78,17 +78,20 @@ def submit(
     ] = None,
     grace: Annotated[
         str | None,
-        typer.Option("--grace", metavar="TIME", help="To save and end.", rich_help_panel=_RUN),
+        typer.Option(
+            "--grace", metavar="TIME", help="Time to save and exit.", rich_help_panel=_RUN
+        ),
     ] = None,
     retries: Annotated[
-        int | None, typer.Option("--retries", help="After failures.", rich_help_panel=_RUN)
+        int | None, typer.Option("--retries", help="Restarts after failures.", rich_help_panel=_RUN)
     ] = None,
     array: Annotated[
-        int | None, typer.Option("--array", help="So many alike.", rich_help_panel=_RUN)
+        int | None,
+        typer.Option("--array", help="So many jobs, with an index.", rich_help_panel=_RUN),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would get.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print its forecast.")] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until it is over; exit status 0 if it finished.")
+        bool, typer.Option("--wait", help="Wait until it is over; exit status 0 if it finished.")
     ] = False,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -98,7 +101,7 @@ def submit(
 
     volvelle submit job.yaml
     """
-    from volvelle.live.remote import Server
+    from volvelle.live.http.client import ApiClient
 
     given = {
         "gpus": gpus,
@@ -114,42 +117,45 @@ def submit(
         "retries": retries,
         "array": array,
     }
-    saving = {"path": checkpoint, "grace": grace}
-    request = _request(words, given, {k: v for k, v in saving.items() if v is not None})
-    server = Server.find()
+    checkpoint_options = {"path": checkpoint, "grace": grace}
+    saving = {key: value for key, value in checkpoint_options.items() if value is not None}
+    request = _request(words, given, saving)
+    client = ApiClient.find()
     if dry_run:
-        _say_forecast(server.post("/v1/forecast", request.as_json()), request, output)
+        _print_forecast(client.post("/v1/forecast", request.as_json()), request, output)
         return
-    share = _share_in_time(server, request)
-    numbers = _submitted(server, request)
-    _say_submitted(server, numbers, request, share, output)
-    if wait and not _all_finish(server, numbers, output):
+    share = _share_in_time(client, request)
+    numbers = _submit(client, request)
+    _print_submitted(client, numbers, request, share, output)
+    if wait and not _wait_for_all(client, numbers, output):
         raise typer.Exit(1)
 
 
-def _request(words: list[str], given: dict[str, Any], saving: dict[str, Any]) -> "JobRequest":
-    """The job of a file or a command, with what is given in place of its own. Raises `Problem`."""
+def _request(
+    arguments: list[str], options: dict[str, Any], checkpoint_options: dict[str, Any]
+) -> "JobRequest":
+    """The job request of a file or a command, overridden by options. Raises `Problem`."""
     from pydantic import ValidationError
 
-    from volvelle.live.request import JobRequest
+    from volvelle.live.job_request import JobRequest
     from volvelle.model.problems import Problem
     from volvelle.model.validation import describe_validation
 
-    from_file = len(words) == 1 and Path(words[0]).suffix in _FILES
-    document: dict[str, Any] = read_job(Path(words[0])) if from_file else {"command": words}
+    from_file = len(arguments) == 1 and Path(arguments[0]).suffix in _FILES
+    document: dict[str, Any] = read_job(Path(arguments[0])) if from_file else {"command": arguments}
     document.setdefault("directory", str(Path.cwd()))
-    changed = {key: value for key, value in given.items() if value is not None}
-    if saving:
-        changed["checkpoint"] = {**document.get("checkpoint", {}), **saving}
+    changed = {key: value for key, value in options.items() if value is not None}
+    if checkpoint_options:
+        changed["checkpoint"] = {**document.get("checkpoint", {}), **checkpoint_options}
     try:
         return JobRequest.model_validate(document | changed)
     except ValidationError as error:
-        place = f"{words[0]}: " if from_file else ""
+        place = f"{arguments[0]}: " if from_file else ""
         raise Problem(f"{place}{describe_validation(error, JobRequest)}", usage=True) from None
 
 
 def read_job(path: Path) -> dict[str, Any]:
-    """What stands in a job's file. Raises `Problem` where it is none."""
+    """The content of a job's file. Raises `Problem` if it is invalid."""
     from volvelle.model.problems import Problem
 
     try:
@@ -161,8 +167,8 @@ def read_job(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise Problem(f"there is no file {path}", mend="check the path", usage=True) from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise Problem(f"{path} is not a YAML file: {said}", usage=True) from None
+        text = " ".join(str(error).split())
+        raise Problem(f"{path} is not a YAML file: {text}", usage=True) from None
     if not isinstance(document, dict):
         raise Problem(
             f"{path} is not a job", mend="write keys and values: command: ...", usage=True
@@ -171,20 +177,20 @@ def read_job(path: Path) -> dict[str, Any]:
 
 
 def _deadline(when: str | None, *, soft: bool) -> dict[str, Any] | None:
-    from volvelle.cli.moments import here, seconds_until
+    from volvelle.cli.moments import local_now, seconds_until
     from volvelle.model.problems import Problem
 
     if when is None:
         return None
     try:
-        within = seconds_until(when, here())
+        within = seconds_until(when, local_now())
     except ValueError as error:
         raise Problem(f"--deadline: {error}", usage=True) from None
     return {"kind": "soft" if soft else "strict", "within": within}
 
 
 def _environment(given: list[str]) -> dict[str, str]:
-    """``NAME=VALUE`` as it is, ``NAME`` with the value it has here. Raises `Problem`."""
+    """Variables of ``NAME=VALUE``, and of ``NAME`` with the value it has here. Raises `Problem`."""
     import os
 
     from volvelle.model.problems import Problem
@@ -200,16 +206,16 @@ def _environment(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _submitted(server: "Server", request: "JobRequest") -> list[int]:
-    """The numbers of the jobs. Tried again with the same key, it is still submitted once."""
+def _submit(client: "ApiClient", request: "JobRequest") -> list[int]:
+    """Submit with an idempotency key; the numbers of the jobs."""
     import secrets
 
-    answered = server.post("/v1/jobs", request.as_json(), key=secrets.token_hex(16))
+    answered = client.post("/v1/jobs", request.as_json(), key=secrets.token_hex(16))
     return list(answered["numbers"])
 
 
-def _say_submitted(
-    server: "Server",
+def _print_submitted(
+    client: "ApiClient",
     numbers: list[int],
     request: "JobRequest",
     share: float | None,
@@ -217,87 +223,88 @@ def _say_submitted(
 ) -> None:
     import json
 
-    job = _foreseen(server, numbers[0])
+    job = _wait_for_forecast(client, numbers[0])
     if output is Form.JSON:
         print(json.dumps({"numbers": numbers, "first": job}, indent=2, ensure_ascii=False))
         return
     if output is Form.CSV:
         print("number", *numbers, sep="\n")
         return
-    from volvelle.cli import telling
-    from volvelle.cli.moments import here
+    from volvelle.cli import formatting
+    from volvelle.cli.moments import local_now
 
     last = f" to {numbers[-1]}" if len(numbers) > 1 else ""
-    if job["state"] in telling.OVER:
-        print(f"job {numbers[0]}{last}  {telling.ended(job)}")
+    if job["state"] in formatting.OVER:
+        print(f"job {numbers[0]}{last}  {formatting.format_end(job)}")
         return
-    waits = job["reason"] or f"waits for {telling.gpus(job['gpus'])}"
+    waits = job["reason"] or f"waits for {formatting.format_gpus(job['gpus'])}"
     print(f"job {numbers[0]}{last}  {waits if job['state'] == 'waiting' else job['state']}")
     at = job["started"] or job["predicted_start"]
-    foreseen = {"start": at, "p50": job["predicted_p50"], "p90": job["predicted_p90"]}
-    if at is not None or foreseen["p50"] is not None:
-        print(telling.foreseen(foreseen, here()) + _deadline_said(share, request, job["submitted"]))
+    forecast = {"start": at, "p50": job["predicted_p50"], "p90": job["predicted_p90"]}
+    if at is not None or forecast["p50"] is not None:
+        text = formatting.format_forecast(forecast, local_now())
+        print(text + _format_deadline(share, request, job["submitted"]))
 
 
-def _foreseen(server: "Server", number: int) -> dict[str, Any]:
-    """The job once there is a forecast for it, or without one if that takes long."""
-    patience = time.monotonic() + _FORESEEN_WITHIN_SECONDS
+def _wait_for_forecast(client: "ApiClient", number: int) -> dict[str, Any]:
+    """The job, once it has a forecast or after a timeout."""
+    deadline = time.monotonic() + _FORECAST_TIMEOUT_SECONDS
     while True:
-        job: dict[str, Any] = server.get(f"/v1/jobs/{number}")
-        told = job["predicted_p50"] is not None or job["ended"] is not None
-        if told or time.monotonic() > patience:
+        job: dict[str, Any] = client.get(f"/v1/jobs/{number}")
+        known = job["predicted_p50"] is not None or job["ended"] is not None
+        if known or time.monotonic() > deadline:
             return job
         time.sleep(0.05)
 
 
-def _say_forecast(forecast: dict[str, Any], request: "JobRequest", output: Form) -> None:
+def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: Form) -> None:
     import json
 
     if output is not Form.TABLE:
         print(json.dumps(forecast, indent=2, ensure_ascii=False))
         return
-    from volvelle.cli import telling
-    from volvelle.cli.moments import here
+    from volvelle.cli import formatting
+    from volvelle.cli.moments import local_now
 
-    now = here()
-    share = forecast["deadline_share"]
-    print(f"{telling.foreseen(forecast, now)}{_deadline_said(share, request, now.timestamp())}")
+    now = local_now()
+    text = formatting.format_forecast(forecast, now)
+    print(text + _format_deadline(forecast["deadline_share"], request, now.timestamp()))
     if forecast["reason"]:
         print(forecast["reason"])
 
 
-def _share_in_time(server: "Server", request: "JobRequest") -> float | None:
-    """The share of forecasts in which a job with a deadline keeps it."""
+def _share_in_time(client: "ApiClient", request: "JobRequest") -> float | None:
+    """The share of forecasts in which a job keeps its deadline; None without a deadline."""
     if request.deadline is None:
         return None
-    forecast = server.post("/v1/forecast", request.as_json())
+    forecast = client.post("/v1/forecast", request.as_json())
     share: float | None = forecast["deadline_share"]
     return share
 
 
-def _deadline_said(share: float | None, request: "JobRequest", submitted: float) -> str:
-    from volvelle.cli.moments import here, say_moment
+def _format_deadline(share: float | None, request: "JobRequest", submitted: float) -> str:
+    from volvelle.cli.moments import format_moment, local_now
 
     if request.deadline is None:
         return ""
     due = submitted + request.deadline.rewards[-1].deadline_seconds
     kept = "" if share is None else f": kept in {share:.0%} of forecasts"
-    return f"; deadline {say_moment(due, here())}{kept}"
+    return f"; deadline {format_moment(due, local_now())}{kept}"
 
 
-def _all_finish(server: "Server", numbers: list[int], output: Form) -> bool:
-    """Wait for the ends of all; whether each finished."""
-    from volvelle.cli import telling
+def _wait_for_all(client: "ApiClient", numbers: list[int], output: Form) -> bool:
+    """Wait until all jobs are over; whether each finished."""
+    from volvelle.cli import formatting
     from volvelle.cli.output import remark
 
     finished = True
     try:
         for number in numbers:
-            while (job := server.get(f"/v1/jobs/{number}"))["state"] not in telling.OVER:
-                time.sleep(_LOOK_SECONDS)
+            while (job := client.get(f"/v1/jobs/{number}"))["state"] not in formatting.OVER:
+                time.sleep(_POLL_SECONDS)
             finished &= job["state"] == "finished"
             if output is Form.TABLE:
-                print(f"{telling.label(job)} {telling.ended(job)}")
+                print(f"{formatting.format_job(job)} {formatting.format_end(job)}")
     except KeyboardInterrupt:
         remark(f"job {numbers[0]} goes on; to end it: volvelle cancel {numbers[0]}")
         raise

@@ -34,6 +34,7 @@ def describe(
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Also write a page with pictures there."),
     ] = None,
+    png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
     """Say what is in a trace: rows kept and dropped, load, sizes, durations.
@@ -58,7 +59,7 @@ def describe(
             facts["Cluster"] = cluster_line(there)
         with whole_report(out):
             page = write_describe_report(
-                description, out, title=f"Trace {source.workload.name}", facts=facts
+                description, out, title=f"Trace {source.workload.name}", facts=facts, png=png
             )
         if output is Form.TABLE:
             print(f"Pictures: {page}")

@@ -102,6 +102,7 @@ def tune(
     seed: options.Seed = None,
     config: options.Config = None,
     out: options.Out = None,
+    png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
     """Search a policy's parameters for the best trade-offs between objectives.
@@ -142,7 +143,7 @@ def tune(
         seed=experiment.seeds[0],
     )
     search.check()
-    _tune(experiment, search, output, workers=workers, ray=ray, resume=resume)
+    _tune(experiment, search, output, workers=workers, ray=ray, resume=resume, png=png)
 
 
 def _tune(
@@ -153,6 +154,7 @@ def _tune(
     workers: int | None,
     ray: str | None,
     resume: bool,
+    png: bool,
 ) -> None:
     from volvelle.cli.output import remark, show
     from volvelle.cli.reading import read_workloads
@@ -187,7 +189,7 @@ def _tune(
         remark("interrupted before anything was found")
         raise typer.Exit(130)
     path = front.write(directory)
-    page = write_pictures(front, directory, facts=_facts(experiment, source, front))
+    page = write_pictures(front, directory, facts=_facts(experiment, source, front), png=png)
     if output is Form.JSON:
         print(json.dumps(front.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     elif output is Form.CSV:

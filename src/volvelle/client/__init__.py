@@ -1,4 +1,4 @@
-"""What a training script imports: a loop that saves, resumes, and returns when the scheduler wants its GPUs.
+"""The client library for training scripts: a loop that saves, resumes, and returns when it is preempted.
 
     import volvelle.client as vc
 
@@ -7,8 +7,8 @@
         ...
         vc.report(loss=loss)
 
-Works without a scheduler too. Depends on the standard library alone. The idea is that of Blox's client
-library (sections 6 and 7).
+Works without a scheduler too. Depends on the standard library only. After Blox's client library (sections 6
+and 7). README.md describes the package.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from volvelle.client.lease import this_lease
-from volvelle.client.run import Batch, Progress, Run, Saving
+from volvelle.client.run import Batch, JobProgress, SaveOptions, TrainingRun
 from volvelle.client.state import Restorable, State
 
 __all__ = [
-    "Progress",
+    "JobProgress",
     "Restorable",
     "State",
     "batch_size",
     "checkpoint_folder",
     "iterate",
-    "left",
+    "preempted",
     "progress",
     "report",
     "restore",
@@ -39,8 +39,8 @@ Loading = TypeVar("Loading", bound=Restorable)
 
 
 @cache
-def _this_run() -> Run:
-    return Run(this_lease())
+def _this_run() -> TrainingRun:
+    return TrainingRun(this_lease())
 
 
 @overload
@@ -50,13 +50,13 @@ def restore(
     default: Loaded, load: Callable[[Path], Loaded], *, checkpoint: str | Path | None = None
 ) -> Loaded: ...
 def restore(default, load=None, *, checkpoint=None):  # type: ignore[no-untyped-def]
-    """The state of the latest checkpoint, or ``default`` where there is none. Call it before `iterate`.
+    """The state of the latest checkpoint, or ``default`` if there is none. Call it before `iterate`.
 
-    A checkpoint is read by ``load(path)``, which returns the state; without it by ``default.load(path)``,
-    which changes ``default`` in place. ``checkpoint`` is the folder of a job whose scheduler names none; with
-    neither, nothing is saved.
+    ``load(path)`` reads a checkpoint and returns the state. Without ``load``, ``default.load(path)`` changes
+    ``default`` in place. ``checkpoint``: the folder to use if the scheduler sets none. With neither, nothing
+    is saved.
     """
-    path = _this_run().keep_at(None if checkpoint is None else Path(checkpoint))
+    path = _this_run().open_checkpoints(None if checkpoint is None else Path(checkpoint))
     if path is None:
         return default
     if load is not None:
@@ -78,46 +78,46 @@ def iterate(
 ) -> Iterator[Batch]:
     """The batches of ``loader``, ``epochs`` times over, without those that the checkpoint holds.
 
-    Ends early when the lease does, once the checkpoint is written (`left` says so). Call it in the same order
-    in every attempt: the second call continues the second loop of the job.
+    Ends early when the job is preempted, once the checkpoint is written (see `preempted`). Call it in the
+    same order in every attempt: the second call continues the second loop of the job.
 
-    epochs: passes over the loader; None: one, of a loop over epochs that the script has itself.
+    epochs: passes over the loader; None: one pass, inside a loop over epochs of the script's own.
     save: called with the path of a file or folder to write.
-    every: how often, as a duration ("10m") or in iterations (100); None: only as loop or lease end.
-    total: iterations of the whole job, where they are not the batches of this loop's epochs.
-    accumulate: iterations of one optimizer step, after which the job is saved or left, and ranks meet.
-    save_on_all_ranks: every rank saves its part; otherwise the leading rank alone.
-    on_batch_size: called before an epoch for which the scheduler wants a batch size of its own.
+    every: a duration ("10m") or iterations (100) between checkpoints; None: only as loop or lease ends.
+    total: iterations of the whole job, if they are not the batches of this loop's epochs.
+    accumulate: iterations of one optimizer step; the job saves and exits only after whole steps.
+    save_on_all_ranks: every rank saves its part; otherwise only the leading rank.
+    on_batch_size: called before an epoch for which the scheduler sets a batch size.
     """
     return _this_run().iterate(
         loader,
         epochs,
         total,
-        Saving(save, every, accumulate, save_on_all_ranks),
+        SaveOptions(save, every, accumulate, save_on_all_ranks),
         on_batch_size,
     )
 
 
 def report(**metrics: object) -> None:
-    """Report numbers of this iteration, such as ``loss``; only the leading rank's are kept."""
+    """Report metrics of this iteration, such as ``loss``. Only those of the leading rank are kept."""
     _this_run().report(metrics)
 
 
-def left() -> bool:
-    """Whether the loop ended because the lease did, so that the script has nothing more to do."""
-    return this_lease().left
+def preempted() -> bool:
+    """Whether the loop ended because the lease was revoked. The script should then exit."""
+    return this_lease().preempted
 
 
-def progress() -> Progress:
-    """How far the job is, over all attempts."""
+def progress() -> JobProgress:
+    """Progress of the job over all attempts."""
     return _this_run().progress
 
 
 def batch_size(otherwise: int) -> int:
-    """The batch size the scheduler wants for this epoch, ``otherwise`` where it leaves that to the script."""
+    """The batch size that the scheduler sets for this epoch; ``otherwise`` if it sets none."""
     return _this_run().batch_size(otherwise)
 
 
 def checkpoint_folder(otherwise: str | Path) -> Path:
-    """Where the scheduler wants checkpoints, for frameworks that write their own; else ``otherwise``."""
-    return this_lease().place.checkpoint or Path(otherwise)
+    """The scheduler's checkpoint folder, for frameworks that write checkpoints; else ``otherwise``."""
+    return this_lease().context.checkpoint or Path(otherwise)

@@ -1,9 +1,9 @@
-"""Checkpoints of a job: the script's state and where it stood in its data, durable together or not at all.
+"""Checkpoints of a job: the script's state and its position in the data, written atomically together.
 
-A checkpoint is a folder ``NUMBER`` within the job's folder, the highest the latest. It is written under
-another name, forced to the disk, and renamed; only then is the one before removed. In it: ``state``, a
-file or a folder, as the script saved it; ``position.json``; and for each rank that saved ``rank-R.json``, its
-random generators.
+A checkpoint is a folder ``NUMBER`` in the job's checkpoint folder; the highest number is the latest. It is
+written under another name, fsynced and renamed; then the one before is removed. It holds ``state``, the file
+or folder that the script saved, ``position.json``, and for each rank that saved ``rank-R.json``, the states
+of its random number generators.
 """
 
 import json
@@ -14,17 +14,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from volvelle.client.durable import force, put, write_whole
+from volvelle.client.durable_files import fsync_tree, publish, write_json
 
 _POLL_SECONDS = 0.01
 
 
 @dataclass
 class Position:
-    """How far a job is. Every call of ``iterate`` is a loop, every pass over its loader an epoch.
+    """Position in the data. Every call of ``iterate`` is a loop, every pass over its loader an epoch.
 
     batch: batches of this epoch that are done, by each of ``ranks`` ranks. iterations: over all loops.
-    batch_size: what the scheduler wanted when the epoch began, 0 for the script's own.
+    batch_size: the scheduler's batch size when the epoch began; 0: the script's own.
     """
 
     loop: int = 0
@@ -35,15 +35,15 @@ class Position:
     batch_size: int = 0
 
 
-class Chances(NamedTuple):
-    """A rank's random generators: when the epoch began, which decides how its loader shuffles, and now."""
+class RandomStates(NamedTuple):
+    """Random number generators of one rank: as the epoch began, which decides the shuffle, and now."""
 
     epoch: dict[str, Any]
     now: dict[str, Any]
 
 
-class Checkpoints:
-    """The checkpoints in ``folder``, as rank ``rank`` sees them. Raises OSError where it cannot be made."""
+class CheckpointFolder:
+    """The checkpoints in ``folder``, as rank ``rank`` sees them. Raises OSError if it cannot be created."""
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
         self._folder = folder
@@ -54,46 +54,46 @@ class Checkpoints:
                 shutil.rmtree(left_over)
 
     def latest(self) -> Path | None:
-        """The state of the latest checkpoint."""
+        """Path of the latest checkpoint's state; None if there is no checkpoint."""
         newest = max(self._numbers(), default=None)
         return None if newest is None else self._folder / str(newest) / "state"
 
     def position(self) -> Position:
-        """Where the latest checkpoint stands; the beginning where there is none."""
+        """Position of the latest checkpoint; the beginning if there is none."""
         state = self.latest()
         if state is None:
             return Position()
         return Position(**json.loads((state.parent / "position.json").read_bytes()))
 
-    def chances(self) -> Chances | None:
-        """This rank's random generators at the latest checkpoint, if it saved them."""
+    def random_states(self) -> RandomStates | None:
+        """Random number generators of this rank in the latest checkpoint; None if it saved none."""
         state = self.latest()
         path = None if state is None else state.parent / f"rank-{self._rank}.json"
-        return Chances(**json.loads(path.read_bytes())) if path and path.exists() else None
+        return RandomStates(**json.loads(path.read_bytes())) if path and path.exists() else None
 
     def write(
         self,
         position: Position,
-        chances: Chances,
+        states: RandomStates,
         save: Callable[[Path], object],
         savers: int,
     ) -> None:
-        """Have ``save`` write the state and publish it with ``position``.
+        """Call ``save`` to write the state, and publish it with ``position``.
 
-        With several savers every one of them calls this; the leading rank returns when all have saved.
-        Raises OSError where the disk refuses; what there was before stays.
+        With several savers each of them calls this; the leading rank returns once all have saved. Raises
+        OSError if the disk refuses the write; the checkpoint before stays.
         """
-        # Of this checkpoint alone: another rank may be at the next one before this is published.
+        # The name is unique to this checkpoint: another rank may write the next one before this is published.
         partial = self._folder / f".partial-{position.loop}-{position.iterations}"
         try:
             partial.mkdir(exist_ok=True)
             save(partial / "state")
-            force(partial)
-            write_whole(partial / f"rank-{self._rank}.json", chances._asdict())
+            fsync_tree(partial)
+            write_json(partial / f"rank-{self._rank}.json", states._asdict())
             if self._rank == 0:
                 while len(list(partial.glob("rank-*.json"))) < savers:
                     time.sleep(_POLL_SECONDS)
-                write_whole(partial / "position.json", asdict(position))
+                write_json(partial / "position.json", asdict(position))
                 self._publish(partial)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
@@ -101,7 +101,7 @@ class Checkpoints:
 
     def _publish(self, partial: Path) -> None:
         older = sorted(self._numbers())
-        put(partial, self._folder / str(older[-1] + 1 if older else 1))
+        publish(partial, self._folder / str(older[-1] + 1 if older else 1))
         for number in older:
             shutil.rmtree(self._folder / str(number), ignore_errors=True)
 

@@ -1,112 +1,118 @@
-"""A job's lease on its GPUs: what a process says on its page, and when it has to leave.
+"""A job's lease on its GPUs: what a process writes to its control block, and when it has to exit.
 
-The lease is optimistic (Blox, section 7): a job asks nobody but its page, and that says nothing until the
-lease is revoked. Alone, a process leaves at once; of several ranks the leading one picks the next iteration
-that all of them can leave after, and says so before it begins that iteration.
+The lease is optimistic (Blox, section 7): a job only reads its control block, which changes when the lease is
+revoked. A single process exits at once. Of several ranks the leading one picks the next iteration after which
+all of them can exit, and announces it before it begins that iteration.
 """
 
 import time
 from collections.abc import Mapping
 from functools import cache
 
-from volvelle.client.metrics import Metrics
-from volvelle.client.page import (
+from volvelle.client.control_block import (
     ATTACHED,
     BATCH_SIZE,
     EXIT_AT,
-    EXIT_TOLD,
+    EXIT_CONFIRMED,
     ITERATION_NS,
     ITERATIONS,
-    LEFT,
+    PREEMPTED,
     REVOKED,
-    SAVED,
-    TOTAL,
-    Page,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+    ControlBlock,
 )
-from volvelle.client.place import Place
+from volvelle.client.metrics import MetricsFile
+from volvelle.client.process_context import ProcessContext
 
 _POLL_SECONDS = 0.001
-_MEMORY_ITERATIONS = 20
-"""An iteration's time is the mean of all so far, of about as many as this once there are more. Chosen."""
+_MEAN_OVER_ITERATIONS = 20
+"""Iteration time is the mean of all so far, later an exponential mean over about this many."""
 
 
 class Lease:
-    """The lease of the process at ``place``; without a scheduler it never ends."""
+    """The lease of one process. Without a scheduler it is never revoked."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.left = False
-        self._page = Page(place.run / "page") if place.run is not None else Page.of_nobody()
-        reports = place.run if place.leading else None
-        self._metrics = Metrics(reports / "metrics.jsonl") if reports is not None else None
+    def __init__(self, context: ProcessContext) -> None:
+        self.context = context
+        self.preempted = False
+        folder = context.attempt_folder
+        self._block = (
+            ControlBlock.detached()
+            if folder is None
+            else ControlBlock(folder / ControlBlock.FILE_NAME)
+        )
+        self._metrics: MetricsFile | None = None
+        if folder is not None and context.is_leader:
+            self._metrics = MetricsFile(folder / "metrics.jsonl")
         self._mean_ns = 0.0
         self._measured = 0
 
     @property
     def batch_size(self) -> int:
-        """The batch size the scheduler wants, 0 for the script's own."""
-        return self._page[BATCH_SIZE]
+        """The batch size that the scheduler sets; 0: the script's own."""
+        return self._block[BATCH_SIZE]
 
-    def begin_from(self, iterations: int) -> None:
-        """So many iterations are in the checkpoint that this attempt begins with."""
-        if self.place.leading:
-            self._page[ITERATIONS] = self._page[SAVED] = iterations
+    def resume_from(self, iterations: int) -> None:
+        """Record that this attempt resumes from a checkpoint with ``iterations`` iterations."""
+        if self.context.is_leader:
+            self._block[ITERATIONS] = self._block[SAVED_ITERATIONS] = iterations
 
     def attach(self) -> None:
-        """From now on this process reads its page after every iteration."""
-        self._page[ATTACHED] = 1
+        """Record that this process reads its control block after every iteration."""
+        self._block[ATTACHED] = 1
 
-    def tell(self, total: int) -> None:
-        """The whole job has so many iterations, 0 if nobody knows."""
-        if self.place.leading:
-            self._page[TOTAL] = total
+    def set_total_iterations(self, total: int) -> None:
+        """Record the number of iterations of the whole job; 0: unknown."""
+        if self.context.is_leader:
+            self._block[TOTAL_ITERATIONS] = total
 
-    def done(self, iterations: int, nanoseconds: int, accumulate: int = 1) -> bool:
-        """So many iterations are done, the last in so long; whether the job is to leave now.
+    def iteration_done(self, iterations: int, nanoseconds: int, accumulate: int = 1) -> bool:
+        """Record ``iterations`` done, the last in ``nanoseconds``. Returns whether the process must exit now.
 
         accumulate: see `volvelle.client.iterate`.
         """
-        page = self._page
-        if self.place.rank == 0:
-            self._measured = min(self._measured + 1, _MEMORY_ITERATIONS)
+        block = self._block
+        if self.context.is_leader:
+            self._measured = min(self._measured + 1, _MEAN_OVER_ITERATIONS)
             self._mean_ns += (nanoseconds - self._mean_ns) / self._measured
-            page[ITERATION_NS] = int(self._mean_ns)
-            page[ITERATIONS] = iterations
-            if page[REVOKED] and not page[EXIT_AT]:
+            block[ITERATION_NS] = int(self._mean_ns)
+            block[ITERATIONS] = iterations
+            if block[REVOKED] and not block[EXIT_AT]:
                 self._agree_on_exit(iterations, accumulate)
-        return 0 < page[EXIT_AT] <= iterations
+        return 0 < block[EXIT_AT] <= iterations
 
     def _agree_on_exit(self, iterations: int, accumulate: int) -> None:
-        """Say after which iteration all ranks leave; return once every page says so."""
-        earliest = iterations + (1 if self.place.ranks > 1 else 0)
+        """Choose the last iteration of all ranks; return once every control block holds it."""
+        earliest = iterations + (1 if self.context.ranks > 1 else 0)
         exit_at = -(-earliest // accumulate) * accumulate
-        self._page[EXIT_AT] = exit_at
-        while self.place.nodes > 1 and self._page[EXIT_TOLD] != exit_at:
+        self._block[EXIT_AT] = exit_at
+        while self.context.nodes > 1 and self._block[EXIT_CONFIRMED] != exit_at:
             time.sleep(_POLL_SECONDS)
 
     def report(self, iteration: int, values: Mapping[str, object]) -> None:
-        """Have ``values`` go with ``iteration``; only the leading rank's are kept."""
+        """Report ``values`` for ``iteration``. Only those of the leading rank are kept."""
         if self._metrics is not None:
             self._metrics.add(iteration, values)
 
     def flush(self) -> None:
-        """Write what was reported, as a checkpoint is about to be."""
+        """Write pending reports; called before a checkpoint."""
         if self._metrics is not None:
             self._metrics.flush()
 
-    def saved(self, iterations: int) -> None:
-        """A durable checkpoint holds so many iterations."""
-        if self.place.leading:
-            self._page[SAVED] = iterations
+    def checkpoint_saved(self, iterations: int) -> None:
+        """Record that a durable checkpoint holds ``iterations`` iterations."""
+        if self.context.is_leader:
+            self._block[SAVED_ITERATIONS] = iterations
 
-    def leave(self) -> None:
-        """The job ends here because its lease has, its checkpoint written."""
-        self.left = True
-        if self.place.leading:
-            self._page[LEFT] = 1
+    def mark_preempted(self) -> None:
+        """Record that the job exits because its lease was revoked. Its checkpoint is written."""
+        self.preempted = True
+        if self.context.is_leader:
+            self._block[PREEMPTED] = 1
 
 
 @cache
 def this_lease() -> Lease:
-    """The lease of this process, as its environment says."""
-    return Lease(Place.of())
+    """The lease of this process, from its environment."""
+    return Lease(ProcessContext.from_environment())

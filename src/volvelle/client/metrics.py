@@ -1,8 +1,8 @@
-"""What a script reports, appended to a file that its agent reads. Training never waits for the disk.
+"""Metrics that a script reports, appended to a file that the agent reads. Training never waits for the disk.
 
 A line is ``{"iteration": 12, "time": 1763500000.0, "metrics": {"loss": 0.5}}``; a value that is not finite is
-``null``. Lines are written by a thread of their own a few times a second, and before every checkpoint, so
-that what is lost when the process is killed is of iterations that do not count. A full disk loses more.
+``null``. A thread writes the lines a few times a second and before every checkpoint. So a killed process
+loses only metrics of iterations that no checkpoint holds. A full disk may lose more.
 """
 
 import atexit
@@ -18,40 +18,40 @@ from pathlib import Path
 from typing import Any
 
 _FLUSH_SECONDS = 0.25
-_MOST_WAITING = 100_000
+_MAX_PENDING = 100_000
 
 
-class Metrics:
-    """The file of reports at ``path``."""
+class MetricsFile:
+    """The metrics file at ``path``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._process = os.getpid()
-        self._waiting: deque[tuple[int, float, dict[str, Any]]] = deque(maxlen=_MOST_WAITING)
+        self._pending: deque[tuple[int, float, dict[str, Any]]] = deque(maxlen=_MAX_PENDING)
         self._closing = threading.Event()
         self._writer: threading.Thread | None = None
         self._writing = threading.Lock()
-        self._torn = False
+        self._partial_line = False
         self._warned = False
 
     def add(self, iteration: int, values: Mapping[str, Any]) -> None:
-        """Report ``values`` of ``iteration``: numbers, or tensors of one."""
+        """Report ``values`` of ``iteration``: numbers, or tensors with one element."""
         if os.getpid() != self._process:
-            return  # a forked child: its parent's file is not its own
-        kept = {name: _kept(value) for name, value in values.items()}
-        self._waiting.append((iteration, time.time(), kept))
+            return  # a forked child must not write its parent's file
+        detached = {name: _detached(value) for name, value in values.items()}
+        self._pending.append((iteration, time.time(), detached))
         if self._writer is None:
             self._writer = threading.Thread(target=self._write, name="volvelle", daemon=True)
             self._writer.start()
             atexit.register(self._close)
 
     def flush(self) -> None:
-        """Write what is waiting; where the disk refuses, say so once."""
+        """Write pending lines. Warns once if the disk refuses."""
         with self._writing:
             try:
                 self._append()
             except OSError as error:
-                self._torn = True
+                self._partial_line = True
                 if not self._warned:
                     self._warned = True
                     warnings.warn(
@@ -73,22 +73,22 @@ class Metrics:
 
     def _append(self) -> None:
         lines = []
-        while self._waiting:
-            iteration, moment, kept = self._waiting.popleft()
-            metrics = {name: _number(value) for name, value in kept.items()}
+        while self._pending:
+            iteration, moment, values = self._pending.popleft()
+            metrics = {name: _number(value) for name, value in values.items()}
             lines.append(
                 json.dumps({"iteration": iteration, "time": moment, "metrics": metrics}) + "\n"
             )
         if lines:
             with self._path.open("ab", buffering=0) as file:
-                content = ("\n" if self._torn else "").encode() + "".join(lines).encode()
+                content = ("\n" if self._partial_line else "").encode() + "".join(lines).encode()
                 if file.write(content) != len(content):
                     raise OSError("no space left for a whole line")
-            self._torn = False
+            self._partial_line = False
 
 
-def _kept(value: Any) -> Any:
-    """``value`` for later, without waiting for a GPU and without what gradients hang on."""
+def _detached(value: Any) -> Any:
+    """``value`` detached from its graph, without a GPU synchronisation."""
     if hasattr(value, "detach"):
         value = value.detach()
         return value.clone() if value.is_cuda else float(value)

@@ -1,7 +1,7 @@
-"""One process of a job at work: it goes through its data from where the checkpoint stands, and saves.
+"""One process of a training job: iterates over its data from the checkpoint's position, and saves.
 
-An iteration counts once the checkpoint that holds it is durable: after an attempt that was killed, the job
-repeats what came later, and in the history that survives every iteration is once.
+An iteration counts once a durable checkpoint holds it. After a kill the job repeats later iterations; in the
+surviving history every iteration occurs once.
 """
 
 import time
@@ -12,16 +12,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from volvelle.client import chance
-from volvelle.client.checkpoint import Chances, Checkpoints, Position
+from volvelle.client import random_state
+from volvelle.client.checkpoint import CheckpointFolder, Position, RandomStates
 from volvelle.client.lease import Lease
 from volvelle.durations import parse_duration
 
 Batch = TypeVar("Batch")
 
 
-class Progress(NamedTuple):
-    """How far a job is: iterations done over all attempts; the epoch it is in, and batches done of it."""
+class JobProgress(NamedTuple):
+    """Progress of a job: iterations over all attempts, the current epoch, batches done of it."""
 
     iterations: int
     epoch: int
@@ -29,7 +29,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Saving:
+class SaveOptions:
     """How a loop saves; the fields are those of `volvelle.client.iterate`."""
 
     save: Callable[[Path], object] | None
@@ -37,8 +37,8 @@ class Saving:
     accumulate: int
     on_all_ranks: bool
 
-    def checked(self, ranks: int) -> "Saving":
-        """This, if it can be done with so many ranks. Raises ValueError."""
+    def checked(self, ranks: int) -> "SaveOptions":
+        """These options, if they are valid for ``ranks`` ranks. Raises ValueError."""
         if self.accumulate < 1:
             raise ValueError(f"accumulate must be at least 1 iteration, not {self.accumulate}")
         if isinstance(self.every, int) and self.every < 1:
@@ -51,7 +51,7 @@ class Saving:
 
     @property
     def period_ns(self) -> int | None:
-        """Nanoseconds from one checkpoint to the next, where it is a matter of time."""
+        """Checkpoint interval in nanoseconds; None if it is not a duration."""
         match self.every:
             case None | int():
                 return None
@@ -61,36 +61,36 @@ class Saving:
                 return int(1e9 * parse_duration(self.every))
 
 
-class Run:
-    """This process, on its lease."""
+class TrainingRun:
+    """The training run of this process, under its lease."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self._place = lease.place
-        self._checkpoints: Checkpoints | None = None
-        self._position = Position(ranks=self._place.ranks)
-        self._resumed: Chances | None = None
-        self._epoch_chance: dict[str, Any] = {}
+        self._context = lease.context
+        self._checkpoints: CheckpointFolder | None = None
+        self._position = Position(ranks=self._context.ranks)
+        self._resumed: RandomStates | None = None
+        self._epoch_states: dict[str, Any] = {}
         self._loops = 0
         self._within = 0
 
     @property
-    def progress(self) -> Progress:
-        """How far the job is."""
-        return Progress(self._position.iterations, self._position.epoch, self._position.batch)
+    def progress(self) -> JobProgress:
+        """Progress of the job."""
+        return JobProgress(self._position.iterations, self._position.epoch, self._position.batch)
 
-    def keep_at(self, folder: Path | None) -> Path | None:
-        """Keep checkpoints in ``folder`` where the scheduler names none; the latest state there."""
-        folder = self._place.checkpoint or folder
+    def open_checkpoints(self, folder: Path | None) -> Path | None:
+        """Use ``folder`` for checkpoints unless the scheduler sets one. Returns the latest state in it."""
+        folder = self._context.checkpoint or folder
         if folder is None:
             return None
-        self._checkpoints = Checkpoints(folder, self._place.rank)
+        self._checkpoints = CheckpointFolder(folder, self._context.rank)
         position = self._position = self._checkpoints.position()
-        # Ranks take turns in an epoch's samples, so what is done is a prefix whatever their number.
-        position.batch = position.batch * position.ranks // self._place.ranks
-        position.ranks = self._place.ranks
-        self._resumed = self._checkpoints.chances()
-        self.lease.begin_from(position.iterations)
+        # Ranks interleave the samples of an epoch, so the samples done are a prefix for any number of ranks.
+        position.batch = position.batch * position.ranks // self._context.ranks
+        position.ranks = self._context.ranks
+        self._resumed = self._checkpoints.random_states()
+        self.lease.resume_from(position.iterations)
         return self._checkpoints.latest()
 
     def batch_size(self, otherwise: int) -> int:
@@ -99,7 +99,7 @@ class Run:
         return (position.batch_size if position.batch else self.lease.batch_size) or otherwise
 
     def report(self, values: dict[str, object]) -> None:
-        """Have ``values`` go with the iteration at hand."""
+        """Report ``values`` for the current iteration."""
         self.lease.report(self._position.iterations + self._within, values)
 
     def iterate(
@@ -107,21 +107,21 @@ class Run:
         loader: Iterable[Batch],
         epochs: int | None,
         total: int | None,
-        saving: Saving,
+        options: SaveOptions,
         on_batch_size: Callable[[int], object] | None,
     ) -> Iterator[Batch]:
-        """The next loop of the job, from where it stood."""
-        saver = _Saver(self, saving.checked(self._place.ranks))
+        """The next loop of the job, from its position."""
+        saver = _Saver(self, options.checked(self._context.ranks))
         loop, self._loops = self._loops, self._loops + 1
         lease, position = self.lease, self._position
-        if lease.left or loop < position.loop:
+        if lease.preempted or loop < position.loop:
             return
-        if loop > position.loop:  # the script broke out of the one before
+        if loop > position.loop:  # the script broke out of the loop before
             position.loop, position.epoch, position.batch = loop, 0, 0
         lease.attach()
         for epoch in range(position.epoch, epochs or 1):
             items = self._begin(loader, epoch, epochs, on_batch_size)
-            lease.tell(total or self._total(loader, (epochs or 1) - epoch))
+            lease.set_total_iterations(total or self._total(loader, (epochs or 1) - epoch))
             began = time.perf_counter_ns()
             for batch in items:
                 self._within = 1
@@ -130,9 +130,9 @@ class Run:
                 now = time.perf_counter_ns()
                 position.batch += 1
                 position.iterations += 1
-                if lease.done(position.iterations, now - began, saving.accumulate):
+                if lease.iteration_done(position.iterations, now - began, options.accumulate):
                     saver.save()
-                    lease.leave()
+                    lease.mark_preempted()
                     return
                 if saver.due(now, position.iterations):
                     saver.save_if_possible()
@@ -147,17 +147,17 @@ class Run:
         epochs: int | None,
         on_batch_size: Callable[[int], object] | None,
     ) -> Iterator[Batch]:
-        """The rest of an epoch, shuffled as when it was begun."""
+        """The remaining batches of an epoch, in the order of its original shuffle."""
         position = self._position
         if epoch != position.epoch:
             position.epoch, position.batch = epoch, 0
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
-            chance.put_back(resumed.epoch if position.batch else resumed.now)
+            random_state.restore_states(resumed.epoch if position.batch else resumed.now)
         if position.batch:
-            self._epoch_chance = resumed.epoch if resumed is not None else {}
+            self._epoch_states = resumed.epoch if resumed is not None else {}
         else:
-            self._epoch_chance, position.batch_size = chance.capture(), self.lease.batch_size
+            self._epoch_states, position.batch_size = random_state.capture(), self.lease.batch_size
         if on_batch_size is not None and position.batch_size:
             on_batch_size(position.batch_size)
         if epochs is not None:
@@ -165,70 +165,70 @@ class Run:
         items = iter(loader)
         _skip(items, epoch, position.batch)
         if resumed is not None and position.batch:
-            chance.put_back(resumed.now)
+            random_state.restore_states(resumed.now)
         return items
 
     def _total(self, loader: Any, epochs_left: int) -> int:
-        """Iterations of the whole job, as far as this loop tells; 0 where its loader has no length."""
+        """Iterations of the whole job as far as this loop shows; 0 if its loader has no length."""
         try:
             return self._position.iterations - self._position.batch + len(loader) * epochs_left
         except TypeError:
             return 0
 
-    def save(self, saving: Saving) -> None:
-        """Make the state and the position durable, where checkpoints are kept at all."""
-        if saving.save is None or self._checkpoints is None:
+    def save(self, options: SaveOptions) -> None:
+        """Write a checkpoint, if there is a checkpoint folder."""
+        if options.save is None or self._checkpoints is None:
             return
-        if self._place.leading or saving.on_all_ranks:
+        if self._context.is_leader or options.on_all_ranks:
             self.lease.flush()
-            chances = Chances(self._epoch_chance, chance.capture())
-            savers = self._place.ranks if saving.on_all_ranks else 1
-            self._checkpoints.write(self._position, chances, saving.save, savers)
-            self.lease.saved(self._position.iterations)
+            states = RandomStates(self._epoch_states, random_state.capture())
+            savers = self._context.ranks if options.on_all_ranks else 1
+            self._checkpoints.write(self._position, states, options.save, savers)
+            self.lease.checkpoint_saved(self._position.iterations)
 
 
 class _Saver:
-    """When a loop saves."""
+    """Decides when a loop saves."""
 
-    def __init__(self, run: Run, saving: Saving) -> None:
+    def __init__(self, run: TrainingRun, options: SaveOptions) -> None:
         self._run = run
-        self._saving = saving
-        self._period_ns = saving.period_ns
+        self._options = options
+        self._period_ns = options.period_ns
         self._wait()
 
     def _wait(self) -> None:
         self._due_ns = time.perf_counter_ns() + (self._period_ns or 0)
 
     def due(self, now_ns: int, iterations: int) -> bool:
-        """Whether to save after so many iterations."""
-        if iterations % self._saving.accumulate:
+        """Whether a checkpoint is due."""
+        if iterations % self._options.accumulate:
             return False
         if self._period_ns is not None:
             return now_ns >= self._due_ns
-        every = self._saving.every
+        every = self._options.every
         return isinstance(every, int) and iterations % every == 0
 
     def save(self) -> None:
-        """Save now. Raises OSError where that fails."""
-        self._run.save(self._saving)
+        """Save now. Raises OSError if the write fails."""
+        self._run.save(self._options)
         self._wait()
 
     def save_if_possible(self) -> None:
-        """Save now; where the disk refuses, say so, and train on with the checkpoint there is.
+        """Save now. If the disk refuses, warn and continue with the checkpoint before.
 
-        Not where other ranks wait for this one's part.
+        With several saving ranks the error is raised: other ranks wait for this one's part.
         """
         try:
             self.save()
         except OSError as error:
-            if self._saving.on_all_ranks:
+            if self._options.on_all_ranks:
                 raise
             self._wait()
             warnings.warn(f"no checkpoint: {error}; training goes on", RuntimeWarning, stacklevel=3)
 
 
 def _skip(items: Iterator[Any], epoch: int, batches: int) -> None:
-    """Pass over what the checkpoint holds. Raises RuntimeError where there is less."""
+    """Skip the batches that the checkpoint holds. Raises RuntimeError if there are fewer."""
     nothing = object()
     for done in range(batches):
         if next(items, nothing) is nothing:
@@ -239,7 +239,7 @@ def _skip(items: Iterator[Any], epoch: int, batches: int) -> None:
 
 
 def set_epoch(loader: object, epoch: int) -> None:
-    """Tell the loader and the samplers that PyTorch's hold which epoch this is, if they ask."""
+    """Call ``set_epoch`` of the loader and of its samplers where they have it."""
     for listener in (
         loader,
         getattr(loader, "sampler", None),

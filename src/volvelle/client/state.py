@@ -1,4 +1,4 @@
-"""What a script keeps from one attempt to the next."""
+"""State that a script keeps from one attempt to the next."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class Restorable(Protocol):
-    """A state that reads itself back from where it was saved."""
+    """A state that can load itself."""
 
     def load(self, path: Path) -> object:
-        """Take over what was saved at ``path``."""
+        """Load what was saved at ``path``."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a PyTorch script keeps: the state dictionaries of its model, optimizer, schedule and the like."""
+"""State of a PyTorch script: the state dictionaries of its model, optimizer, schedule and the like."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,10 @@ import torch
 
 
 class TorchState:
-    """``TorchState(model=model, optimizer=optimizer)``: whatever has a ``state_dict``, named as you like.
+    """``TorchState(model=model, optimizer=optimizer)``: any objects with a ``state_dict``, under any names.
 
-    A wrapped model (DistributedDataParallel, DataParallel) is saved as the model in it, so that a checkpoint
-    fits any number of ranks.
+    A wrapped model (DistributedDataParallel, DataParallel) is saved unwrapped, so that a checkpoint fits any
+    number of ranks.
     """
 
     def __init__(self, **parts: Any) -> None:
@@ -25,7 +25,7 @@ class TorchState:
         torch.save({name: part.state_dict() for name, part in self._parts.items()}, path)
 
     def load(self, path: Path) -> None:
-        """Set all parts to what is at ``path``, tensors only. Raises KeyError where a part is not there."""
+        """Load all parts from ``path``, tensors only. Raises KeyError if a part is missing."""
         saved = torch.load(path, map_location="cpu", weights_only=True)
         for name, part in self._parts.items():
             part.load_state_dict(saved[name])

@@ -1,19 +1,20 @@
-"""What `volvelle serve` reads from ``--config cluster.toml`` and from its options.
+"""The configuration of ``volvelle serve``, from ``--config cluster.toml`` and from its options.
 
-The cluster stands in it as in a cluster file (``[[nodes]]``, ``[[pools]]``) or as ``cluster = "2x4"``.
+The cluster is written as in a cluster file (``[[nodes]]``, ``[[pools]]``) or as ``cluster = "2x4"``.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import seen_from
 from volvelle.core.written import Written
-from volvelle.live.executor import Executor, executors
-from volvelle.live.folder import FOLDER
+from volvelle.live.nodes.executor import Executor, executors
+from volvelle.live.serve_folder import DEFAULT_FOLDER
+from volvelle.live.strict_model import StrictModel
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
@@ -21,12 +22,8 @@ from volvelle.model.toml import read_toml
 from volvelle.model.validation import Seconds, describe_validation
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Listen(_Strict):
-    """Where the server listens, and how it proves who it is."""
+class Listen(StrictModel):
+    """Where the server listens, and its TLS certificate."""
 
     address: str = Field("127.0.0.1", description="0.0.0.0 for all networks of the machine")
     port: Annotated[int, Field(ge=0, le=65535)] = Field(8421, description="0: any that is free")
@@ -34,29 +31,27 @@ class Listen(_Strict):
     key: Path | None = Field(None, description="its private key (PEM)")
 
     @model_validator(mode="after")
-    def _both(self) -> "Listen":
+    def _check_pair(self) -> "Listen":
         if (self.certificate is None) != (self.key is None):
             raise ValueError("listen: certificate and key belong together: give both or none")
         return self
 
 
-class Limits(_Strict):
-    """What a single request, and everybody together, may ask of the server."""
+class Limits(StrictModel):
+    """Limits on a single request, and on all users together."""
 
     body_bytes: Annotated[int, Field(ge=1024)] = Field(1 << 20, description="of one request")
     request: Annotated[Seconds, Field(gt=0)] = Field(
         10.0, description="for a request's headers, and again for its body, to arrive"
     )
     connections: Annotated[int, Field(ge=1)] = Field(1000, description="open at once")
-    jobs: Annotated[int, Field(ge=1)] = Field(
-        100_000, description="that are not over, of everybody"
-    )
+    jobs: Annotated[int, Field(ge=1)] = Field(100_000, description="active jobs of all users")
     jobs_of_a_user: Annotated[int, Field(ge=1)] = Field(
-        50_000, description="that are not over, of one user"
+        50_000, description="active jobs of one user"
     )
 
 
-class ServeConfig(_Strict):
+class ServeConfig(StrictModel):
     """A server: the cluster, the scheduler, what runs the jobs, and where it listens."""
 
     cluster: str | None = Field(None, description="2x8:a100, or a cluster file")
@@ -64,44 +59,46 @@ class ServeConfig(_Strict):
     pools: list[dict[str, Any]] = Field([], description="the pools, as in a cluster file")
     policy: Written = Field("fifo", description="who gets how many GPUs")
     placement: Written = Field("consolidated", description="which GPUs")
-    admission: Written = Field("accept-all", description="who may enter")
-    estimator: Written = Field("measured", description="what is believed of jobs")
+    admission: Written = Field("accept-all", description="which jobs are admitted")
+    estimator: Written = Field("measured", description="how the run times of jobs are estimated")
     termination: Written = Field("completion", description="when a job ends")
     overheads: Overheads = Field(
-        Overheads(), description="what starts and stops are believed to cost"
+        Overheads(), description="what starts and stops are expected to cost"
     )
     executor: Written = Field("local", description="what runs the jobs")
     store: str = Field("", description="URL of the store; default: SQLite in the folder")
-    folder: Path = Field(FOLDER, description="what is kept: the store, jobs' logs, the first token")
+    folder: Path = Field(
+        DEFAULT_FOLDER, description="what is kept: the store, jobs' logs, the first token"
+    )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
-    limits: Limits = Field(Limits(), description="what may be asked of the server")
+    limits: Limits = Field(Limits(), description="limits on requests")
 
     @classmethod
-    def of(cls, config: Path | None, given: Mapping[str, Any]) -> "ServeConfig":
-        """The server of ``config``, with what is ``given`` (not None) in place of its own.
+    def load(cls, file: Path | None, options: Mapping[str, Any]) -> "ServeConfig":
+        """The configuration in ``file``, overridden by the ``options`` that are not None.
 
-        A dot in a key leads into a table. Paths in a file are relative to it. Raises `Problem` naming the
-        file or the option.
+        A dot in an option leads into a table. Paths in the file are relative to it. Raises `Problem` that
+        names the file or the option.
         """
-        document = _read(config) if config else {}
-        if config:
-            _validated(document, f"{config}: ")
-        for key, value in given.items():
+        document = _read(file) if file else {}
+        if file:
+            _validate(document, f"{file}: ")
+        for key, value in options.items():
             table, _, inner = key.rpartition(".")
             if value is not None:
                 (document.setdefault(table, {}) if table else document)[inner] = value
-        if given.get("cluster") is not None:
+        if options.get("cluster") is not None:
             document.pop("nodes", None)
-        return _validated(document, "")
+        return _validate(document, "")
 
     def read_cluster(self) -> Cluster:
         """The cluster. Raises `Problem`."""
         if self.nodes:
             return cluster_from({"nodes": self.nodes, "pools": self.pools}, "serve")
         if self.cluster is None:
-            if (found := self.make_executor().found()) is not None:
-                return found
+            if (discovered := self.make_executor().discover_cluster()) is not None:
+                return discovered
             raise Problem(
                 "no cluster is given",
                 mend="say --gpus 8, --cluster 2x4, or put [[nodes]] into the --config file",
@@ -111,18 +108,18 @@ class ServeConfig(_Strict):
 
     @property
     def composition(self) -> WrittenComposition:
-        """The scheduler, in words."""
+        """The scheduler, as written."""
         return WrittenComposition(
             self.policy, self.placement, self.admission, self.estimator, self.termination
         )
 
     def make_executor(self) -> Executor:
-        """What runs the jobs. Raises `Problem`."""
+        """The executor. Raises `Problem`."""
         return executors.make(self.executor)
 
     @property
     def jobs_folder(self) -> Path:
-        """Where the executor keeps what it has to keep, by journal."""
+        """The executor's folder, with one subfolder for each journal."""
         return self.folder.absolute() / "jobs"
 
     @property
@@ -131,7 +128,7 @@ class ServeConfig(_Strict):
         return self.store or f"sqlite:///{self.folder / 'store.db'}"
 
 
-def _validated(document: Mapping[str, Any], place: str) -> ServeConfig:
+def _validate(document: Mapping[str, Any], place: str) -> ServeConfig:
     try:
         return ServeConfig.model_validate(document)
     except ValidationError as error:
@@ -139,15 +136,15 @@ def _validated(document: Mapping[str, Any], place: str) -> ServeConfig:
         raise Problem(f"{place}{described}", usage=True) from None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The document in ``path``, the paths in it seen from where we are."""
-    document = read_toml(path)
-    return {key: _beside(path.parent, key, value) for key, value in document.items()}
+def _read(file: Path) -> dict[str, Any]:
+    """The document in ``file``, its paths relative to the current folder."""
+    document = read_toml(file)
+    return {key: _resolve(file.parent, key, value) for key, value in document.items()}
 
 
-def _beside(folder: Path, key: str, value: Any) -> Any:
+def _resolve(folder: Path, key: str, value: Any) -> Any:
     if isinstance(value, dict):
-        return {inner: _beside(folder, inner, one) for inner, one in value.items()}
+        return {inner: _resolve(folder, inner, each) for inner, each in value.items()}
     if not isinstance(value, str):
         return value
     if key in _PARTS:

@@ -1,9 +1,9 @@
-"""What the controller orders of an executor, and what an executor reports.
+"""Orders of the controller to an executor, and reports of an executor to the controller.
 
-Every order and report names the attempt it is about. Orders may be sent twice and reports may come twice or
-late: both sides take a repeat for a no-op and news of another attempt for nothing. A `Start` is repeated
-where it is not known whether it arrived: an executor starts an attempt only if its number is above those of
-all orders it had about the same job, also after it was told to forget them. A repeat is answered again.
+Every order and report names its attempt. Orders may be sent twice; reports may come twice or late. Both sides
+treat a repeat as a no-op, and ignore messages about other attempts. A `Start` is repeated if it is not known
+whether it arrived. An executor starts an attempt only if its number is higher than those of all earlier
+orders about the job, also after it was told to forget them. It answers a repeat again.
 """
 
 from enum import StrEnum
@@ -21,11 +21,11 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is run, whatever the attempt: as its user asked, nothing interpreted by a shell.
+    """How a job is run in every attempt, as its user requested. No shell interprets any of it.
 
-    environment: added to the agent's own clean one. directory: where it starts. stop_signal: by what a script
-    without the client library is told to write its checkpoint; None: by nothing but its page.
-    grace_seconds: from the order to stop to the end by force.
+    environment: added to the agent's clean environment. directory: where it starts. stop_signal: asks a
+    script without the client library to write its checkpoint; None: only the control block is used.
+    grace_seconds: from the order to stop to the kill.
     """
 
     command: tuple[str, ...]
@@ -37,9 +37,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
-    """Run attempt ``attempt`` of job ``number`` on these GPUs; the first grant has the leading rank.
+    """Run attempt ``attempt`` of job ``number`` on these GPUs. The first grant has the leading rank.
 
-    saved_iterations: what the job had safe before, so that iterations are counted on from there.
+    saved_iterations: of earlier attempts; iterations are counted on from there.
     """
 
     number: int
@@ -51,9 +51,9 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """Revoke the lease: the job is to checkpoint and end within its grace. ``kill``: end it at once.
+    """Revoke the lease: the job must checkpoint and exit within its grace period. ``kill``: kill it at once.
 
-    Its answer is `AttemptEnded`, also of an attempt that nobody knows (as lost): so no one waits for ever.
+    The answer is `AttemptEnded`, also for an attempt that no node knows (as lost).
     """
 
     number: int
@@ -62,7 +62,7 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
 
 
 class Forget(msgspec.Struct, frozen=True, tag="forget"):
-    """The end of this attempt is in the journal; the executor need not report it again."""
+    """The end of this attempt is journalled; the executor need not report it again."""
 
     number: int
     attempt: int
@@ -76,7 +76,7 @@ class Outcome(StrEnum):
 
     FINISHED = "finished"  # the job is done
     STOPPED = "stopped"  # by order
-    FAILED = "failed"  # it exited with an error or was killed by somebody else
+    FAILED = "failed"  # it exited with an error or was killed from outside
     LOST = "lost"  # with its node
 
 
@@ -88,10 +88,10 @@ class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt-started"):
 
 
 class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_only=True):
-    """How far the attempt is, as its page says, and what its script reported since last time.
+    """Progress of an attempt from its control block, and the metrics its script has reported since.
 
-    iterations: of the whole job, not of the attempt. total_iterations: 0 where the script does not say.
-    iteration_seconds: of late; 0 before there are any.
+    iterations: of the job over all attempts. total_iterations: 0 if the script does not set it.
+    iteration_seconds: a moving mean; 0 before the first iteration.
     """
 
     number: int
@@ -104,9 +104,9 @@ class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_on
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, tag="attempt-ended", kw_only=True):
-    """No process of the attempt is left on any node. Reported again and again until it is forgotten.
+    """No process of the attempt is left on any node. Repeated until it is forgotten.
 
-    ``reason`` is for people, and says what happened where it was no plain end.
+    ``reason`` is for people; empty for a normal end.
     """
 
     number: int
@@ -119,11 +119,11 @@ class AttemptEnded(msgspec.Struct, frozen=True, tag="attempt-ended", kw_only=Tru
 
 
 class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
-    """A node can be used (again).
+    """A node has connected.
 
-    leaving: what runs there may go on, and nothing new is to start.
-    attempts: (number, attempt) of all that is alive on it or ended and is not forgotten yet. What was ordered
-    and is missing here has not begun there; it does no harm to order it again.
+    leaving: its attempts may run on, nothing new may start. attempts: (number, attempt) of all that run on
+    it, or ended and are not forgotten. An ordered attempt that is missing here has not started; ordering it
+    again is safe.
     """
 
     node: Node
@@ -132,10 +132,9 @@ class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
 
 
 class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
-    """A node is gone, and every process on it.
+    """A node is lost, and every process on it has ended.
 
-    An executor reports it only when it is certain that nothing started there still runs: it saw the end, or
-    every lease there has run out.
+    An executor reports it only when that is certain: it saw the end, or every lease on the node has expired.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A server from its configuration: store, executor, controller and API, each from those before it."""
+"""Runs a server from its configuration: store, executor, controller and HTTP API."""
 
 import getpass
 import secrets
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from volvelle import __version__
 from volvelle.core.journal import Header
-from volvelle.live.api.gate import digest_of, new_token
-from volvelle.live.api.server import bound, serve, url_of
 from volvelle.live.config import ServeConfig
-from volvelle.live.controller import Controller
-from volvelle.live.executor import Site
-from volvelle.live.folder import Announced, ServeFolder, keep_secret, read_secret
-from volvelle.live.role import Role
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.authentication import digest_of, new_token
+from volvelle.live.http.role import Role
+from volvelle.live.http.server import bind, serve, url_of
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster
 
 
 @dataclass(frozen=True)
-class Serving:
-    """A server at work. ``policy``: that decides from now on, also where another did before."""
+class RunningServer:
+    """A server in operation. ``policy``: that decides from now on, also if another did before."""
 
     url: str
     policy: str
@@ -29,10 +29,10 @@ class Serving:
     controller: Controller
 
 
-def run(config: ServeConfig, ready: Callable[[Serving], None]) -> None:
-    """Serve until told to stop; jobs run on. ``ready`` is called when the first request can come.
+def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -> None:
+    """Serve until told to stop; jobs run on. ``on_ready`` is called when requests are answered.
 
-    Raises `Problem` where something of ``config`` cannot be.
+    Raises `Problem` if ``config`` cannot be served.
     """
     cluster = config.read_cluster()
     executor = config.make_executor()
@@ -46,39 +46,39 @@ def run(config: ServeConfig, ready: Callable[[Serving], None]) -> None:
     policy = config.composition.build().policy.label
     folder = ServeFolder(config.folder)
     folder.prepare()
-    with bound(config.listen) as opened:
+    with bind(config.listen) as socket:
         store = Store.open(config.store_url)
-        site = Site(cluster, config.jobs_folder, _agents_token(folder))
-        controller = Controller(store, header, executor, site)
-        url = url_of(opened, config.listen)
+        context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder))
+        controller = Controller(store, header, executor, context)
+        url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 
-        def begin() -> None:
-            folder.announce(Announced(url, str(certificate.resolve()) if certificate else None))
-            ready(Serving(url, policy, folder, cluster, controller))
+        def publish() -> None:
+            path = str(certificate.resolve()) if certificate else None
+            folder.write_address(ServerAddress(url, path))
+            on_ready(RunningServer(url, policy, folder, cluster, controller))
 
         try:
             controller.start()
-            _first_token(folder, store)
-            serve(controller, store, config, opened, begin)
+            _ensure_first_token(folder, store)
+            serve(controller, store, config, socket, publish)
         finally:
-            folder.withdraw()
+            folder.remove_address()
             controller.stop()
 
 
 def _agents_token(folder: ServeFolder) -> str:
-    """Outlives the server, as agents do."""
+    """The token of agents. It outlives the server, as agents do."""
     token = read_secret(folder.agents_token_file)
     if not token:
         token = secrets.token_urlsafe(32)
-        keep_secret(folder.agents_token_file, token)
+        write_secret(folder.agents_token_file, token)
     return token
 
 
-def _first_token(folder: ServeFolder, store: Store) -> None:
-    """See to it that whoever owns the folder is an operator."""
-    held = store.token(digest_of(read_secret(folder.token_file)))
-    if held is None:
-        token, kept = new_token(getpass.getuser(), Role.OPERATOR, "the first, kept in the folder")
-        store.add_token(kept)
-        keep_secret(folder.token_file, token)
+def _ensure_first_token(folder: ServeFolder, store: Store) -> None:
+    """Make sure that the folder has a valid token, so that its owner is an operator."""
+    if store.tokens.find(digest_of(read_secret(folder.token_file))) is None:
+        token, row = new_token(getpass.getuser(), Role.OPERATOR, "the first, kept in the folder")
+        store.tokens.add(row)
+        write_secret(folder.token_file, token)

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from volvelle.metrics import per_job
-from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes
+from volvelle.metrics.outcomes import (
+    BoolColumn,
+    FloatColumn,
+    IntColumn,
+    JobStatus,
+    Outcomes,
+    once,
+)
 
 _FLOOR = 1.0 / 100.0  # Chronus' RW_min : RW_max
 
@@ -95,14 +102,16 @@ def weighted_miss_rate(
     return _tracked_mean(outcomes, weighted_miss(outcomes, reward_min, reward_max))
 
 
+@once
 def _reward_steps(outcomes: Outcomes) -> _RewardSteps:
-    rows = [
-        (job, reward.deadline_seconds, reward.value)
-        for job, spec in enumerate(outcomes.specs)
-        for reward in spec.rewards
-    ]
-    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
-    return _RewardSteps(table[:, 0].astype(np.int64), table[:, 1], table[:, 2])
+    steps = [spec.rewards for spec in outcomes.specs]
+    return _RewardSteps(
+        np.repeat(np.arange(len(steps)), [len(rewards) for rewards in steps]),
+        np.array(
+            [step.deadline_seconds for rewards in steps for step in rewards], dtype=np.float64
+        ),
+        np.array([step.value for rewards in steps for step in rewards], dtype=np.float64),
+    )
 
 
 def _highest(outcomes: Outcomes, steps: _RewardSteps, chosen: BoolColumn) -> FloatColumn:

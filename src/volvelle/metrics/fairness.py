@@ -112,7 +112,7 @@ def excess(jct: FloatColumn, fair: FloatColumn) -> FloatColumn:
 
 def present_gpus(outcomes: Outcomes) -> float:
     """The cluster's GPUs; their time average over the run where nodes came and went."""
-    levels = np.unique(outcomes.capacity.values)
-    if len(levels) == 1:
+    levels = outcomes.capacity.values
+    if len(levels) and (levels == levels[0]).all():
         return float(levels[0])
     return series.mean(outcomes.capacity, series.start_time(outcomes), outcomes.end_time)

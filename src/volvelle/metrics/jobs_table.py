@@ -1,18 +1,21 @@
-"""jobs.csv: one line for each submitted job, written as a stream and read back as columns.
+"""jobs.csv: one line for each submitted job, written block by block and read back as columns.
 
-Floats are written with `repr`, so that reading gives the same bits and two equal runs give equal
-files; what a job has not is empty.
+Floats are written as the shortest text that reads back to the same bits, so that two equal runs give
+equal files; what a job has not is empty.
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.metrics import per_job
+from volvelle.metrics import labels, per_job
+from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import FloatColumn, IntColumn, Outcomes
 from volvelle.model.problems import Problem
 
@@ -67,10 +70,9 @@ class JobsTable:
 def write_jobs(outcomes: Outcomes, path: Path) -> None:
     """Write jobs.csv; jobs stand in order of submission, tracked or not."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for lines in _blocks(outcomes):
-            writer.writerows(lines)
+        file.write(",".join(COLUMNS) + "\n")
+        for cells in _blocks(outcomes):
+            file.write("\n".join(map(",".join, cells)) + "\n")
 
 
 def read_jobs(path: Path) -> JobsTable:
@@ -104,14 +106,12 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
     ]
     told = (outcomes.predicted_finish, outcomes.predicted_p50, outcomes.predicted_p90)
     predicted = [np.full(len(outcomes), np.nan) if each is None else each for each in told]
+    named = (labels.pools(outcomes), labels.users(outcomes), labels.widths(outcomes))
     for first in range(0, len(outcomes), _BLOCK):
         part = slice(first, first + _BLOCK)
-        specs = outcomes.specs[part]
         yield zip(
-            [spec.id for spec in specs],
-            [spec.pool for spec in specs],
-            [spec.user for spec in specs],
-            [repr(gpus).removesuffix(".0") for gpus in outcomes.gpus[part].tolist()],
+            _quoted([spec.id for spec in outcomes.specs[part]]),
+            *(_names(each, part) for each in named),
             *(_texts(column[part]) for column in floats),
             map(str, outcomes.preemptions[part].tolist()),
             map(str, outcomes.restarts[part].tolist()),
@@ -121,7 +121,26 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
         )
 
 
+_SPECIAL = re.compile(r'[",\r\n]')
+
+
+def _quoted(texts: list[str]) -> list[str]:
+    """The texts as cells: in quotes where they would break the line up."""
+    if not _SPECIAL.search("\0".join(texts)):
+        return texts
+    return [
+        '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text for text in texts
+    ]
+
+
+def _names(labelled: Labels, part: slice) -> list[str]:
+    names = _quoted(labelled.names)
+    return [names[number] for number in labelled.of[part].tolist()]
+
+
 def _texts(column: FloatColumn) -> list[str]:
+    if np.isfinite(column).all():
+        return msgspec.json.encode(column.tolist()).decode()[1:-1].split(",")
     return [repr(value) if value == value else "" for value in column.tolist()]  # noqa: PLR0124 - NaN
 
 

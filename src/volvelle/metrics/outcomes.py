@@ -4,8 +4,11 @@ Outcomes are folded from the journal's events and decisions (`volvelle.metrics.r
 simulated run, a live run and a replayed journal are measured by the same code.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,6 +19,8 @@ from volvelle.model.job import JobSpec
 FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
+
+Quantity = TypeVar("Quantity")
 
 
 class JobStatus(StrEnum):
@@ -131,3 +136,25 @@ class Outcomes:
     def tracking(self, tracked: BoolColumn) -> "Outcomes":
         """The same outcomes with another set of measured jobs."""
         return replace(self, tracked=tracked)
+
+    @cached_property
+    def derived(self) -> dict[Callable[["Outcomes"], Any], Any]:
+        """What functions of these outcomes gave, where they are worked out only `once`."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The columns alone: what is derived from them is left to whoever reads them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def once(quantity: Callable[[Outcomes], Quantity]) -> Callable[[Outcomes], Quantity]:
+    """``quantity``, worked out once for each `Outcomes`; its result must not be changed."""
+
+    @wraps(quantity)
+    def remembered(outcomes: Outcomes) -> Quantity:
+        if remembered not in outcomes.derived:
+            outcomes.derived[remembered] = quantity(outcomes)
+        found: Quantity = outcomes.derived[remembered]
+        return found
+
+    return remembered

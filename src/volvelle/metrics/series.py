@@ -1,18 +1,28 @@
 """Quantities over time, exact between events: nothing here samples.
 
-Each series is a `Steps` folded from the segments' starts and ends with one sort and one sum, so an
-integral over it is a sum of rectangles. A job is in the system from its submission until it leaves;
-it runs while it holds a segment and waits the rest of that time. A rejected job never waits.
+Each series is a `Steps`: intervals (segments held, waits, stays) are sorted by time once, and every series
+over them is one sum, so an integral over it is a sum of rectangles. A job is in the system from its
+submission until it leaves; it runs while it holds a segment and waits the rest of that time. A rejected job
+never waits.
 
 GPUs are counted, not located: a free GPU on a fragmented node counts as usable by a gang of the
 right size. Pools' quotas and GPU types are not looked at either.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes, Steps
+from volvelle.metrics.outcomes import (
+    BoolColumn,
+    FloatColumn,
+    IntColumn,
+    JobStatus,
+    Outcomes,
+    Steps,
+    once,
+)
 from volvelle.metrics.per_job import has_status
 
 _DECIMALS = 9  # sums of fractional GPUs are rounded here, so that 0.1 + 0.2 - 0.3 is no GPU
@@ -23,6 +33,7 @@ def start_time(outcomes: Outcomes) -> float:
     return float(outcomes.submit_time.min()) if len(outcomes) else outcomes.end_time
 
 
+@once
 def departure(outcomes: Outcomes) -> FloatColumn:
     """When each job left the system: its finish; the run's end if it was still there.
 
@@ -38,40 +49,41 @@ def departure(outcomes: Outcomes) -> FloatColumn:
     return np.maximum(left, outcomes.submit_time)
 
 
+@once
 def busy_gpus(outcomes: Outcomes) -> Steps:
     """GPUs held by jobs."""
-    segments = outcomes.segments
-    return _counted(segments.start, _segment_ends(outcomes), segments.gpus)
+    return _holdings(outcomes).sum(outcomes.segments.gpus)
 
 
 def running_jobs(outcomes: Outcomes) -> Steps:
     """Jobs that hold GPUs."""
-    starts = outcomes.segments.start
-    return _counted(starts, _segment_ends(outcomes), np.ones(len(starts)))
+    return _holdings(outcomes).count()
 
 
 def jobs_in_system(outcomes: Outcomes) -> Steps:
     """Jobs that are waiting or running."""
-    return _counted(outcomes.submit_time, departure(outcomes), np.ones(len(outcomes)))
+    return _stays(outcomes).count()
 
 
+@once
 def queue_length(outcomes: Outcomes) -> Steps:
     """Jobs that wait, preempted ones included."""
-    jobs, starts, ends = waits(outcomes)
-    return _counted(starts, ends, np.ones(len(jobs)))
+    return _waiting(outcomes).count()
 
 
+@once
 def queued_gpus(outcomes: Outcomes) -> Steps:
     """GPUs requested by the jobs that wait."""
-    jobs, starts, ends = waits(outcomes)
-    return _counted(starts, ends, outcomes.gpus[jobs])
+    jobs, _, _ = waits(outcomes)
+    return _waiting(outcomes).sum(outcomes.gpus[jobs])
 
 
 def demand(outcomes: Outcomes) -> Steps:
     """GPUs requested by all jobs in the system, running or waiting."""
-    return _counted(outcomes.submit_time, departure(outcomes), outcomes.gpus)
+    return _stays(outcomes).sum(outcomes.gpus)
 
 
+@once
 def waits(outcomes: Outcomes) -> tuple[IntColumn, FloatColumn, FloatColumn]:
     """Every unbroken wait as (job, start, end), by job and start; waits of no length left out.
 
@@ -98,7 +110,7 @@ def fragmented_gpus(outcomes: Outcomes) -> Steps:
     jobs, starts, ends = waits(outcomes)
     least = np.array([spec.least_gpus for spec in outcomes.specs], dtype=np.float64)
     free = _difference(outcomes.capacity, busy_gpus(outcomes))
-    times = np.unique(np.concatenate((free.times, starts, ends)))
+    times = _distinct(free.times, _waiting(outcomes).times)
     smallest = _smallest_over(times, starts, ends, least[jobs])
     idle = values_at(free, times)
     stuck = (idle > 0) & (idle < smallest) & np.isfinite(smallest)
@@ -171,11 +183,50 @@ def _lasts(held: IntColumn, jobs: IntColumn) -> IntColumn:
     return np.searchsorted(held, jobs, side="right").astype(np.int64)
 
 
-def _counted(starts: FloatColumn, ends: FloatColumn, amounts: FloatColumn) -> Steps:
-    """The sum of ``amounts`` over the intervals that cover each moment."""
-    times, position = np.unique(np.concatenate((starts, ends)), return_inverse=True)
-    changes = np.bincount(position, np.concatenate((amounts, -amounts)), len(times))
-    return _coalesced(times, _rounded(np.cumsum(changes)))
+@dataclass(frozen=True)
+class _Intervals:
+    """Intervals whose starts and ends are in order of time, to be summed as often as needed.
+
+    order: positions in the starts followed by the ends. last: for each of the different ``times``
+    the last place in that order.
+    """
+
+    times: FloatColumn
+    order: IntColumn
+    last: IntColumn
+
+    @classmethod
+    def of(cls, starts: FloatColumn, ends: FloatColumn) -> "_Intervals":
+        moments = np.concatenate((starts, ends))
+        order = np.argsort(moments, kind="stable")
+        moments = moments[order]
+        last = np.flatnonzero(np.diff(moments, append=np.inf) != 0)
+        return cls(moments[last], order, last)
+
+    def sum(self, amounts: FloatColumn) -> Steps:
+        """The sum of ``amounts``, one for each interval, over those that cover a moment."""
+        changes = np.concatenate((amounts, -amounts))[self.order]
+        return _coalesced(self.times, _rounded(np.cumsum(changes)[self.last]))
+
+    def count(self) -> Steps:
+        """How many of the intervals cover a moment."""
+        return self.sum(np.ones(len(self.order) // 2))
+
+
+@once
+def _holdings(outcomes: Outcomes) -> _Intervals:
+    return _Intervals.of(outcomes.segments.start, _segment_ends(outcomes))
+
+
+@once
+def _stays(outcomes: Outcomes) -> _Intervals:
+    return _Intervals.of(outcomes.submit_time, departure(outcomes))
+
+
+@once
+def _waiting(outcomes: Outcomes) -> _Intervals:
+    _, starts, ends = waits(outcomes)
+    return _Intervals.of(starts, ends)
 
 
 def _rounded(values: FloatColumn) -> FloatColumn:
@@ -189,8 +240,15 @@ def _coalesced(times: FloatColumn, values: FloatColumn) -> Steps:
 
 
 def _difference(left: Steps, right: Steps) -> Steps:
-    times = np.union1d(left.times, right.times)
+    times = _distinct(left.times, right.times)
     return Steps(times, _rounded(values_at(left, times) - values_at(right, times)))
+
+
+def _distinct(*times: FloatColumn) -> FloatColumn:
+    """All different times, ascending; np.unique would import numpy.ma for this."""
+    ordered: FloatColumn = np.sort(np.concatenate(times))
+    changed: BoolColumn = np.diff(ordered, prepend=-np.inf) != 0
+    return ordered[changed]
 
 
 def _pieces(steps: Steps, start: float, end: float) -> tuple[FloatColumn, FloatColumn]:

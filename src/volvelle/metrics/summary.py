@@ -5,42 +5,24 @@ statuses say what became of the rest.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from volvelle.metrics import measures, series
-from volvelle.metrics.catalogue import METRICS
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, JobStatus, Outcomes, Steps
-from volvelle.model.job import JobSpec
-from volvelle.model.problems import Problem, nearest
+from volvelle.metrics import labels, measures, series
+from volvelle.metrics.catalogue import METRICS, Objective
+from volvelle.metrics.labels import Labels
+from volvelle.metrics.outcomes import FloatColumn, IntColumn, JobStatus, Outcomes, Steps, once
 
-GROUPINGS: dict[str, Callable[[JobSpec], str | float]] = {
-    "pool": lambda spec: spec.pool,
-    "user": lambda spec: spec.user,
-    "class": lambda spec: spec.job_class.value,
-    "width": lambda spec: spec.gpus,
+GROUPINGS: dict[str, Callable[[Outcomes], Labels]] = {
+    "pool": labels.pools,
+    "user": labels.users,
+    "class": labels.classes,
+    "width": labels.widths,
 }
-"""What jobs can be grouped by; width is the GPUs requested."""
-
-
-@dataclass(frozen=True)
-class SummaryRow:
-    """One metric of one group, for a table; grouping and group are empty for the whole run."""
-
-    grouping: str
-    group: str
-    metric: str
-    title: str
-    unit: str
-    count: int
-    mean: float
-    p50: float
-    p90: float
-    p99: float
-    max: float
+"""What jobs are grouped by; width is the GPUs requested."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +48,7 @@ class Summary:
 
     submitted: jobs of the workload, tracked or not.
     total: all tracked jobs. run: the metrics that are one number. over_time: those that are series.
-    groups: for each grouping asked for, its groups by name.
+    groups: for each of `GROUPINGS`, its groups by name.
     """
 
     submitted: int
@@ -101,43 +83,26 @@ class Summary:
             },
         }
 
-    def rows(self) -> list[SummaryRow]:
-        """A flat table: per-job metrics of the whole run, then of each group; empty ones left out.
-
-        The run's single numbers and series are in `run` and `over_time`.
-        """
-        parts = [("", "", self.total)] + [
-            (grouping, name, group)
-            for grouping, groups in self.groups.items()
-            for name, group in groups.items()
-        ]
-        return [
-            SummaryRow(
-                grouping,
-                group_name,
-                name,
-                METRICS[name].title,
-                METRICS[name].unit,
-                figures.count,
-                **figures.values,
-            )
-            for grouping, group_name, group in parts
-            for name, figures in group.figures.items()
-            if figures.count
-        ]
+    def figure(self, objective: Objective) -> float | None:
+        """The objective's figure over the whole run; None where it is not of the standard measures."""
+        name, measure = objective.metric.name, objective.measure
+        if objective.metric.kind == "run":
+            return self.run[name]
+        figures = (
+            self.over_time[name] if name in self.over_time else self.total.figures[name].values
+        )
+        return figures.get(measure)
 
 
-def summarise(outcomes: Outcomes, *, by: Sequence[str] = ()) -> Summary:
-    """Aggregate the tracked jobs, whole and once more by each of ``by`` (keys of `GROUPINGS`).
+def figure(outcomes: Outcomes, objective: Objective) -> float:
+    """The objective's figure, from the summary where it is in it."""
+    found = summarise(outcomes).figure(objective)
+    return objective.of(outcomes) if found is None else found
 
-    Raises `Problem` for an unknown grouping.
-    """
-    for grouping in by:
-        if grouping not in GROUPINGS:
-            raise Problem(
-                f"cannot group jobs by {grouping!r}{nearest(grouping, GROUPINGS)}",
-                mend=f"group by {', '.join(GROUPINGS)}",
-            )
+
+@once
+def summarise(outcomes: Outcomes) -> Summary:
+    """Aggregate the tracked jobs, whole and by each of `GROUPINGS`."""
     columns: dict[str, FloatColumn] = {}
     run: dict[str, float] = {}
     over_time: dict[str, dict[str, float]] = {}
@@ -152,48 +117,82 @@ def summarise(outcomes: Outcomes, *, by: Sequence[str] = ()) -> Summary:
         else:
             columns[name] = result
     tracked = np.flatnonzero(outcomes.tracked)
+    [total] = _groups(outcomes, columns, _Members([""], tracked, np.array([0, len(tracked)])))
     return Summary(
         submitted=len(outcomes),
-        total=_group(outcomes, columns, tracked),
+        total=total,
         run=run,
         over_time=over_time,
         groups={
-            grouping: {
-                name: _group(outcomes, columns, members)
-                for name, members in _members(outcomes, grouping, tracked)
-            }
-            for grouping in by
+            grouping: dict(zip(members.names, _groups(outcomes, columns, members), strict=True))
+            for grouping, members in _members(outcomes, tracked).items()
         },
     )
 
 
-def _members(outcomes: Outcomes, grouping: str, tracked: IntColumn) -> list[tuple[str, IntColumn]]:
-    """The tracked rows of each group, groups in order of their keys (widths as numbers)."""
-    key_of = GROUPINGS[grouping]
-    keys, group = np.unique(
-        np.array([key_of(outcomes.specs[row]) for row in tracked]), return_inverse=True
-    )
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(1, len(keys)))
+def hand_on(summary: Summary, outcomes: Outcomes) -> None:
+    """Let `summarise` answer with the ``summary`` that another process made of the same outcomes."""
+    outcomes.derived[summarise] = summary
+
+
+class _Members(NamedTuple):
+    """Rows of jobs, group by group: those of group ``i`` are ``rows[bounds[i]:bounds[i + 1]]``."""
+
+    names: list[str]
+    rows: IntColumn
+    bounds: IntColumn
+
+
+def _members(outcomes: Outcomes, tracked: IntColumn) -> dict[str, _Members]:
+    """The tracked rows by each grouping, groups in order of their names (widths as numbers)."""
+    found = {}
+    for grouping, labels_of in GROUPINGS.items():
+        labelled = labels_of(outcomes)
+        numbers = labelled.of[tracked]
+        jobs = np.bincount(numbers, minlength=len(labelled.names))
+        key = float if grouping == "width" else str
+        ascending = sorted(np.flatnonzero(jobs).tolist(), key=lambda at: key(labelled.names[at]))
+        place = np.zeros(len(jobs), dtype=np.int64)
+        place[ascending] = np.arange(len(ascending))
+        found[grouping] = _Members(
+            [labelled.names[at] for at in ascending],
+            tracked[np.argsort(place[numbers], kind="stable")],
+            np.concatenate(([0], np.cumsum(jobs[ascending]))),
+        )
+    return found
+
+
+def _groups(outcomes: Outcomes, columns: dict[str, FloatColumn], members: _Members) -> list[Group]:
+    jobs = np.diff(members.bounds)
+    places = np.repeat(np.arange(len(jobs)), jobs)
+    statuses = outcomes.status[members.rows]
+    counts = {
+        status.value: np.bincount(places[statuses == status.value], minlength=len(jobs)).tolist()
+        for status in JobStatus
+    }
+    figures = {
+        name: _figures(column[members.rows], members.bounds) for name, column in columns.items()
+    }
     return [
-        (str(key).removesuffix(".0") if grouping == "width" else str(key), tracked[members])
-        for key, members in zip(keys.tolist(), np.split(order, bounds), strict=False)
+        Group(
+            jobs=count,
+            statuses={status: of_status[at] for status, of_status in counts.items()},
+            figures={name: of_metric[at] for name, of_metric in figures.items()},
+        )
+        for at, count in enumerate(jobs.tolist())
     ]
 
 
-def _group(outcomes: Outcomes, columns: dict[str, FloatColumn], members: IntColumn) -> Group:
-    statuses = outcomes.status[members]
-    return Group(
-        jobs=len(members),
-        statuses={status.value: int((statuses == status.value).sum()) for status in JobStatus},
-        figures={name: _figures(column[members]) for name, column in columns.items()},
-    )
-
-
-def _figures(values: FloatColumn) -> Figures:
-    known = values[~np.isnan(values)]
-    figures = measures.of_jobs(known, *measures.STANDARD)
-    return Figures(len(known), dict(zip(measures.STANDARD, figures, strict=True)))
+def _figures(values: FloatColumn, bounds: IntColumn) -> list[Figures]:
+    """The figures of a metric for each group of ``values``; NaN counts as unknown."""
+    known = ~np.isnan(values)
+    bounds = np.concatenate(([0], np.cumsum(known)))[bounds]
+    figures = measures.of_groups(values[known], bounds)
+    by_group = zip(*(figures[measure].tolist() for measure in measures.STANDARD), strict=True)
+    return [
+        Figures(count, dict(zip(measures.STANDARD, row, strict=True)))
+        for count, row in zip(np.diff(bounds).tolist(), by_group, strict=True)
+    ]
 
 
 def _jobs_json(group: Group) -> dict[str, Any]:

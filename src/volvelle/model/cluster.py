@@ -7,15 +7,13 @@ file (see docs/reference/cluster-file.md).
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from volvelle.model.node import Node as Node  # noqa: PLC0414 - a node belongs to a cluster
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
-from volvelle.model.validation import Seconds, describe_validation
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -115,43 +113,6 @@ def parse_cluster(text: str) -> Cluster:
     return Cluster(tuple(nodes))
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _NodeGroup(_Strict):
-    name: str = "node"
-    count: Annotated[int, Field(gt=0)] = 1
-    gpus: Annotated[int, Field(ge=0)]
-    gpu_type: str = ""
-    cpus: Annotated[float, Field(ge=0)] = 0.0
-    memory_gb: Annotated[float, Field(ge=0)] = 0.0
-    bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
-
-
-class _PoolEntry(_Strict):
-    name: str
-    quota: Annotated[float, Field(ge=0)]
-
-
-class _ChangeEntry(_Strict):
-    at: Seconds
-    node: str
-    state: NodeState
-
-
-class _FailureEntry(_Strict):
-    mtbf: Annotated[Seconds, Field(gt=0)]
-    mttr: Annotated[Seconds, Field(gt=0)]
-
-
-class _ClusterFile(_Strict):
-    nodes: Annotated[list[_NodeGroup], Field(min_length=1)]
-    pools: list[_PoolEntry] = []
-    changes: list[_ChangeEntry] = []
-    failures: _FailureEntry | None = None
-
-
 def read_cluster(path: Path) -> Cluster:
     """The cluster described by a TOML file. Raises `Problem` naming the file, the key and the mend."""
     return cluster_from(read_toml(path, "cluster file"), str(path))
@@ -159,35 +120,11 @@ def read_cluster(path: Path) -> Cluster:
 
 def cluster_from(document: dict[str, Any], place: str) -> Cluster:
     """The cluster of a decoded TOML document; ``place`` names it in errors."""
-    try:
-        described = _ClusterFile.model_validate(document)
-    except ValidationError as error:
-        raise Problem(f"{place}: {describe_validation(error, _ClusterFile)}") from None
-    cluster = Cluster(
-        tuple(node for group in described.nodes for node in _group_nodes(group)),
-        tuple(Pool(pool.name, pool.quota) for pool in described.pools),
-        tuple(
-            NodeChange(change.at, change.node, change.state)
-            for change in sorted(described.changes, key=lambda change: change.at)
-        ),
-        FailureProcess(described.failures.mtbf, described.failures.mttr)
-        if described.failures
-        else None,
-    )
+    from volvelle.model.cluster_file import described  # noqa: PLC0415 - costs what it checks with
+
+    cluster = described(document, place)
     check_cluster(cluster, place)
     return cluster
-
-
-def _group_nodes(group: _NodeGroup) -> list[Node]:
-    names = (
-        [group.name]
-        if group.count == 1
-        else [f"{group.name}-{i:0{len(str(group.count - 1))}d}" for i in range(group.count)]
-    )
-    return [
-        Node(name, group.gpus, group.gpu_type, group.cpus, group.memory_gb, group.bandwidth_gbps)
-        for name in names
-    ]
 
 
 def check_cluster(cluster: Cluster, place: str) -> None:

@@ -22,7 +22,7 @@ class JobClass(StrEnum):
     STRICT = "strict"
 
 
-class Reward(msgspec.Struct, frozen=True):
+class Reward(msgspec.Struct, frozen=True, gc=False):
     """``value`` is earned by finishing within ``deadline_seconds`` of submission."""
 
     deadline_seconds: float

@@ -1,8 +1,9 @@
-"""Tables, pictures and self-contained HTML pages for runs, comparisons and traces.
+"""Tables, charts and self-contained HTML pages for runs, comparisons and traces.
 
-    Outcomes ──▶ metrics ──▶ table ──────▶ terminal, JSON, CSV ──┐
-             ├─▶ pictures ─▶ charts ─────▶ PNG files, SVG ───────┼─▶ page (HTML)
-             └─▶ gantt ────▶ gantt_view ─▶ PNG file, canvas ─────┘
+    Outcomes ──▶ summary ────▶ table ──────▶ text, JSON, CSV, HTML ──┐
+             ├─▶ run_charts ─▶ charts ─────▶ SVG, PNG files ─────────┼─▶ page (HTML)
+             └─▶ gantt ──────▶ gantt_view ─▶ canvas, PNG file ───────┘
 
-`run_report`, `compare_report` and `describe_report` each put one page and its pictures together.
+`run_report`, `compare_report` and `describe_report` each put one page and its charts together; PNG files
+are painted only where they are asked for.
 """

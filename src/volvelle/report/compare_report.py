@@ -6,11 +6,10 @@ from pathlib import Path
 from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import pictures
-from volvelle.report.charts import Drawing
+from volvelle.report import run_charts
+from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.grid import Grid
 from volvelle.report.page import Section, figure, note, write_page
-from volvelle.report.run_report import write_pngs
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
 
 DEFAULT_COLUMNS = (
@@ -52,16 +51,16 @@ def write_compare_report(
     facts: Mapping[str, str],
     columns: Sequence[str] = (),
     grid: Grid | None = None,
+    png: bool = False,
 ) -> Path:
-    """Write ``report.html``, the PNGs and ``runs.csv`` into ``directory``; return the page's path.
+    """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
 
-    ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the runs apart; with it seeds
-    are drawn together, rates of submission become an axis, and every run is a row of ``runs.csv``.
-    Raises `Problem` for a measure that does not exist.
+    Returns the page's path. ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the
+    runs apart; with it seeds are drawn together, rates of submission become an axis, and every run is
+    a row of ``runs.csv``. Raises `Problem` for a measure that does not exist.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    by = tuple(_GROUPINGS)
-    summaries = {name: summarise(outcomes, by=by) for name, outcomes in runs.items()}
+    summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
     sections = [
         Section("comparison", "Side by side", _side_by_side(runs, columns, grid, summaries))
     ]
@@ -85,7 +84,8 @@ def write_compare_report(
                 for grouping, words in _GROUPINGS.items()
             ),
         ]
-    write_pngs(drawings, directory)
+    if png:
+        write_pngs(drawings, directory)
     return write_page(
         directory / "report.html", title=title, facts=facts, lead="", sections=sections
     )
@@ -93,10 +93,10 @@ def write_compare_report(
 
 def _each_run(runs: Mapping[str, Outcomes]) -> dict[str, Drawing]:
     return {
-        "jct_cdf": pictures.completion_cdf(runs),
-        "wait_cdf": pictures.wait_cdf(runs),
-        "utilisation": pictures.utilisations(runs),
-        "queue": pictures.queues(runs),
+        "jct_cdf": run_charts.completion_cdf(runs),
+        "wait_cdf": run_charts.wait_cdf(runs),
+        "utilisation": run_charts.utilisations(runs),
+        "queue": run_charts.queues(runs),
     }
 
 
@@ -109,17 +109,17 @@ def _side_by_side(
     star = note("★ marks the best of each column. Click on a heading to sort by it.")
     if grid is None or grid.is_plain:
         table = comparison(runs, columns or DEFAULT_COLUMNS, "All jobs").without_empty_columns()
-        return to_html(table) + star + _standing(summaries)
+        return to_html(table) + star + _unfinished_note(summaries)
     tables = grid.tables(columns, DEFAULT_COLUMNS)
     each = f"Every run is a row of {TIDY}."
     if len(runs) > _MOST_RUNS:
         each += (
             " They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
         )
-    return "".join(map(to_html, tables)) + star + note(each) + _standing(summaries)
+    return "".join(map(to_html, tables)) + star + note(each) + _unfinished_note(summaries)
 
 
-def _standing(summaries: Mapping[str, Summary]) -> str:
+def _unfinished_note(summaries: Mapping[str, Summary]) -> str:
     """What became of the jobs, for the runs that did not finish them all."""
     parts = [
         f"{name}: "

@@ -6,9 +6,17 @@ from pathlib import Path
 import numpy as np
 
 from volvelle.metrics.outcomes import Steps
-from volvelle.report.charts import Axis, BarGroup, Drawing, Plot, Series, bar_chart, line_chart
+from volvelle.report.charts import (
+    Axis,
+    BarGroup,
+    Drawing,
+    Plot,
+    Series,
+    bar_chart,
+    line_chart,
+    write_pngs,
+)
 from volvelle.report.page import Section, figure, note, tiles, write_page
-from volvelle.report.run_report import write_pngs
 from volvelle.report.table import Amount, Cell, Column, Table, format_cell, format_number, to_html
 from volvelle.workload import describe
 from volvelle.workload.describe import Description, Distribution, GroupShare
@@ -19,9 +27,14 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 def write_describe_report(
-    description: Description, directory: Path, *, title: str, facts: Mapping[str, str]
+    description: Description,
+    directory: Path,
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    png: bool = False,
 ) -> Path:
-    """Write ``report.html`` and the PNGs into ``directory``; return the page's path."""
+    """Write ``report.html`` into ``directory``, with ``png`` also its charts; return the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
     drawings = {
         "load": load_drawing(description),
@@ -33,7 +46,8 @@ def write_describe_report(
         ),
         "widths": widths_drawing(description),
     }
-    write_pngs(drawings, directory)
+    if png:
+        write_pngs(drawings, directory)
     figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
     pair = f'<div class="pair">{figures["durations"]}{figures["gaps"]}</div>'
     groups = [

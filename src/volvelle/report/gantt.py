@@ -5,15 +5,15 @@ bar lies on those; otherwise lanes are given out greedily, neighbouring ones fir
 counts only.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.metrics import series
+from volvelle.metrics import labels, series
+from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import FloatColumn, IntColumn, Outcomes, Segments
 
 MOST_BARS = 60_000
@@ -39,6 +39,11 @@ class Bars:
     per_gpu: int
     placed: bool
     left_out: int
+
+    @property
+    def jobs(self) -> IntColumn:
+        """The rows of jobs that have bars, ascending."""
+        return np.flatnonzero(np.bincount(self.job))
 
 
 def bars_of(outcomes: Outcomes, most: int = MOST_BARS) -> Bars:
@@ -110,8 +115,8 @@ def _share_gpus(
     for bar in np.flatnonzero((segments.gpus[owner] < 1) & (height == per_gpu)):
         need = max(1, round(float(segments.gpus[owner[bar]]) * per_gpu))
         mine = free_from[lane[bar] : lane[bar] + per_gpu]
-        offset = _first_run(mine <= segments.start[owner[bar]] + 1e-6, need)
-        lane[bar] += offset or 0
+        free = mine <= segments.start[owner[bar]] + 1e-6
+        lane[bar] += _first_run(sum(1 << at for at in np.flatnonzero(free).tolist()), need) or 0
         height[bar] = need
         free_from[lane[bar] : lane[bar] + need] = end[owner[bar]]
 
@@ -119,43 +124,59 @@ def _share_gpus(
 def _greedy(
     start: FloatColumn, end: FloatColumn, gpus: FloatColumn, capacity: int, per_gpu: int
 ) -> tuple[IntColumn, IntColumn, IntColumn, int]:
-    """Bar's row, first lane, height; and how many lanes it took. Rows are by start."""
+    """Bar's row, first lane, height; and how many lanes it took. Rows are by start.
+
+    Lanes are the bits of an integer, set while they are free.
+    """
     needs = np.maximum(1, np.ceil(gpus * per_gpu - 1e-9)).astype(int).tolist()
-    free_from = np.full(max(1, capacity * per_gpu), -np.inf)
-    owners, lanes, heights = [], [], []
+    lanes = max(1, capacity * per_gpu)
+    free = (1 << lanes) - 1
+    held: list[tuple[float, int]] = []  # a heap: until when, which lanes
+    owners, firsts, heights = [], [], []
     for row, (begin, stop, need) in enumerate(
         zip(start.tolist(), end.tolist(), needs, strict=True)
     ):
-        free = free_from <= begin + 1e-6
-        missing = need - int(np.count_nonzero(free))
+        while held and held[0][0] <= begin + 1e-6:
+            free |= heappop(held)[1]
+        missing = need - free.bit_count()
         if missing > 0:
-            free_from = np.append(free_from, np.full(missing, -np.inf))
-            free = np.append(free, np.full(missing, True))
-        for lane, height in _pieces(free, need):
-            free_from[lane : lane + height] = stop
+            free |= ((1 << missing) - 1) << lanes
+            lanes += missing
+        taken = 0
+        for first, height in _pieces(free, need):
+            taken |= ((1 << height) - 1) << first
             owners.append(row)
-            lanes.append(lane)
+            firsts.append(first)
             heights.append(height)
-    return np.array(owners, int), np.array(lanes, int), np.array(heights, int), len(free_from)
+        free ^= taken
+        heappush(held, (stop, taken))
+    return np.array(owners, int), np.array(firsts, int), np.array(heights, int), lanes
 
 
-def _pieces(free: NDArray[np.bool_], need: int) -> list[tuple[int, int]]:
+def _pieces(free: int, need: int) -> list[tuple[int, int]]:
     """``need`` free lanes as (first, number): one run if there is one, else what comes first."""
     whole = _first_run(free, need)
     if whole is not None:
         return [(whole, need)]
-    chosen = np.flatnonzero(free)[:need]
-    cuts = np.flatnonzero(np.diff(chosen) != 1) + 1
-    return [(int(piece[0]), len(piece)) for piece in np.split(chosen, cuts)]
+    pieces = []
+    while need:
+        lowest = free & -free
+        run = free & ~(free + lowest)  # the carry goes through the first run of free lanes
+        height = min(need, run.bit_count())
+        pieces.append((lowest.bit_length() - 1, height))
+        free ^= run
+        need -= height
+    return pieces
 
 
-def _first_run(free: NDArray[np.bool_], need: int) -> int | None:
-    if need == 1:
-        first = int(free.argmax())
-        return first if free[first] else None
-    edges = np.flatnonzero(np.diff(free, prepend=False, append=False))
-    fits = np.flatnonzero(edges[1::2] - edges[::2] >= need)
-    return int(edges[2 * fits[0]]) if fits.size else None
+def _first_run(free: int, need: int) -> int | None:
+    """Where the first ``need`` free lanes in a row begin."""
+    length = 1
+    while length < need:  # bit i of free: lanes i to i + length - 1 are free
+        more = min(length, need - length)
+        free &= free >> more
+        length += more
+    return (free & -free).bit_length() - 1 if free else None
 
 
 def gantt_json(outcomes: Outcomes, bars: Bars) -> str:
@@ -169,10 +190,11 @@ def gantt_json(outcomes: Outcomes, bars: Bars) -> str:
     tick = 1.0 if span > 2e5 else 0.1 if span > 2e4 else 0.01
     shown = np.arange(len(outcomes))
     if bars.left_out:
-        shown = np.unique(bars.job)
+        shown = bars.jobs
     row_of = np.full(len(outcomes), -1)
     row_of[shown] = np.arange(len(shown))
     start = np.round((bars.start - origin) / tick)
+    length = np.maximum(0, np.round((bars.end - origin) / tick) - start)
     document = {
         "tick": tick,
         "span": round(span / tick),
@@ -183,9 +205,7 @@ def gantt_json(outcomes: Outcomes, bars: Bars) -> str:
         "bars": {
             "job": row_of[bars.job].tolist(),
             "start": _differences(start),
-            "length": np.maximum(0, np.round((bars.end - origin) / tick) - start)
-            .astype(int)
-            .tolist(),
+            "length": length.astype(int).tolist(),
             "lane": bars.lane.tolist(),
             "height": bars.height.tolist(),
         },
@@ -195,20 +215,20 @@ def gantt_json(outcomes: Outcomes, bars: Bars) -> str:
 
 def script_safe(document: object) -> str:
     """``document`` as compact JSON in which no text can end the script element around it."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = msgspec.json.encode(document).decode()
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _jobs(outcomes: Outcomes, rows: IntColumn, origin: float, tick: float) -> dict[str, Any]:
-    specs = [outcomes.specs[row] for row in rows]
+    specs = [outcomes.specs[row] for row in rows.tolist()]
     submit = outcomes.submit_time[rows]
     return {
         "id": [spec.id[:80] for spec in specs],
-        "name": _named([spec.name[:80] for spec in specs]),
-        "user": _named([spec.user for spec in specs]),
-        "pool": _named([spec.pool for spec in specs]),
-        "class": _named([spec.job_class.value for spec in specs]),
-        "status": _named([str(status) for status in outcomes.status[rows]]),
+        "name": _named(Labels.read([spec.name[:80] for spec in specs])),
+        "user": _named(labels.users(outcomes).at(rows)),
+        "pool": _named(labels.pools(outcomes).at(rows)),
+        "class": _named(labels.classes(outcomes).at(rows)),
+        "status": _named(Labels.read(outcomes.status[rows].tolist())),
         "gpus": [
             round(gpus, 3) if gpus % 1 else int(gpus) for gpus in outcomes.gpus[rows].tolist()
         ],
@@ -218,10 +238,9 @@ def _jobs(outcomes: Outcomes, rows: IntColumn, origin: float, tick: float) -> di
     }
 
 
-def _named(texts: Sequence[str]) -> dict[str, list[Any]]:
-    names: dict[str, int] = {}
-    index = [names.setdefault(text, len(names)) for text in texts]
-    return {"names": list(names), "of": index if len(names) > 1 else []}
+def _named(labelled: Labels) -> dict[str, list[Any]]:
+    names = labelled.names
+    return {"names": names, "of": labelled.of.tolist() if len(names) > 1 else []}
 
 
 def _differences(ticks: FloatColumn) -> list[int]:

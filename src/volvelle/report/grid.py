@@ -16,7 +16,7 @@ import numpy as np
 
 from volvelle.metrics.catalogue import Objective, read_objective
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.metrics.summary import Summary, summarise
+from volvelle.metrics.summary import Summary, figure, summarise
 from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart
 from volvelle.report.charts.axes import Quantity
 from volvelle.report.table import (
@@ -103,7 +103,7 @@ class Grid:
         heads = [Column("run", "policy"), *map(measure_column, objectives)]
         groups = [[run.outcomes for run in self.runs if run.label == name] for name in self.labels]
         rows: list[tuple[Cell, ...]] = [
-            (name, *(spread([one.of(run) for run in group]) for one in objectives))
+            (name, *(spread([figure(run, one) for run in group]) for one in objectives))
             for name, group in zip(self.labels, groups, strict=True)
         ]
         if any(_left_over(run.outcomes) for run in self.runs):
@@ -147,7 +147,7 @@ class Grid:
         return Table(title, (Column("run", "policy"), *heads), tuple(rows))
 
     def _cell(self, label: str, rate: float | None, objective: Objective) -> Cell:
-        return spread([objective.of(run) for run in self._at(label, rate)])
+        return spread([figure(run, objective) for run in self._at(label, rate)])
 
     def _at(self, label: str, rate: float | None) -> list[Outcomes]:
         return [run.outcomes for run in self.runs if (run.label, run.rate) == (label, rate)]
@@ -174,8 +174,8 @@ class Grid:
             for key in figures:
                 measured.setdefault(key, measure_column(read_objective(key)))
             parts = [run.parts.get(kind, "") for kind in kinds]
-            standing = (run.rate, run.seed, total.jobs, total.statuses["finished"])
-            rows.append((run.name, *parts, *standing, *(figures.get(key) for key in measured)))
+            counts = (run.rate, run.seed, total.jobs, total.statuses["finished"])
+            rows.append((run.name, *parts, *counts, *(figures.get(key) for key in measured)))
         table = Table("", (*heads, *measured.values()), tuple(rows))
         return table.without_empty_columns()
 

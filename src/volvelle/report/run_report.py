@@ -1,4 +1,4 @@
-"""The report of one run: report.html and its pictures as PNG."""
+"""The report of one run: report.html and, where asked for, its charts as PNG files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.measures import STANDARD
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.summary import Group, Summary, summarise
-from volvelle.report import pictures
-from volvelle.report.charts import Drawing, write_png
+from volvelle.report import run_charts
+from volvelle.report.charts import write_pngs
 from volvelle.report.choices import choices
 from volvelle.report.gantt import bars_of
 from volvelle.report.gantt_view import gantt_drawing, gantt_html, gantt_note
@@ -44,24 +44,25 @@ _GROUP_COLUMNS = (
 
 
 def write_run_report(
-    outcomes: Outcomes, directory: Path, *, title: str, facts: Mapping[str, str]
+    outcomes: Outcomes, directory: Path, *, title: str, facts: Mapping[str, str], png: bool = False
 ) -> Path:
-    """Write ``report.html`` and the PNGs into ``directory``; return the page's path.
+    """Write ``report.html`` into ``directory``, with ``png`` also its charts; return the page's path.
 
     ``facts`` are the lines that say what was run: the composition, the trace, the cluster.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    summary = summarise(outcomes, by=tuple(GROUPINGS))
+    summary = summarise(outcomes)
     bars = bars_of(outcomes)
     drawings = {
-        "jct_cdf": pictures.completion_cdf({"all jobs": outcomes}, 560),
-        "wait_cdf": pictures.wait_cdf({"all jobs": outcomes}, 560),
-        "utilisation": pictures.utilisation(outcomes),
-        "queue": pictures.queue(outcomes),
+        "jct_cdf": run_charts.completion_cdf({"all jobs": outcomes}, 560),
+        "wait_cdf": run_charts.wait_cdf({"all jobs": outcomes}, 560),
+        "utilisation": run_charts.utilisation(outcomes),
+        "queue": run_charts.queue(outcomes),
     }
     if outcomes.choices:
         drawings["choices"] = choices(outcomes)
-    write_pngs({**drawings, "gantt": gantt_drawing(outcomes, bars)}, directory)
+    if png:
+        write_pngs({**drawings, "gantt": gantt_drawing(outcomes, bars)}, directory)
     figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
     sections = [
         Section("summary", "Summary", _summary_html(summary)),
@@ -91,12 +92,6 @@ def write_run_report(
         sections=sections,
         scripts=("report.js", "gantt.js"),
     )
-
-
-def write_pngs(drawings: Mapping[str, Drawing], directory: Path) -> None:
-    """Write each drawing as ``NAME.png``."""
-    for name, drawing in drawings.items():
-        write_png(drawing, directory / f"{name}.png")
 
 
 def _headline(summary: Summary) -> dict[str, str]:

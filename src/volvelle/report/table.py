@@ -1,11 +1,9 @@
 """Tables: headers with units, cells, and which cells are the best of their column.
 
-One `Table` is shown in four ways: `to_rich` for the terminal, `to_json` and `to_csv` for other
+One `Table` is shown in four ways: `to_text` for the terminal, `to_json` and `to_csv` for other
 programs (raw numbers, times in seconds, shares in percent), `to_html` for the page. For people,
 durations have two units (``4h 12m``) and other numbers three significant digits.
 """
-
-from __future__ import annotations
 
 import csv
 import io
@@ -14,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from volvelle.metrics.catalogue import Objective, read_objective
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.per_job import has_status
+from volvelle.metrics.summary import figure
 from volvelle.model.units import HOUR, format_duration
-
-if TYPE_CHECKING:
-    import rich.table
+from volvelle.report.text import Styled, aligned
 
 Better = Literal["lower", "higher", "neither"]
 
@@ -99,7 +96,7 @@ class Table:
         _, first = min(known) if better == "lower" else max(known)
         return [at for _, at in known if self.text(at, column) == self.text(first, column)]
 
-    def without_empty_columns(self) -> Table:
+    def without_empty_columns(self) -> "Table":
         """The table without the columns in which there is nothing to read."""
         kept = [
             at
@@ -120,7 +117,7 @@ def comparison(runs: Mapping[str, Outcomes], columns: Sequence[str], title: str 
     objectives = [read_objective(text) for text in columns]
     heads = [measure_column(objective) for objective in objectives]
     rows: list[tuple[Cell, ...]] = [
-        (name, finished_jobs(outcomes), *(objective.of(outcomes) for objective in objectives))
+        (name, finished_jobs(outcomes), *(figure(outcomes, objective) for objective in objectives))
         for name, outcomes in runs.items()
     ]
     if all(finished_jobs(outcomes) == outcomes.tracked.sum() for outcomes in runs.values()):
@@ -186,23 +183,26 @@ def format_number(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 0.001 else "<0.001" if value > 0 else "~0"
 
 
-def to_rich(table: Table) -> rich.table.Table:
+def to_text(table: Table, *, width: int, colored: bool = False) -> str:
     """The table for the terminal; the best of each column is between stars."""
-    from rich.markup import escape as literal  # noqa: PLC0415 - heavy, only here
-    from rich.table import Table as RichTable  # noqa: PLC0415
-
     best = table.best()
-    shown = RichTable(title=table.title or None, box=None, pad_edge=True, header_style="bold")
-    for at, column in enumerate(table.columns):
-        shown.add_column(
-            literal(column.heading), justify="right" if _is_right(table, at) else "left"
-        )
-    for row in range(len(table.rows)):
-        cells = [literal(table.text(row, at)) for at in range(len(table.columns))]
-        shown.add_row(
-            *(f"[bold green]*{c}*[/]" if (row, at) in best else c for at, c in enumerate(cells))
-        )
-    return shown
+    columns = range(len(table.columns))
+    lines = aligned(
+        [column.heading for column in table.columns],
+        [
+            [
+                [Styled(f"*{text}*", "best") if (row, at) in best else Styled(text)]
+                for at, text in enumerate(table.text(row, at) for at in columns)
+            ]
+            for row in range(len(table.rows))
+        ],
+        right=[_is_right(table, at) for at in columns],
+        width=width,
+        edge=1,
+        colored=colored,
+        title=table.title,
+    )
+    return "\n".join(lines)
 
 
 def to_json(table: Table) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from volvelle.metrics.summary import Summary
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
 from volvelle.simulate.experiment import PlannedRun, WorkloadKey
@@ -27,18 +28,25 @@ from volvelle.simulate.sources import Source
 
 COMPARISON = "compare.json"
 
+_Made = tuple[RunStatus, Summary | None]
+"""What a worker says of a run: how it ended, and its summary where it was made."""
+
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run of a comparison. ``error``: it could not be made; ``reused``: an earlier one was kept."""
+    """A run of a comparison.
+
+    error: why it could not be made. reused: an earlier one was kept. summary: of one made now.
+    """
 
     name: str
     directory: Path
     status: RunStatus
     error: BaseException | None = None
     reused: bool = False
+    summary: Summary | None = None
 
 
 @dataclass
@@ -84,8 +92,9 @@ def compare(
     stage = Stage(
         runs, sources, directories, context.RawArray("d", len(runs)), context.RawValue("i", 0)
     )
-    for name in ("report.html", "runs.csv"):  # they are of an earlier comparison
-        (directory / name).unlink(missing_ok=True)
+    for name in ("report.html", "runs.csv", "*.png"):
+        for path in directory.glob(name):  # they are of an earlier comparison
+            path.unlink()
     _write_comparison(runs, directories, directory)
     kept = [index for index in range(len(runs)) if resume and _is_made(stage, index)]
     for index in kept:
@@ -146,7 +155,7 @@ def _make(
     return {index: _result(stage, index, future) for future, index in futures.items()}
 
 
-def _result(stage: Stage, index: int, future: "Future[RunStatus]") -> ComparedRun:
+def _result(stage: Stage, index: int, future: "Future[_Made]") -> ComparedRun:
     name, directory = stage.runs[index].name, stage.directories[index]
     if future.cancelled():
         return ComparedRun(name, directory, RunStatus.INTERRUPTED)
@@ -160,7 +169,8 @@ def _result(stage: Stage, index: int, future: "Future[RunStatus]") -> ComparedRu
         if directory.is_dir():
             run_directory.mark_failed(directory, stage.record(index))
         return ComparedRun(name, directory, RunStatus.FAILED, error)
-    return ComparedRun(name, directory, future.result())
+    status, summary = future.result()
+    return ComparedRun(name, directory, status, summary=summary)
 
 
 _stage: Stage | None = None  # of a worker process: what it was started with
@@ -172,12 +182,12 @@ def _enter(stage: Stage) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(index: int) -> RunStatus:
+def _run(index: int) -> _Made:
     """Make run ``index``, in a worker."""
     assert _stage is not None
     stage = _stage
     if stage.stop.value:
-        return RunStatus.INTERRUPTED
+        return RunStatus.INTERRUPTED, None
 
     def note(progress: Progress) -> None:
         stage.done[index] = progress.submitted - progress.in_system
@@ -190,9 +200,9 @@ def _run(index: int) -> RunStatus:
     run_directory.begin(directory, record)
     workload = stage.sources[run.workload].workload
     simulation = simulate(workload, run.setting, progress=note)
-    run_directory.finish(directory, record, simulation)
+    summary = run_directory.finish(directory, record, simulation)
     stage.done[index] = len(workload)
-    return record.ended(simulation).status
+    return record.ended(simulation).status, summary
 
 
 def _is_made(stage: Stage, index: int) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import FloatColumn
-from volvelle.report.charts import Axis, Dots, Drawing, scatter, write_png
+from volvelle.report.charts import Axis, Dots, Drawing, scatter, write_pngs
 from volvelle.report.page import Section, figure, note, tiles, write_page
 from volvelle.report.table import Cell, Column, Table, format_cell, measure_column, to_html
 from volvelle.tune.front import Front, title_of
@@ -21,14 +21,19 @@ _SHOWN_QUEUES = 6
 _SHOWN_NUMBERS = 8
 
 
-def write_pictures(front: Front, directory: Path, *, facts: dict[str, str]) -> Path:
-    """Write ``front.html`` and a PNG for each pair of objectives into ``directory``; the page's path."""
+def write_pictures(
+    front: Front, directory: Path, *, facts: dict[str, str], png: bool = False
+) -> Path:
+    """Write ``front.html`` into ``directory``; the page's path.
+
+    With ``png`` also the chart of each pair of objectives.
+    """
     drawings = {
         name: drawing(front, x, y)
         for (x, y), name in zip(_pairs(front), _names(front), strict=True)
     }
-    for name, drawn in drawings.items():
-        write_png(drawn, directory / f"{name}.png")
+    if png:
+        write_pngs(drawings, directory)
     pictures = "".join(figure(drawn, name) for name, drawn in drawings.items())
     hint = note(
         "Point at a square: what it is, and what it costs. To use one: "

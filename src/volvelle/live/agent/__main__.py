@@ -1,4 +1,4 @@
-"""``python -m volvelle.live.agent FOLDER``: the agent whose settings stand in FOLDER/agent.json."""
+"""``python -m volvelle.live.agent FOLDER``: the agent with the settings in FOLDER/agent.json."""
 
 import asyncio
 import os
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from volvelle.live.agent.agent import work
-from volvelle.live.agent.folder import AgentFolder, Settings
-from volvelle.live.agent.link import RefusedError
+from volvelle.live.agent.controller_connection import RefusedError
+from volvelle.live.agent.folders import AgentFolder, AgentSettings
+from volvelle.live.agent.node_agent import run_agent
 
 
 def main(path: Path) -> None:
-    """Work in the folder ``path``. Ends with 0 when unwanted, with a sentence when refused."""
+    """Run the agent in ``path``. Exit status 0 when it is not needed, 1 with a message when refused."""
     os.umask(0o077)
-    settings = msgspec.json.decode((path / "agent.json").read_bytes(), type=Settings)
+    settings = msgspec.json.decode((path / "agent.json").read_bytes(), type=AgentSettings)
     try:
-        asyncio.run(work(AgentFolder(path), settings))
-    except RefusedError as refusal:
-        sys.exit(f"refused: {refusal}")
+        asyncio.run(run_agent(AgentFolder(path), settings))
+    except RefusedError as error:
+        sys.exit(f"refused: {error}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The GPUs of a machine, as far as nvidia-smi knows them."""
+"""The GPUs of this machine, as nvidia-smi lists them."""
 
 import subprocess
 
 
-def gpus_found() -> list[str]:
-    """The GPUs that nvidia-smi lists, in its numbers."""
+def find_gpus() -> list[str]:
+    """Indices of the GPUs that nvidia-smi lists; empty without nvidia-smi."""
     command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)

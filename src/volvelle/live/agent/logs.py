@@ -1,17 +1,17 @@
-"""The logs in an agent's folder: which there are of a job, and what stands in them."""
+"""Job logs in an agent's folder."""
 
 import contextlib
 import os
 import stat
 from pathlib import Path
 
-from volvelle.live.agent.folder import ATTEMPTS, OUTPUT, OVER
+from volvelle.live.agent.folders import ATTEMPTS, ENDED, OUTPUT
 
 
-def sizes(folder: Path, number: int) -> dict[int, int]:
-    """The attempts of job ``number`` that wrote in the agent's ``folder``, and how many bytes."""
+def log_sizes(folder: Path, number: int) -> dict[int, int]:
+    """Bytes of the logs of job ``number`` in the agent's ``folder``, by attempt."""
     found: dict[int, int] = {}
-    for kept in (ATTEMPTS, OVER):  # in this order: an attempt is moved when it is over
+    for kept in (ATTEMPTS, ENDED):  # in this order: an ended attempt is moved
         for path in (folder / kept).glob(f"{number}-*/{OUTPUT}"):
             attempt = path.parent.name.rpartition("-")[2]
             with contextlib.suppress(OSError):
@@ -21,9 +21,9 @@ def sizes(folder: Path, number: int) -> dict[int, int]:
     return found
 
 
-def piece(folder: Path, number: int, attempt: int, offset: int, most_bytes: int) -> bytes:
-    """What an attempt wrote from byte ``offset`` on; nothing of what is no plain file, or not there."""
-    for kept in (ATTEMPTS, OVER):
+def read_log(folder: Path, number: int, attempt: int, offset: int, max_bytes: int) -> bytes:
+    """The log of an attempt from byte ``offset`` on; empty if it is missing or no regular file."""
+    for kept in (ATTEMPTS, ENDED):
         path = folder / kept / f"{number}-{attempt}" / OUTPUT
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -32,5 +32,5 @@ def piece(folder: Path, number: int, attempt: int, offset: int, most_bytes: int)
         with os.fdopen(descriptor, "rb") as file, contextlib.suppress(OSError):
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 file.seek(offset)
-                return file.read(most_bytes)
+                return file.read(max_bytes)
     return b""

@@ -1,4 +1,4 @@
-"""Who runs on this machine, as /proc says: waiting for any process, signalling one, finding what is left."""
+"""Processes of this machine, from /proc: wait for any process, signal one, find and kill the rest."""
 
 import asyncio
 import contextlib
@@ -7,26 +7,26 @@ import signal
 import time
 from pathlib import Path
 
-from volvelle.live.agent.folder import KeptBy
+from volvelle.live.agent.folders import SupervisorRecord
 
-MARK = "VOLVELLE_RUN"
-"""The variable by which every process of an attempt is known: its attempt's folder."""
+ATTEMPT_VARIABLE = "VOLVELLE_RUN"
+"""Environment variable that marks every process of an attempt; its value is the attempt's folder."""
 
-_SWEEP_SECONDS = 0.01
+_KILL_INTERVAL_SECONDS = 0.01
 
 
-def boot() -> str:
-    """Which run of the machine this is."""
+def boot_id() -> str:
+    """Id of this boot of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def since_boot() -> float:
-    """Seconds on the clock that no one sets, that counts sleep, and that all processes share."""
+    """Seconds since boot: a clock that is never set, counts suspension, and is shared by all processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-async def gone(pid: int) -> None:
-    """Wait until process ``pid`` has ended; at once where there is none."""
+async def wait_for_exit(pid: int) -> None:
+    """Wait until process ``pid`` has ended; return at once if there is none."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -41,50 +41,50 @@ async def gone(pid: int) -> None:
         os.close(descriptor)
 
 
-def send_signal(kept: KeptBy, number: int) -> None:
-    """To the leader that ``kept`` names, if it still runs; never to another that has its pid by now."""
-    if not kept.leader or kept.boot != boot():
+def send_signal(record: SupervisorRecord, number: int) -> None:
+    """Signal the command's first process if it still runs; never another process with the same pid."""
+    if not record.leader or record.boot != boot_id():
         return
     with contextlib.suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(kept.leader)
+        descriptor = os.pidfd_open(record.leader)
         try:
-            if start_ticks(kept.leader) == kept.ticks:
+            if start_ticks(record.leader) == record.ticks:
                 signal.pidfd_send_signal(descriptor, number)
         finally:
             os.close(descriptor)
 
 
-async def sweep(run: Path, kept: KeptBy | None) -> None:
-    """Kill all that carries the mark of the attempt in ``run`` or is in its leader's session, to the last."""
-    session = kept.leader if kept is not None and kept.boot == boot() else 0
-    while left := _left(f"{MARK}={run}".encode(), session):
-        for pid in left:
+async def kill_remaining(folder: Path, record: SupervisorRecord | None) -> None:
+    """Kill every process that carries the attempt's mark or is in its first process's session."""
+    session = record.leader if record is not None and record.boot == boot_id() else 0
+    while remaining := _remaining(f"{ATTEMPT_VARIABLE}={folder}".encode(), session):
+        for pid in remaining:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        await asyncio.sleep(_SWEEP_SECONDS)
+        await asyncio.sleep(_KILL_INTERVAL_SECONDS)
 
 
-def _left(mark: bytes, session: int) -> list[int]:
-    """Processes of ours, zombies apart, that carry the mark or are in the session."""
-    ours = os.getuid()
+def _remaining(mark: bytes, session: int) -> list[int]:
+    """Our live processes, without zombies, that carry the mark or are in the session."""
+    uid = os.getuid()
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
-            if stat[0] in "ZX" or entry.stat().st_uid != ours:
+            if stat[0] in "ZX" or entry.stat().st_uid != uid:
                 continue
             in_session = session > 0 and int(stat[3]) == session
             if in_session or mark in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
-        except (OSError, IndexError):  # it ended meanwhile, or is none of ours
+        except (OSError, IndexError):  # ended meanwhile, or of another user
             continue
     return found
 
 
 def start_ticks(pid: int) -> int:
-    """When a process began, in clock ticks since boot, which tells it from a later one; 0: it is gone."""
+    """Start time of a process in clock ticks since boot, to recognise reused pids; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError):

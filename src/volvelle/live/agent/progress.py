@@ -1,67 +1,78 @@
-"""How far an attempt is: what stands on its page, and what its script appended to ``metrics.jsonl``."""
+"""Progress of an attempt: the fields of its control block, and its script's lines in ``metrics.jsonl``."""
 
 import msgspec
 
-from volvelle.client.page import ITERATION_NS, ITERATIONS, SAVED, TOTAL, Page
-from volvelle.live.agent.folder import AttemptFolder
+from volvelle.client.control_block import (
+    ITERATION_NS,
+    ITERATIONS,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+    ControlBlock,
+)
+from volvelle.live.agent.folders import AttemptFolder
+from volvelle.live.agent.wire import NodeTask
 from volvelle.live.messages import AttemptProgress
-from volvelle.live.wire import Part
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class _Line(msgspec.Struct):
-    """What `volvelle.client` writes of an iteration; other fields are not for us."""
+    """A line that `volvelle.client` writes for an iteration; its other fields are not needed."""
 
     metrics: dict[str, float | None]
 
 
-class Progress:
-    """Tells of an attempt what is new."""
+class ProgressReader:
+    """Reads the changes of an attempt's progress."""
 
-    def __init__(self, part: Part, folder: AttemptFolder, page: Page) -> None:
-        self._part, self._folder, self._page = part, folder, page
-        self._read = 0
-        self._last = self._seen()
+    def __init__(self, task: NodeTask, folder: AttemptFolder, block: ControlBlock) -> None:
+        self._task, self._folder, self._block = task, folder, block
+        self._offset = 0
+        self._last = self._fields()
 
-    def news(self) -> AttemptProgress | None:
-        """What changed since last time, if anything did."""
-        seen, metrics = self._seen(), self._metrics()
-        if seen == self._last and not metrics:
+    def changes(self) -> AttemptProgress | None:
+        """Progress since the last call; None if nothing changed."""
+        fields, metrics = self._fields(), self._metrics()
+        if fields == self._last and not metrics:
             return None
-        self._last = seen
+        self._last = fields
         return AttemptProgress(
-            number=self._part.number,
-            attempt=self._part.attempt,
-            iterations=seen[0],
-            saved_iterations=seen[1],
-            total_iterations=seen[2],
-            iteration_seconds=seen[3] * 1e-9,
+            number=self._task.number,
+            attempt=self._task.attempt,
+            iterations=fields[0],
+            saved_iterations=fields[1],
+            total_iterations=fields[2],
+            iteration_seconds=fields[3] * 1e-9,
             metrics=metrics,
         )
 
-    def _seen(self) -> tuple[int, int, int, int]:
-        page = self._page
-        return page[ITERATIONS], page[SAVED], page[TOTAL], page[ITERATION_NS]
+    def _fields(self) -> tuple[int, int, int, int]:
+        block = self._block
+        return (
+            block[ITERATIONS],
+            block[SAVED_ITERATIONS],
+            block[TOTAL_ITERATIONS],
+            block[ITERATION_NS],
+        )
 
     def _metrics(self) -> dict[str, float]:
-        """The latest number under every name in the whole lines that were added."""
+        """The latest value of every metric in the complete lines that were added."""
         try:
             size = self._folder.metrics.stat().st_size
-            if size == self._read:
+            if size == self._offset:
                 return {}
             with self._folder.metrics.open("rb") as file:
-                file.seek(max(self._read, size - _MOST_BYTES))
-                added = file.read(_MOST_BYTES)
+                file.seek(max(self._offset, size - _MAX_BYTES))
+                added = file.read(_MAX_BYTES)
         except OSError:
             return {}
-        whole = added[: added.rfind(b"\n") + 1]
-        self._read = max(self._read, size - _MOST_BYTES) + len(whole)
+        complete = added[: added.rfind(b"\n") + 1]
+        self._offset = max(self._offset, size - _MAX_BYTES) + len(complete)
         latest: dict[str, float] = {}
-        for line in whole.splitlines():
+        for line in complete.splitlines():
             try:
                 metrics = msgspec.json.decode(line, type=_Line).metrics
-            except msgspec.MsgspecError:  # a line cut at its beginning, or not ours
+            except msgspec.MsgspecError:  # a truncated or foreign line
                 continue
             latest |= {name: number for name, number in metrics.items() if number is not None}
         return latest

@@ -1,23 +1,20 @@
-"""The store: what must survive the controller. SQLite in a file by default, PostgreSQL by URL, one schema.
+"""The store: what must survive the controller, in SQLite or PostgreSQL. README.md describes the package."""
 
-One `Store.append` is one transaction is one cycle of the controller. `volvelle.live.store.schema` says what
-is kept; `migrations` bring an older store up to date when it is opened.
-"""
-
-from volvelle.live.store.records import (
-    Batch,
-    Ended,
+from volvelle.live.store.database import StoreFailed
+from volvelle.live.store.rows import (
+    CycleBatch,
+    JobEnd,
     JobRecord,
     Promise,
     StoredEntry,
     Submission,
     Token,
 )
-from volvelle.live.store.store import Store, StoreFailed, Superseded
+from volvelle.live.store.store import Store, Superseded
 
 __all__ = [
-    "Batch",
-    "Ended",
+    "CycleBatch",
+    "JobEnd",
     "JobRecord",
     "Promise",
     "Store",

@@ -1,4 +1,4 @@
-"""What differs between databases: how a connection is set up, and how a second writer is kept out."""
+"""What differs between databases: how a connection is set up, and how a second writer is excluded."""
 
 import fcntl
 from abc import ABC, abstractmethod
@@ -12,8 +12,8 @@ from sqlalchemy.pool import NullPool
 
 from volvelle.model.problems import Problem
 
-_ADVISORY = int.from_bytes(b"volvelle", "big")
-"""PostgreSQL's advisory locks are numbers, one set for each database."""
+_LOCK = int.from_bytes(b"volvelle", "big")
+"""Number of our advisory lock; PostgreSQL has one set of them for each database."""
 
 
 class Backend(ABC):
@@ -26,23 +26,23 @@ class Backend(ABC):
 
     @abstractmethod
     def engine(self) -> Engine:
-        """Connections that lose nothing they were told is committed."""
+        """An engine whose commits are durable."""
 
     @abstractmethod
     def lock(self) -> bool:
-        """Whether we are the only one to write from now on, until `unlock` or our end."""
+        """Become the only writer until `unlock` or the end of the process. Returns whether that succeeded."""
 
     def renew(self) -> bool:
-        """Whether we still are, after a failure that may have cost us the lock."""
+        """Whether we still hold the lock, after a failure that may have lost it."""
         return True
 
     @abstractmethod
     def unlock(self) -> None:
-        """Let another write."""
+        """Let another process write."""
 
 
 class Sqlite(Backend):
-    """A file. The lock is a second file beside it, held by the operating system for our process."""
+    """A file. The lock is a lock on a second file beside it."""
 
     name = "sqlite"
 
@@ -54,7 +54,7 @@ class Sqlite(Backend):
         self._held: IO[bytes] | None = None
 
     def engine(self) -> Engine:
-        """Write-ahead log, synced at every commit; readers wait for nobody."""
+        """Write-ahead log, synced at every commit; readers do not wait."""
         if not self._path.parent.is_dir():
             raise Problem(
                 f"cannot make the store {self._path}: there is no folder {self._path.parent}",
@@ -64,20 +64,20 @@ class Sqlite(Backend):
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, record: Any) -> None:
-            connection.isolation_level = None  # the driver begins no transactions of its own
+            connection.isolation_level = None  # the driver must not begin transactions
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
-            # who begins as a reader cannot become the writer once another has written meanwhile
+            # a transaction that begins as a reader cannot write once another has written
             writing = connection.get_execution_options().get("writing")
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
         return engine
 
     def lock(self) -> bool:
-        """Hold the lock file."""
+        """Take the lock file."""
         file = self._path.with_name(f"{self._path.name}.lock").open("wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,18 +88,18 @@ class Sqlite(Backend):
         return True
 
     def unlock(self) -> None:
-        """Let go of the lock file."""
+        """Release the lock file."""
         if self._held is not None:
             self._held.close()
             self._held = None
 
 
-_PATIENCE = {"connect_timeout": 5}
+_TIMEOUT = {"connect_timeout": 5}
 """Seconds to wait for a server that does not answer."""
 
 
 class Postgresql(Backend):
-    """A server. The lock is an advisory one, held by a connection of its own."""
+    """A server. The lock is an advisory lock, held by a connection of its own."""
 
     name = "postgresql"
 
@@ -108,28 +108,28 @@ class Postgresql(Backend):
         self._held: Connection | None = None
 
     def engine(self) -> Engine:
-        """Connections are tried before use, as a server may have been restarted."""
+        """Connections are tested before use: the server may have been restarted."""
         try:
-            return create_engine(self.url, pool_pre_ping=True, connect_args=_PATIENCE)
+            return create_engine(self.url, pool_pre_ping=True, connect_args=_TIMEOUT)
         except ImportError:
             raise Problem(
                 "stores on PostgreSQL need psycopg", mend="pip install 'volvelle[postgresql]'"
             ) from None
 
     def lock(self) -> bool:
-        """Hold the advisory lock of this database."""
-        lonely = create_engine(self.url, poolclass=NullPool, connect_args=_PATIENCE)
-        connection = lonely.connect()
-        got = connection.scalar(text("select pg_try_advisory_lock(:lock)"), {"lock": _ADVISORY})
+        """Take the advisory lock of this database."""
+        engine = create_engine(self.url, poolclass=NullPool, connect_args=_TIMEOUT)
+        connection = engine.connect()
+        locked = connection.scalar(text("select pg_try_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
-        if not got:
+        if not locked:
             connection.close()
             return False
         self._held = connection
         return True
 
     def renew(self) -> bool:
-        """A server that was restarted knows of no locks."""
+        """A restarted server has no locks."""
         if self._held is not None:
             with suppress(SQLAlchemyError):
                 self._held.execute(text("select 1"))
@@ -139,7 +139,7 @@ class Postgresql(Backend):
         return self.lock()
 
     def unlock(self) -> None:
-        """Close the connection, and with it the lock."""
+        """Close the connection that holds the lock."""
         if self._held is not None:
             with suppress(SQLAlchemyError):
                 self._held.close()
@@ -147,4 +147,4 @@ class Postgresql(Backend):
 
 
 backends: dict[str, type[Backend]] = {kind.name: kind for kind in (Sqlite, Postgresql)}
-"""By the first word of a store's URL."""
+"""Backends by the first word of a store's URL."""

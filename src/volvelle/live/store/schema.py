@@ -1,4 +1,4 @@
-"""The tables. Times are seconds since the Unix epoch; those of entries are since the header's."""
+"""The tables. Times are seconds since the Unix epoch; those of entries are since the header's epoch."""
 
 from sqlalchemy import (
     BigInteger,
@@ -32,7 +32,7 @@ entries = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", Double, nullable=False),
     Column("body", Text, nullable=False),  # a line of the journal
-    Column("facts", Text, nullable=False),  # what the scheduler was not told
+    Column("records", Text, nullable=False),  # what the scheduler is not told
 )
 
 jobs = Table(
@@ -44,13 +44,13 @@ jobs = Table(
     Column("position", Integer, nullable=False),  # in its array
     Column("request", Text, nullable=False),
     Column("submitted", Double, nullable=False),
-    Column("foreseen", Double),  # the finish forecast at its submission
-    Column("promised_p50", Double),  # and what was told of it
+    Column("forecast_finish", Double),  # of its first forecast
+    Column("promised_p50", Double),  # as its user was told
     Column("promised_p90", Double),
-    Column("state", String(20)),  # how it ended; empty while it is in the system
+    Column("state", String(20)),  # how it ended; null while it is in the system
     Column("reason", Text),
     Column("ended", Double),
-    Column("picture", Text),  # all that was shown of it when it ended
+    Column("status", Text),  # its last status, JSON
     Index("jobs_by_user", "user", "number"),
     Index("jobs_by_state", "state", "number"),
 )
@@ -59,7 +59,7 @@ submissions = Table(
     "submissions",
     metadata,
     Column("user", String(200), primary_key=True),
-    Column("key", String(200), primary_key=True),  # so that a repeat is recognised
+    Column("key", String(200), primary_key=True),  # idempotency key
     Column("first", BigInteger, nullable=False),
     Column("count", Integer, nullable=False),
 )
@@ -79,5 +79,5 @@ writer = Table(
     "writer",
     metadata,
     Column("one", Integer, primary_key=True, autoincrement=False),  # there is only one row
-    Column("token", String(64), nullable=False),  # of whoever opened the store last to write
+    Column("token", String(64), nullable=False),  # of the last controller that claimed the store
 )

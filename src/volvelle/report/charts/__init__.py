@@ -8,7 +8,7 @@ from volvelle.report.charts.axes import Axis
 from volvelle.report.charts.distribution import BarGroup, bar_chart, cdf
 from volvelle.report.charts.marks import Drawing
 from volvelle.report.charts.plot import Plot, Series, line_chart
-from volvelle.report.charts.png import write_png
+from volvelle.report.charts.png import write_png, write_pngs
 from volvelle.report.charts.scatter import Dots, scatter
 from volvelle.report.charts.svg import to_svg
 
@@ -25,4 +25,5 @@ __all__ = [
     "scatter",
     "to_svg",
     "write_png",
+    "write_pngs",
 ]

@@ -51,6 +51,17 @@ class Rect:
 
 
 @dataclass(frozen=True)
+class Rects:
+    """Many filled rectangles, as columns."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    width: NDArray[np.float64]
+    height: NDArray[np.float64]
+    color: NDArray[np.str_]
+
+
+@dataclass(frozen=True)
 class Text:
     """One line of text; ``y`` is its baseline."""
 
@@ -88,7 +99,7 @@ class Panel:
     y_axis: ReadOutAxis | None = None
 
 
-Mark = Line | Area | Rect | Text | Panel
+Mark = Line | Area | Rect | Rects | Text | Panel
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from volvelle.report.charts.marks import (
     Panel,
     Points,
     Rect,
+    Rects,
     Text,
 )
 from volvelle.report.charts.palette import LIGHT
@@ -35,11 +36,17 @@ _OVERSAMPLING = 2
 
 def write_png(drawing: Drawing, path: Path, theme: Mapping[str, str] = LIGHT) -> Path:
     """Write the drawing at two pixels per unit."""
-    picture(drawing, theme).save(path)
+    image(drawing, theme).save(path)
     return path
 
 
-def picture(drawing: Drawing, theme: Mapping[str, str] = LIGHT) -> Image:
+def write_pngs(drawings: Mapping[str, Drawing], directory: Path) -> None:
+    """Write each drawing as ``NAME.png``."""
+    for name, drawing in drawings.items():
+        write_png(drawing, directory / f"{name}.png")
+
+
+def image(drawing: Drawing, theme: Mapping[str, str] = LIGHT) -> Image:
     """The drawing as an image of ``PIXELS_PER_UNIT`` times its size."""
     from PIL.Image import new  # noqa: PLC0415 - heavy, only here
 
@@ -77,6 +84,8 @@ class _Painter:
                         self.brush.polygon(self._pixels(mark.points), fill=color)
                 case Rect():
                     self._rect(mark)
+                case Rects():
+                    self._rects(mark)
                 case Text():
                     self._text(mark)
                 case Panel():
@@ -115,6 +124,14 @@ class _Painter:
         )
         right, bottom = max(left, right - 1), max(top, bottom - 1)
         self.brush.rectangle((left, top, right, bottom), self._color(mark.color, mark.opacity))
+
+    def _rects(self, mark: Rects) -> None:
+        corners = np.column_stack((mark.x, mark.y, mark.x + mark.width, mark.y + mark.height))
+        corners = corners * self.scale - np.tile(self.origin, 2)
+        corners[:, 2:] = np.maximum(corners[:, :2], corners[:, 2:] - 1)
+        colors = {role: self._color(role) for role in np.unique(mark.color).tolist()}
+        for corner, role in zip(corners.tolist(), mark.color.tolist(), strict=True):
+            self.brush.rectangle(corner, colors[role])
 
     def _text(self, mark: Text) -> None:
         size = mark.size * self.scale

@@ -35,7 +35,8 @@ def simplify_line(points: Points, columns: int) -> Points:
     starts = np.flatnonzero(np.diff(column, prepend=-1))
     ends = np.append(starts[1:], len(x)) - 1
     order = np.lexsort((y, column))
-    kept = np.unique(np.concatenate([starts, ends, order[starts], order[ends]]))
+    kept = np.zeros(len(x), dtype=np.bool_)
+    kept[np.concatenate([starts, ends, order[starts], order[ends]])] = True
     return np.asarray(points[kept], dtype=np.float64)
 
 

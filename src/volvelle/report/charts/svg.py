@@ -14,6 +14,7 @@ from volvelle.report.charts.marks import (
     Points,
     ReadOutAxis,
     Rect,
+    Rects,
     Text,
 )
 
@@ -45,6 +46,10 @@ def _element(mark: Mark, name: str) -> str:
             )
         case Rect():
             return _rect(mark)
+        case Rects():
+            columns = (mark.x, mark.y, mark.width, mark.height, mark.color)
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            return "".join(_rect(Rect(*row)) for row in rows)
         case Text():
             return _text(mark)
         case Panel():

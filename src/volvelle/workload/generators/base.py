@@ -25,7 +25,7 @@ _Absent = TypeVar("_Absent", None, float)
 class Parameters(BaseModel):
     """Validated values; an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class Generator(Parameters, ABC):

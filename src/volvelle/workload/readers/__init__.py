@@ -1,13 +1,15 @@
 """Readers of traces: one small module for each format, all with the same result.
 
 `FORMATS` holds ours by name; `volvelle.workload.reading.read_trace` picks one. A format of somebody
-else's subclasses `TraceFormat` (or `RowFormat`) and is an entry point of the group ``volvelle.traces``.
+else's subclasses `TraceFormat` (or `RowFormat`, or `ColumnFormat`) and is an entry point of the group
+``volvelle.traces``.
 """
 
 from importlib.metadata import entry_points
 
-from volvelle.workload.readers.base import ReaderOptions, RowFormat, TraceFormat
+from volvelle.workload.readers.base import ColumnFormat, ReaderOptions, RowFormat, TraceFormat
 from volvelle.workload.readers.chronus import Chronus
+from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.gavel import Gavel
 from volvelle.workload.readers.helios import Helios
 from volvelle.workload.readers.journal import JournalTrace
@@ -58,6 +60,8 @@ def known_formats() -> dict[str, TraceFormat]:
 __all__ = [
     "FORMATS",
     "Broken",
+    "ColumnFormat",
+    "Columns",
     "Ledger",
     "ReaderOptions",
     "Row",

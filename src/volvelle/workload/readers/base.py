@@ -2,11 +2,11 @@
 
 A new format is one module with one subclass. `read` is given the ledger and yields jobs; it need
 not sort, rebase or deduplicate. Most formats are a table with a job in each row: subclass
-`RowFormat` and say what a row means.
+`RowFormat` and say what a row means, or `ColumnFormat` and say it of many rows at once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import describe_validation
+from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, Row
-from volvelle.workload.readers.text import Sample, csv_rows
+from volvelle.workload.readers.text import Sample, csv_columns, csv_rows
 
 
 class ReaderOptions(BaseModel):
@@ -60,7 +61,7 @@ class TraceFormat(ABC):
             ) from None
 
 
-class RowFormat(TraceFormat):
+class TableFormat(TraceFormat):
     """A delimited table with one job in each row and at least the columns ``required``."""
 
     required: ClassVar[tuple[str, ...]]
@@ -70,6 +71,10 @@ class RowFormat(TraceFormat):
         if sample.delimiter != "," or not sample.header.issuperset(self.required):
             return 0.0
         return 0.5 + 0.02 * len(self.required)
+
+
+class RowFormat(TableFormat):
+    """A table that is read row by row: the simplest way to say what a row means."""
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
@@ -81,18 +86,49 @@ class RowFormat(TraceFormat):
         """The job in ``row``. Raises `Broken` or `Unfit`."""
 
 
+class ColumnFormat(TableFormat):
+    """A table that is read column by column, for traces of many rows."""
+
+    def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
+        """A job for each row."""
+        blocks = csv_columns(path, ledger, required=self.required)
+        return jobs_of(blocks, self.jobs, ledger)
+
+    @abstractmethod
+    def jobs(self, columns: Columns) -> Sequence[Job | None]:
+        """The job in each row; of rows that are noted as wrong anything."""
+
+
 def rigid_job(spec: JobSpec, duration: float) -> Job:
     """``spec`` with the work of ``duration`` seconds on its GPUs, in 1-GPU seconds.
 
     Raises `Unfit` where it has no GPUs or took no time.
     """
-    if spec.gpus <= 0:
-        raise Unfit("no GPUs")
-    if spec.gpus > MOST_GPUS:
-        raise Broken("impossibly large gpus", "gpus", spec.gpus)
-    if duration <= 0:
-        raise Unfit("never ran")
+    if (what := _unsuited(spec.gpus, duration)) is not None:
+        raise what
     return Job(spec, Truth(work=duration * spec.gpus))
+
+
+def rigid_jobs(
+    columns: Columns, specs: Iterable[JobSpec], durations: Iterable[float]
+) -> list[Job | None]:
+    """`rigid_job` of each row; what it would raise is noted."""
+    jobs: list[Job | None] = []
+    for row, (spec, duration) in enumerate(zip(specs, durations, strict=True)):
+        if (what := _unsuited(spec.gpus, duration)) is not None:
+            columns.note(row, what)
+            jobs.append(None)
+        else:
+            jobs.append(Job(spec, Truth(work=duration * spec.gpus)))
+    return jobs
+
+
+def _unsuited(gpus: float, duration: float) -> Broken | Unfit | None:
+    if gpus <= 0:
+        return Unfit("no GPUs")
+    if gpus > MOST_GPUS:
+        return Broken("impossibly large gpus", "gpus", gpus)
+    return Unfit("never ran") if duration <= 0 else None
 
 
 def required_text(row: Row, column: str) -> str:

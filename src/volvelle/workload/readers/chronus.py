@@ -5,18 +5,20 @@ minutes since its submission. For best-effort rows they hold a copy of the submi
 nothing. The ``user`` column holds Philly's virtual cluster: it becomes user and pool.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 from volvelle.model.job import Job, JobClass, JobSpec, Reward
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import RowFormat, required_text, rigid_job
-from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.rows import MOST_SECONDS, Row, in_range
+from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.columns import Columns
+from volvelle.workload.readers.ledger import Broken
+from volvelle.workload.readers.rows import MOST_SECONDS, read_numbers
 
 _CLASSES = {"soft": JobClass.SOFT, "strict": JobClass.STRICT, "best": JobClass.BEST_EFFORT}
 
 
-class Chronus(RowFormat):
+class Chronus(ColumnFormat):
     """One row a job; zero-GPU rows are dropped."""
 
     name = "chronus"
@@ -32,41 +34,57 @@ class Chronus(RowFormat):
         "job_type",
     )
 
-    def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
-        """A rigid job of ``duration`` minutes."""
-        job_class = _CLASSES.get(row.text("job_type"))
-        if job_class is None:
-            raise Broken("unreadable job_type", "job_type", row.text("job_type"))
-        user = row.label("user")
-        spec = JobSpec(
-            id=required_text(row, "job_id"),
-            submit_time=row.seconds("submit_time", MINUTE),
-            gpus=row.gpus("num_gpu"),
-            user=user,
-            pool=user,
-            name=row.label("model_name"),
-            job_class=job_class,
-            rewards=() if job_class is JobClass.BEST_EFFORT else _rewards(row),
-        )
-        return rigid_job(spec, row.seconds("duration", MINUTE))
+    def jobs(self, columns: Columns) -> list[Job | None]:
+        """Rigid jobs of ``duration`` minutes."""
+        classes = columns.each("job_type", _class, JobClass.BEST_EFFORT)
+        users = columns.labels("user")
+        specs = [
+            JobSpec(
+                id=name,
+                submit_time=submitted,
+                gpus=gpus,
+                user=user,
+                pool=user,
+                name=model,
+                job_class=job_class,
+                rewards=rewards,
+            )
+            for name, submitted, gpus, user, model, job_class, rewards in zip(
+                columns.required("job_id"),
+                columns.seconds("submit_time", MINUTE),
+                columns.gpus("num_gpu"),
+                users,
+                columns.labels("model_name"),
+                classes,
+                _rewards(columns, classes),
+                strict=True,
+            )
+        ]
+        return rigid_jobs(columns, specs, columns.seconds("duration", MINUTE))
 
 
-def _rewards(row: Row) -> tuple[Reward, ...]:
-    deadlines = _numbers(row, "expect_time_list")
-    values = _numbers(row, "expect_value_list")
-    if len(deadlines) != len(values):
-        raise Broken(
-            "more deadlines than values, or fewer",
-            "expect_value_list",
-            row.text("expect_value_list"),
-        )
-    steps = zip(deadlines, values, strict=True)
-    return tuple(Reward(minutes * MINUTE, value) for minutes, value in steps)
+def _class(text: str) -> JobClass:
+    if text not in _CLASSES:
+        raise Broken("unreadable job_type", "job_type", text)
+    return _CLASSES[text]
 
 
-def _numbers(row: Row, column: str) -> list[float]:
-    text = row.text(column)
-    try:
-        return [in_range(float(part), column, text, MOST_SECONDS) for part in text.split("-")]
-    except ValueError:
-        raise Broken(f"unreadable {column}", column, text) from None
+def _rewards(columns: Columns, classes: Sequence[JobClass]) -> list[tuple[Reward, ...]]:
+    """The reward steps of each row; none where its deadlines mean nothing."""
+    found: list[tuple[Reward, ...]] = [()] * len(columns)
+    rows = [row for row, kind in enumerate(classes) if kind is not JobClass.BEST_EFFORT]
+    bound = columns.part(rows)
+    deadlines = bound.seconds_lists("expect_time_list", "-", MINUTE)
+    values = bound.each("expect_value_list", _values, tuple[float, ...]())
+    for at, (row, until, worth) in enumerate(zip(rows, deadlines, values, strict=True)):
+        if len(until) != len(worth):
+            text = bound.texts("expect_value_list")[at]
+            bound.note(
+                at, Broken("more deadlines than values, or fewer", "expect_value_list", text)
+            )
+        else:
+            found[row] = tuple(map(Reward, until, worth))
+    return found
+
+
+_values = partial(read_numbers, column="expect_value_list", separator="-", most=MOST_SECONDS)

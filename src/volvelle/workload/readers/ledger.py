@@ -53,11 +53,16 @@ class Ledger:
         self.file = report.source
         self._progress = progress
 
-    def row(self) -> None:
-        """One more row was read."""
-        self.report.rows += 1
-        if self._progress is not None and self.report.rows % PROGRESS_ROWS == 0:
-            self._progress(self.report.rows)
+    def row(self, count: int = 1) -> None:
+        """One more row was read, or ``count``."""
+        told = self.report.rows // PROGRESS_ROWS
+        self.report.rows += count
+        if self._progress is not None and self.report.rows // PROGRESS_ROWS > told:
+            self._progress(self.report.rows // PROGRESS_ROWS * PROGRESS_ROWS)
+
+    def would_tell(self, reason: str) -> bool:
+        """Whether the next row with this reason would be an example of it, or stop."""
+        return len(self.report.examples.get(reason, ())) < EXAMPLES
 
     def place(self, line: int, column: str = "") -> str:
         """``october.txt line 8812, column ReqTRES``."""

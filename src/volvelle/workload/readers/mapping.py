@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from volvelle.model.problems import Problem, nearest
-from volvelle.workload.readers.rows import Header, Row
+from volvelle.workload.readers.columns import Columns
+from volvelle.workload.readers.rows import Header
 
 UNITS: dict[str, float] = {
     "ms": 1e-3,
@@ -68,8 +69,8 @@ def parse_map(entries: Iterable[str]) -> dict[str, str]:
 
 def mapped_header(
     header: Header, columns: Mapping[str, str], known: Iterable[str]
-) -> tuple[Header, Callable[[Row], Row]]:
-    """``header`` under our names, and what turns its rows into rows under it. Raises `Problem`."""
+) -> tuple[Header, Callable[[Columns], Columns]]:
+    """``header`` under our names, and what puts its rows under it. Raises `Problem`."""
     known = tuple(known)
     mapped = Header(header.names, header.file)
     scales: list[tuple[int, float]] = []
@@ -85,11 +86,10 @@ def mapped_header(
             mapped.index[ours] = header.width + len(scales)
             scales.append((position, factor))
 
-    def scaled(row: Row) -> Row:
-        more = [_times(row.cells[position], factor) for position, factor in scales]
-        return Row(mapped, [*row.cells, *more] if more else row.cells, row.line)
+    def under(rows: Columns) -> Columns:
+        return rows.under(mapped, scales)
 
-    return mapped, scaled
+    return mapped, under
 
 
 def _located(header: Header, ours: str, theirs: str) -> tuple[int, float | None]:
@@ -107,14 +107,6 @@ def _located(header: Header, ours: str, theirs: str) -> tuple[int, float | None]
         f"--map {ours}={theirs}: {header.file} has no column {name or theirs!r}"
         f"{nearest(name or theirs, header.names)}; its columns are {', '.join(header.names)}"
     )
-
-
-def _times(text: str, factor: float) -> str:
-    """The product as text; what is no number is left for its column to complain about."""
-    try:
-        return repr(float(text) * factor)
-    except ValueError:
-        return text
 
 
 def suggested(names: Sequence[str]) -> str:

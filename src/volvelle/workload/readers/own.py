@@ -9,9 +9,10 @@ reward step is ``4h:10`` (deadline since submission, value), GPU types are joine
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from pydantic import Field
@@ -21,17 +22,20 @@ from volvelle.model.problems import Problem, nearest
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
 from volvelle.model.units import parse_duration
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
-from volvelle.workload.readers.ledger import Broken, Ledger, each_job
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_jobs
+from volvelle.workload.readers.columns import Columns, jobs_of
+from volvelle.workload.readers.ledger import Broken, Ledger
 from volvelle.workload.readers.mapping import mapped_header
 from volvelle.workload.readers.rows import (
+    ABSENT,
     MOST_GPUS,
     MOST_SECONDS,
-    Row,
+    Header,
     in_range,
     parse_timestamp,
+    read_numbers,
 )
-from volvelle.workload.readers.text import Sample, csv_rows
+from volvelle.workload.readers.text import Sample, csv_columns
 
 COLUMNS: dict[str, str] = {
     "id": "the job's name in all output; the row's number where missing",
@@ -73,8 +77,6 @@ COLUMNS: dict[str, str] = {
 
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
-Decoded = TypeVar("Decoded")
-
 
 class OwnOptions(ReaderOptions):
     """``columns``: our column name -> the file's, with a unit after a colon where it needs one."""
@@ -98,16 +100,21 @@ class Own(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        rows = csv_rows(path, ledger, delimiter=Sample.of(path).delimiter)
-        return each_job(mapped_rows(rows, options.columns), own_job, ledger)
+        blocks = csv_columns(path, ledger, delimiter=Sample.of(path).delimiter)
+        return jobs_of(mapped(blocks, options.columns), own_jobs, ledger)
 
 
-def mapped_rows(rows: Iterator[Row], columns: Mapping[str, str]) -> Iterator[Row]:
-    """``rows`` under our column names, with mapped units applied. Raises `Problem`."""
-    first = next(rows, None)
-    if first is None:
-        return
-    header, scaled = mapped_header(first.header, columns, COLUMNS)
+def mapped(blocks: Iterable[Columns], columns: Mapping[str, str]) -> Iterator[Columns]:
+    """``blocks`` under our column names, with mapped units applied. Raises `Problem`."""
+    under: Callable[[Columns], Columns] | None = None
+    for block in blocks:
+        if under is None and len(block):
+            header, under = mapped_header(block.header, columns, COLUMNS)
+            _check(header)
+        yield block if under is None else under(block)
+
+
+def _check(header: Header) -> None:
     header.require(("submit_time", "gpus"))
     if not (
         "duration" in header
@@ -119,112 +126,223 @@ def mapped_rows(rows: Iterator[Row], columns: Mapping[str, str]) -> Iterator[Row
             f"{nearest('duration', header.names)}",
             mend="map a column to duration, to work, or two to start_time and end_time",
         )
-    yield scaled(first)
-    yield from map(scaled, rows)
 
 
-def own_job(row: Row) -> Job:
-    """The job in a row of our own table. Raises `Broken` or `Unfit`."""
-    gpus, submitted = row.gpus("gpus"), row.timestamp("submit_time")
-    kinds = row.text("gpu_type").replace(";", "|").replace(",", "|").split("|")
-    rewards = _rewards(row, submitted)
-    spec = JobSpec(
-        id=row.text("id") or str(row.line - 1),
-        submit_time=submitted,
-        gpus=gpus,
-        min_gpus=_optional(row, "min_gpus", row.gpus),
-        max_gpus=_optional(row, "max_gpus", row.gpus),
-        gpu_types=tuple(kind.strip() for kind in kinds if kind.strip()),
-        cpus=row.number("cpus", 0.0),
-        memory_gb=row.number("memory_gb", 0.0),
-        user=row.label("user"),
-        pool=row.label("pool"),
-        name=row.label("name"),
-        job_class=_job_class(row, rewards),
-        rewards=rewards,
-        weight=row.number("weight", 1.0),
-        preemptible=_yes(row, "preemptible", True),
-        checkpoint_seconds=_optional(row, "checkpoint", row.duration),
-        restore_seconds=_optional(row, "restore", row.duration),
-        max_retries=int(row.number("max_retries", 3, MOST_GPUS)),
-        estimate_seconds=_optional(row, "estimate", row.duration),
-        throughput=_decoded(row, "declared_throughput", AnyThroughput, None),
-        skew=row.number("skew", 0.0),
-        lowest_loss=_optional(row, "lowest_loss", row.number),
-    )
-    if not spec.least_gpus <= gpus <= spec.most_gpus:
-        raise Broken("gpus outside min_gpus to max_gpus", "gpus", gpus)
-    if row.absent("work"):
-        return _with_truth(rigid_job(spec, _run_seconds(row)), row)
-    work = row.number("work")
-    return _with_truth(rigid_job(spec, work / gpus if gpus else work), row, work)
+def own_jobs(columns: Columns) -> Sequence[Job | None]:
+    """The jobs in rows of our own table."""
+    if not len(columns):
+        return []
+    specs = _specs(columns)
+    works = columns.optional_numbers("work")
+    jobs = rigid_jobs(columns, specs, _run_seconds(columns, specs, works))
+    truths = _truths(columns, jobs, works)
+    _check_truths(columns, specs, works, truths)
+    return [
+        None if job is None else Job(job.spec, truth)
+        for job, truth in zip(jobs, truths, strict=True)
+    ]
 
 
-def _with_truth(job: Job, row: Row, work: float | None = None) -> Job:
-    """The job with what else the row says is true of it."""
-    truth = Truth(
-        work=job.truth.work if work is None else work,
-        throughput=_decoded(row, "throughput", AnyThroughput, LINEAR),
-        regimes=_decoded(row, "regimes", tuple[Regime, ...], ()),
-        failures=_numbers(row, "failures"),
-        loss_curve=_decoded(row, "loss_curve", tuple[LossPoint, ...], ()),
-        spread_slowdown=row.number("spread_slowdown", 0.0),
-        sensitivity=_decoded(row, "sensitivity", Sensitivity, None),
-        beside=_decoded(row, "beside", dict[str, AnyThroughput], {}),
-    )
-    if any(one.work >= other.work for one, other in itertools.pairwise(truth.loss_curve)):
-        raise Broken("a loss curve's work does not ascend", "loss_curve", row.text("loss_curve"))
-    if work is None and not row.absent("throughput"):
-        raise Broken("throughput without work", "throughput", row.text("throughput"))
+def _specs(columns: Columns) -> list[JobSpec]:
+    """What is declared in each row."""
+    gpus, submitted = columns.gpus("gpus"), columns.timestamps("submit_time")
+    rewards = _rewards(columns, submitted)
+    specs = [
+        JobSpec(
+            id=name or str(line - 1),
+            submit_time=submit_time,
+            gpus=width,
+            min_gpus=least,
+            max_gpus=most,
+            gpu_types=kinds,
+            cpus=cpus,
+            memory_gb=memory,
+            user=user,
+            pool=pool,
+            name=title,
+            job_class=job_class,
+            rewards=steps,
+            weight=weight,
+            preemptible=preemptible,
+            checkpoint_seconds=checkpoint,
+            restore_seconds=restore,
+            max_retries=int(retries),
+            estimate_seconds=estimate,
+            throughput=throughput,
+            skew=skew,
+            lowest_loss=loss,
+        )
+        for (
+            line, name, submit_time, width, least, most, kinds, cpus, memory, user, pool, title,
+            job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
+            throughput, skew, loss,
+        ) in zip(
+            columns.lines,
+            columns.texts("id"),
+            submitted,
+            gpus,
+            columns.optional_numbers("min_gpus", MOST_GPUS),
+            columns.optional_numbers("max_gpus", MOST_GPUS),
+            columns.each("gpu_type", _gpu_types, tuple[str, ...]()),
+            columns.numbers("cpus", 0.0),
+            columns.numbers("memory_gb", 0.0),
+            columns.labels("user"),
+            columns.labels("pool"),
+            columns.labels("name"),
+            _classes(columns, rewards),
+            rewards,
+            columns.numbers("weight", 1.0),
+            columns.optional("preemptible", _yes, True),
+            columns.optional_durations("checkpoint"),
+            columns.optional_durations("restore"),
+            columns.numbers("max_retries", 3, MOST_GPUS),
+            columns.optional_durations("estimate"),
+            columns.optional(
+                "declared_throughput", _decoded("declared_throughput", AnyThroughput), None
+            ),
+            columns.numbers("skew", 0.0),
+            columns.optional_numbers("lowest_loss"),
+            strict=True,
+        )
+    ]  # fmt: skip
+    for row, spec in enumerate(specs):
+        if not spec.least_gpus <= spec.gpus <= spec.most_gpus:
+            columns.note(row, Broken("gpus outside min_gpus to max_gpus", "gpus", spec.gpus))
+    return specs
+
+
+def _run_seconds(
+    columns: Columns, specs: Sequence[JobSpec], works: Sequence[float | None]
+) -> list[float]:
+    """How long each job runs on its GPUs: by its work, its duration, or its start and end."""
+    seconds = [
+        0.0 if work is None else work / spec.gpus if spec.gpus else work
+        for spec, work in zip(specs, works, strict=True)
+    ]
+    spans = [False] * len(columns)
+    if "end_time" in columns.header:
+        spans = columns.absent("duration")
+    by_time = [row for row, work in enumerate(works) if work is None]
+    told = [row for row in by_time if not spans[row]]
+    for row, length in zip(told, columns.part(told).durations("duration"), strict=True):
+        seconds[row] = length
+    found = [row for row in by_time if spans[row]]
+    for row, length in zip(found, columns.part(found).spans("start_time", "end_time"), strict=True):
+        seconds[row] = length
+    return seconds
+
+
+def _truths(
+    columns: Columns, jobs: Sequence[Job | None], works: Sequence[float | None]
+) -> list[Truth]:
+    """What is true of each job, with what else its row says."""
+    rigid = [0.0 if job is None else job.truth.work for job in jobs]
+    return [
+        Truth(
+            work=by_time if work is None else work,
+            throughput=throughput,
+            regimes=regimes,
+            failures=failures,
+            loss_curve=losses,
+            spread_slowdown=slowdown,
+            sensitivity=sensitivity,
+            beside=beside,
+        )
+        for (
+            by_time, work, throughput, regimes, failures, losses, slowdown, sensitivity, beside,
+        ) in zip(
+            rigid,
+            works,
+            columns.optional("throughput", _decoded("throughput", AnyThroughput), LINEAR),
+            columns.optional("regimes", _decoded("regimes", tuple[Regime, ...]), ()),
+            columns.optional("failures", _failures, tuple[float, ...]()),
+            columns.optional("loss_curve", _decoded("loss_curve", tuple[LossPoint, ...]), ()),
+            columns.numbers("spread_slowdown", 0.0),
+            columns.optional("sensitivity", _decoded("sensitivity", Sensitivity), None),
+            columns.optional("beside", _decoded("beside", dict[str, AnyThroughput]), {}),
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+def _check_truths(
+    columns: Columns,
+    specs: Sequence[JobSpec],
+    works: Sequence[float | None],
+    truths: Sequence[Truth],
+) -> None:
+    """Note the rows whose columns do not go together."""
+    if not {"loss_curve", "throughput", "regimes"} & columns.header.index.keys():
+        return
+    curves, regimes = columns.texts("loss_curve"), columns.texts("regimes")
+    rates, without = columns.texts("throughput"), columns.absent("throughput")
+    for row, truth in enumerate(truths):
+        if any(one.work >= other.work for one, other in itertools.pairwise(truth.loss_curve)):
+            what = "a loss curve's work does not ascend"
+            columns.note(row, Broken(what, "loss_curve", curves[row]))
+        if works[row] is None and not without[row]:
+            columns.note(row, Broken("throughput without work", "throughput", rates[row]))
+        try:
+            for regime in truth.regimes:
+                for kind in specs[row].gpu_types or ("",):
+                    truth.throughput.rate(1.0, kind, 1, regime.batch_size)
+        except KeyError:
+            columns.note(row, Broken("no throughput for a batch size", "regimes", regimes[row]))
+
+
+def _gpu_types(text: str) -> tuple[str, ...]:
+    kinds = text.replace(";", "|").replace(",", "|").split("|")
+    return tuple(kind.strip() for kind in kinds if kind.strip())
+
+
+def _classes(columns: Columns, rewards: Sequence[tuple[Reward, ...]]) -> list[JobClass]:
+    """The class of each job; without one, strict where it has rewards."""
+    given = columns.optional("class", _class, None)
+    return [
+        kind or (JobClass.STRICT if steps else JobClass.BEST_EFFORT)
+        for kind, steps in zip(given, rewards, strict=True)
+    ]
+
+
+def _class(text: str) -> JobClass:
     try:
-        for regime in truth.regimes:
-            for kind in job.spec.gpu_types or ("",):
-                truth.throughput.rate(1.0, kind, 1, regime.batch_size)
-    except KeyError:
-        raise Broken("no throughput for a batch size", "regimes", row.text("regimes")) from None
-    return Job(job.spec, truth)
-
-
-def _run_seconds(row: Row) -> float:
-    if not row.absent("duration") or "end_time" not in row.header:
-        return row.duration("duration")
-    started, ended = row.timestamp("start_time"), row.timestamp("end_time")
-    if ended < started:
-        raise Broken("ends before it starts", "end_time", row.text("end_time"))
-    return ended - started
-
-
-def _optional(row: Row, column: str, read: Callable[[str], float]) -> float | None:
-    return None if row.absent(column) else read(column)
-
-
-def _job_class(row: Row, rewards: tuple[Reward, ...]) -> JobClass:
-    if row.absent("class"):
-        return JobClass.STRICT if rewards else JobClass.BEST_EFFORT
-    try:
-        return JobClass(row.text("class").lower())
+        return JobClass(text.lower())
     except ValueError:
-        raise Broken("unreadable class", "class", row.text("class")) from None
+        raise Broken("unreadable class", "class", text) from None
 
 
-def _rewards(row: Row, submitted: float) -> tuple[Reward, ...]:
-    if not row.absent("rewards"):
-        return tuple(_reward(row, step) for step in row.text("rewards").split(";"))
-    if row.absent("deadline"):
-        return ()
-    text = row.text("deadline")
+def _rewards(columns: Columns, submitted: Sequence[float]) -> list[tuple[Reward, ...]]:
+    """The reward steps of each job; one of worth 1 where the row has a deadline instead."""
+    rewards = columns.optional("rewards", _steps, tuple[Reward, ...]())
+    if "deadline" in columns.header:
+        without = columns.absent("rewards")
+        for row, text in enumerate(columns.texts("deadline")):
+            if without[row] and text.lower() not in ABSENT:
+                try:
+                    rewards[row] = (Reward(_deadline(text, submitted[row]), 1.0),)
+                except Broken as what:
+                    columns.note(row, what)
+    return rewards
+
+
+def _deadline(text: str, submitted: float) -> float:
+    """Seconds since submission of a deadline written as such, or as a point in time."""
     try:
-        return (Reward(in_range(parse_duration(text), "deadline", text, MOST_SECONDS), 1.0),)
+        return in_range(parse_duration(text), "deadline", text, MOST_SECONDS)
     except ValueError:
         pass
     try:
         since = parse_timestamp(text) - submitted
     except ValueError:
         raise Broken("unreadable deadline", "deadline", text) from None
-    return (Reward(in_range(since, "deadline", text, MOST_SECONDS), 1.0),)
+    return in_range(since, "deadline", text, MOST_SECONDS)
 
 
-def _reward(row: Row, step: str) -> Reward:
+def _steps(text: str) -> tuple[Reward, ...]:
+    return tuple(map(_reward, text.split(";")))
+
+
+def _reward(step: str) -> Reward:
     deadline, _, value = step.rpartition(":")
     try:
         seconds = in_range(parse_duration(deadline), "rewards", step, MOST_SECONDS)
@@ -233,30 +351,23 @@ def _reward(row: Row, step: str) -> Reward:
         raise Broken("unreadable rewards", "rewards", step) from None
 
 
-def _yes(row: Row, column: str, default: bool) -> bool:
-    if row.absent(column):
-        return default
-    answer = _YES.get(row.text(column).lower())
+def _yes(text: str) -> bool:
+    answer = _YES.get(text.lower())
     if answer is None:
-        raise Broken(f"unreadable {column}", column, row.text(column))
+        raise Broken("unreadable preemptible", "preemptible", text)
     return answer
 
 
-def _numbers(row: Row, column: str) -> tuple[float, ...]:
-    if row.absent(column):
-        return ()
-    text = row.text(column)
-    try:
-        return tuple(in_range(float(part), column, text, 1e15) for part in text.split(";"))
-    except ValueError:
-        raise Broken(f"unreadable {column}", column, text) from None
+_failures = partial(read_numbers, column="failures", separator=";")
 
 
-def _decoded(row: Row, column: str, kind: Any, default: Decoded) -> Decoded:
-    if row.absent(column):
-        return default
-    text = row.text(column)
-    try:
-        return msgspec.json.decode(text, type=kind)  # type: ignore[no-any-return]
-    except (msgspec.DecodeError, ValueError):
-        raise Broken(f"unreadable {column}", column, text) from None
+def _decoded(column: str, kind: Any) -> Callable[[str], Any]:
+    """What reads a cell with JSON of this kind."""
+
+    def read(text: str) -> Any:
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except (msgspec.DecodeError, ValueError):
+            raise Broken(f"unreadable {column}", column, text) from None
+
+    return read

@@ -9,12 +9,14 @@ from typing import Any
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import TraceFormat
-from volvelle.workload.readers.ledger import Ledger, each_job
-from volvelle.workload.readers.own import OwnOptions, mapped_rows, own_job
-from volvelle.workload.readers.rows import Header, Row
+from volvelle.workload.readers.columns import Columns, jobs_of
+from volvelle.workload.readers.ledger import Ledger
+from volvelle.workload.readers.own import OwnOptions, mapped, own_jobs
+from volvelle.workload.readers.rows import Header
 from volvelle.workload.readers.text import Sample
 
 MAGIC = b"PAR1"
+_BATCH_ROWS = 1024
 
 
 class Parquet(TraceFormat):
@@ -30,7 +32,7 @@ class Parquet(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        return each_job(mapped_rows(_rows(path, ledger), options.columns), own_job, ledger)
+        return jobs_of(mapped(_blocks(path, ledger), options.columns), own_jobs, ledger)
 
 
 def import_parquet() -> Any:
@@ -44,26 +46,26 @@ def import_parquet() -> Any:
     return pyarrow.parquet
 
 
-def _rows(path: Path, ledger: Ledger) -> Iterator[Row]:
+def _blocks(path: Path, ledger: Ledger) -> Iterator[Columns]:
     ledger.file = path.name
     parquet = import_parquet()
     with _damage_named(path):
         table = parquet.ParquetFile(path)
     with table:
         header = Header(table.schema_arrow.names, path.name)
-        line = 1
-        for columns in _columns_of_batches(table, path):
-            for values in zip(*columns, strict=True):
-                line += 1
-                ledger.row()
-                yield Row(header, [_text(value) for value in values], line)
+        line = 2
+        for rows, columns in _batches(table, path):
+            ledger.row(rows)
+            yield Columns(header, range(line, line + rows), columns, {})
+            line += rows
 
 
-def _columns_of_batches(table: Any, path: Path) -> Iterator[list[list[object]]]:
-    """The columns of one batch of rows after another."""
+def _batches(table: Any, path: Path) -> Iterator[tuple[int, list[list[str]]]]:
+    """One batch after another: its number of rows, and its columns as they would be written."""
     with _damage_named(path):
-        for batch in table.iter_batches():
-            yield [column.to_pylist() for column in batch.columns]
+        for batch in table.iter_batches(_BATCH_ROWS):
+            columns = [[_text(cell) for cell in column.to_pylist()] for column in batch.columns]
+            yield batch.num_rows, columns
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from volvelle.model.problems import Problem, nearest
@@ -94,15 +94,7 @@ class Row:
         Raises `Broken`.
         """
         position = self.header.index.get(column)
-        text = "" if position is None else self.cells[position]
-        try:
-            return in_range(float(text), column, text, most)
-        except ValueError:
-            if text.strip().lower() not in ABSENT:
-                raise Broken(f"unreadable {column}", column, text) from None
-        if default is None:
-            raise Broken(f"missing {column}", column, text)
-        return default
+        return read_number("" if position is None else self.cells[position], column, default, most)
 
     def gpus(self, column: str) -> float:
         """The cell as a number of GPUs, whole or not. Raises `Broken`."""
@@ -114,23 +106,50 @@ class Row:
 
     def duration(self, column: str) -> float:
         """The cell as a duration in any form `parse_duration` reads. Raises `Broken`."""
-        text = self.text(column)
-        if text.lower() in ABSENT:
-            raise Broken(f"missing {column}", column, text)
-        try:
-            return in_range(parse_duration(text), column, text, MOST_SECONDS)
-        except (ValueError, OverflowError):
-            raise Broken(f"unreadable {column}", column, text) from None
+        return read_duration(self.text(column), column)
 
     def timestamp(self, column: str) -> float:
         """The cell as a point in time, a number of seconds or an ISO time. Raises `Broken`."""
-        text = self.text(column)
-        if text.lower() in ABSENT:
-            raise Broken(f"missing {column}", column, text)
-        try:
-            return in_range(parse_timestamp(text), column, text, MOST_SECONDS)
-        except (ValueError, OverflowError):
+        return read_timestamp(self.text(column), column)
+
+
+def read_number(text: str, column: str, default: float | None = None, most: float = MOST) -> float:
+    """A cell as a number from 0 to ``most``; ``default`` where it is absent. Raises `Broken`."""
+    try:
+        return in_range(float(text), column, text, most)
+    except ValueError:
+        if text.strip().lower() not in ABSENT:
             raise Broken(f"unreadable {column}", column, text) from None
+    if default is None:
+        raise Broken(f"missing {column}", column, text)
+    return default
+
+
+def read_numbers(text: str, column: str, separator: str, most: float = MOST) -> tuple[float, ...]:
+    """A cell as numbers from 0 to ``most``, joined by ``separator``. Raises `Broken`."""
+    try:
+        return tuple(in_range(float(part), column, text, most) for part in text.split(separator))
+    except ValueError:
+        raise Broken(f"unreadable {column}", column, text) from None
+
+
+def read_duration(text: str, column: str) -> float:
+    """A cell as a duration in any form `parse_duration` reads. Raises `Broken`."""
+    return _read_seconds(text, column, parse_duration)
+
+
+def read_timestamp(text: str, column: str) -> float:
+    """A cell as a point in time, a number of seconds or an ISO time. Raises `Broken`."""
+    return _read_seconds(text, column, parse_timestamp)
+
+
+def _read_seconds(text: str, column: str, parse: Callable[[str], float]) -> float:
+    if text.lower() in ABSENT:
+        raise Broken(f"missing {column}", column, text)
+    try:
+        return in_range(parse(text), column, text, MOST_SECONDS)
+    except (ValueError, OverflowError):
+        raise Broken(f"unreadable {column}", column, text) from None
 
 
 def in_range(value: float, column: str, text: str, most: float) -> float:

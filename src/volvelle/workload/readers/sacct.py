@@ -6,18 +6,23 @@ ran, and jobs still running. The account becomes the pool, ``TimelimitRaw`` (min
 estimate. Times are local to the cluster.
 """
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import RowFormat, rigid_job
-from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
-from volvelle.workload.readers.rows import ABSENT, Row
-from volvelle.workload.readers.text import Sample, csv_rows
+from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.columns import Columns, jobs_of
+from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
+from volvelle.workload.readers.rows import ABSENT, MOST_SECONDS, read_duration, read_number
+from volvelle.workload.readers.text import Sample, csv_columns
 
 _MEMORY_GB = {"K": 1024.0**-2, "M": 1024.0**-1, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _STILL = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED"))
+_NEVER = frozenset(("PENDING", "REQUEUED"))
 _TRES = ("ReqTRES", "AllocTRES")
 _IDS = ("JobIDRaw", "JobID")
 
@@ -31,7 +36,11 @@ class Tres(NamedTuple):
     memory_gb: float = 0.0
 
 
-class Sacct(RowFormat):
+_UNREAD = Tres(gpus=1.0)
+"""Stands for what could not be read, which is noted: no other column is asked."""
+
+
+class Sacct(ColumnFormat):
     """One row a job or a step of one."""
 
     name = "sacct"
@@ -44,35 +53,63 @@ class Sacct(RowFormat):
             return 0.0
         return 0.95 if sample.header & {"jobid", "jobidraw"} else 0.0
 
-    def read(self, path: Any, ledger: Ledger, options: Any) -> Any:
+    def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row that is no step."""
-        rows = csv_rows(path, ledger, required=self.required, delimiter="|", quoted=False)
-        return each_job(rows, lambda row: self.job(row, ledger, options), ledger)
+        blocks = csv_columns(path, ledger, required=self.required, delimiter="|", quoted=False)
+        return jobs_of(blocks, self.jobs, ledger)
 
-    def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
-        """A rigid job. Raises `Problem` where the table lacks the columns that say so."""
-        number = _first(row, _IDS)
+    def jobs(self, columns: Columns) -> Sequence[Job | None]:
+        """Rigid jobs. Raises `Problem` where the table lacks the columns that say of how many GPUs."""
+        numbers = _numbers(columns)
+        rows = [row for row, number in enumerate(numbers) if number and "." not in number]
+        found: list[Job | None] = [None] * len(columns)
+        for row, job in zip(
+            rows, _jobs(columns.part(rows), [numbers[row] for row in rows]), strict=True
+        ):
+            found[row] = job
+        return found
+
+
+def _numbers(columns: Columns) -> list[str]:
+    """The number of each job; what is no job is noted."""
+    given = zip(*(columns.texts(column) for column in _IDS), strict=True)
+    numbers = [next(filter(None, texts), "") for texts in given]
+    for row, number in enumerate(numbers):
         if not number:
-            raise Broken("missing JobID", "JobID")
-        if "." in number:
-            raise Unfit("job step", "JobID", number)
-        tres = _demand(row)
-        if tres.gpus == 0:
-            raise Unfit("no GPUs", "ReqTRES", row.text("ReqTRES"))
-        elapsed = _elapsed(row)
-        spec = JobSpec(
+            columns.note(row, Broken("missing JobID", "JobID"))
+        elif "." in number:
+            columns.note(row, Unfit("job step", "JobID", number))
+    return numbers
+
+
+def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
+    demands = _demands(columns)
+    ran = _seconds(columns)
+    specs = [
+        JobSpec(
             id=number,
-            submit_time=row.timestamp("Submit"),
+            submit_time=submitted,
             gpus=tres.gpus,
             gpu_types=tres.gpu_types,
             cpus=tres.cpus,
             memory_gb=tres.memory_gb,
-            user=row.label("User"),
-            pool=row.label("Account"),
-            name=row.label("JobName"),
-            estimate_seconds=_time_limit(row),
+            user=user,
+            pool=pool,
+            name=name,
+            estimate_seconds=estimate,
         )
-        return rigid_job(spec, elapsed)
+        for number, submitted, tres, user, pool, name, estimate in zip(
+            numbers,
+            columns.timestamps("Submit"),
+            demands,
+            columns.labels("User"),
+            columns.labels("Account"),
+            columns.labels("JobName"),
+            _time_limits(columns),
+            strict=True,
+        )
+    ]
+    return rigid_jobs(columns, specs, ran)
 
 
 def parse_tres(text: str) -> Tres:
@@ -105,55 +142,83 @@ def _memory(text: str) -> float:
     return float(text[:-1]) * _MEMORY_GB[unit] if unit in _MEMORY_GB else float(text) / 1024.0
 
 
-def _demand(row: Row) -> Tres:
-    columns = [column for column in _TRES if column in row.header]
-    if not columns:
+def _demands(columns: Columns) -> list[Tres]:
+    """What each job asks for: the first column that names GPUs says. Raises `Problem`."""
+    there = [column for column in _TRES if column in columns.header]
+    if not there and len(columns):
         raise Problem(
-            f"{row.header.file} line 1: there is no column ReqTRES or AllocTRES"
-            f"{nearest('ReqTRES', row.header.names)}",
+            f"{columns.header.file} line 1: there is no column ReqTRES or AllocTRES"
+            f"{nearest('ReqTRES', columns.header.names)}",
             mend="ask for them: sacct --parsable2 -o JobIDRaw,User,Account,Submit,Start,End,"
             "ElapsedRaw,TimelimitRaw,State,ReqTRES,AllocTRES",
         )
-    tres = Tres()
-    for column in columns:
-        text = row.text(column)
-        try:
-            tres = parse_tres(text)
-        except ValueError:
-            raise Broken(f"unreadable {column}", column, text) from None
-        if tres.gpus:
-            return tres
-    return tres
+    demands = [Tres()] * len(columns)
+    left = list(range(len(columns)))
+    for column in there:
+        asked = columns.part(left).each(column, partial(_tres, column), _UNREAD)
+        for row, tres in zip(left, asked, strict=True):
+            demands[row] = tres
+        left = [row for row in left if not demands[row].gpus]
+    for row, text in zip(left, columns.part(left).texts("ReqTRES"), strict=True):
+        columns.note(row, Unfit("no GPUs", "ReqTRES", text))
+    return demands
 
 
-def _elapsed(row: Row) -> float:
-    """Seconds the job ran. Raises `Unfit` where it still runs or never did."""
-    state = row.text("State").partition(" ")[0].upper()
-    if state in _STILL:
-        raise Unfit("still running", "State", state)
-    if state in ("PENDING", "REQUEUED") or ("Start" in row.header and row.absent("Start")):
-        raise Unfit("never ran", "Start", row.text("Start"))
-    if not row.absent("ElapsedRaw"):
-        return row.seconds("ElapsedRaw")
-    if not row.absent("Elapsed"):
-        return row.duration("Elapsed")
-    if "End" in row.header and row.absent("End"):
-        raise Unfit("still running", "End", row.text("End"))
-    started, ended = row.timestamp("Start"), row.timestamp("End")
-    if ended < started:
-        raise Broken("ends before it starts", "End", row.text("End"))
-    return ended - started
+def _tres(column: str, text: str) -> Tres:
+    try:
+        return parse_tres(text)
+    except ValueError:
+        raise Broken(f"unreadable {column}", column, text) from None
 
 
-def _time_limit(row: Row) -> float | None:
-    raw = row.text("TimelimitRaw")
-    if raw.isdecimal():
-        return row.seconds("TimelimitRaw", MINUTE)
-    text = row.text("Timelimit")
+def _seconds(columns: Columns) -> list[float]:
+    """How long each job ran. Those that still run or never did are noted."""
+    states = columns.each("State", lambda text: text.partition(" ")[0].upper(), "")
+    starts, ends = columns.texts("Start"), columns.texts("End")
+    no_start = columns.optional("Start", lambda text: False, "Start" in columns.header)
+    no_end = columns.optional("End", lambda text: False, "End" in columns.header)
+    no_raw, no_elapsed = columns.absent("ElapsedRaw"), columns.absent("Elapsed")
+    raw, elapsed, spans = [], [], []
+    for row, state in enumerate(states):
+        if state in _STILL:
+            columns.note(row, Unfit("still running", "State", state))
+        elif state in _NEVER or no_start[row]:
+            columns.note(row, Unfit("never ran", "Start", starts[row]))
+        elif not no_raw[row]:
+            raw.append(row)
+        elif not no_elapsed[row]:
+            elapsed.append(row)
+        elif no_end[row]:
+            columns.note(row, Unfit("still running", "End", ends[row]))
+        else:
+            spans.append(row)
+    seconds = [0.0] * len(columns)
+    for rows, found in (
+        (raw, columns.part(raw).seconds("ElapsedRaw")),
+        (elapsed, columns.part(elapsed).durations("Elapsed")),
+        (spans, columns.part(spans).spans("Start", "End")),
+    ):
+        for row, length in zip(rows, found, strict=True):
+            seconds[row] = length
+    return seconds
+
+
+def _time_limits(columns: Columns) -> list[float | None]:
+    """The run time each user asked for, if any: in minutes, or as Slurm writes durations."""
+    limits = columns.each("TimelimitRaw", _minutes, None)
+    rows = [row for row, limit in enumerate(limits) if limit is None]
+    for row, limit in zip(rows, columns.part(rows).each("Timelimit", _limit, None), strict=True):
+        limits[row] = limit
+    return limits
+
+
+def _minutes(text: str) -> float | None:
+    if not text.isdecimal():
+        return None
+    return read_number(text, "TimelimitRaw", most=MOST_SECONDS / MINUTE) * MINUTE
+
+
+def _limit(text: str) -> float | None:
     if text.lower() in ABSENT or not text[0].isdigit():
         return None
-    return row.duration("Timelimit")
-
-
-def _first(row: Row, columns: tuple[str, ...]) -> str:
-    return next((text for column in columns if (text := row.text(column))), "")
+    return read_duration(text, "Timelimit")

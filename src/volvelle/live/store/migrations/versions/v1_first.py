@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make them all."""
+    """Create all tables."""
     op.create_table(
         "header",
         sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
@@ -22,7 +22,7 @@ def upgrade() -> None:
         sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("time", sa.Double, nullable=False),
         sa.Column("body", sa.Text, nullable=False),
-        sa.Column("facts", sa.Text, nullable=False),
+        sa.Column("records", sa.Text, nullable=False),
     )
     op.create_table(
         "jobs",
@@ -32,13 +32,13 @@ def upgrade() -> None:
         sa.Column("position", sa.Integer, nullable=False),
         sa.Column("request", sa.Text, nullable=False),
         sa.Column("submitted", sa.Double, nullable=False),
-        sa.Column("foreseen", sa.Double),
+        sa.Column("forecast_finish", sa.Double),
         sa.Column("promised_p50", sa.Double),
         sa.Column("promised_p90", sa.Double),
         sa.Column("state", sa.String(20)),
         sa.Column("reason", sa.Text),
         sa.Column("ended", sa.Double),
-        sa.Column("picture", sa.Text),
+        sa.Column("status", sa.Text),
     )
     op.create_index("jobs_by_user", "jobs", ["user", "number"])
     op.create_index("jobs_by_state", "jobs", ["state", "number"])

@@ -1,0 +1,79 @@
+"""Whole commands, as people run them: python benchmarks/whole_commands.py [--trace TRACE] [--times 5]
+
+Prints processor seconds (of all processes together) and seconds on the clock of each command, least and
+median of several runs, and how much of the least was spent in simulations. With --trace also the run of
+that trace under srsf with consolidated placement, a journal and a report; it is meant for Philly's.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from typing import NamedTuple
+
+VOLVELLE = [sys.executable, "-m", "volvelle.cli.main"]
+FIFO = ["simulate", "--generate", "lognormal:jobs=5000", "--cluster", "8x8", "--policy", "fifo"]
+
+
+class Measured(NamedTuple):
+    """One run of a command, in seconds; ``simulating`` is a part of ``cpu``."""
+
+    cpu: float
+    clock: float
+    simulating: float
+
+
+def run(command: Sequence[str], folder: Path) -> Measured:
+    """Run a command of ours, whose results go to ``out`` in ``folder``."""
+    before, began = getrusage(RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run([*VOLVELLE, *command], cwd=folder, check=True, capture_output=True, text=True)
+    clock, after = time.monotonic() - began, getrusage(RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Measured(cpu, clock, simulated(folder))
+
+
+def simulated(folder: Path) -> float:
+    """The processor seconds of the simulations whose results are in ``folder``."""
+    records = [json.loads(path.read_text()) for path in folder.rglob("run.json")]
+    return float(sum(record["cpu_seconds"] for record in records))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--cluster", default="120x8", help="that of the trace")
+    parser.add_argument("--times", type=int, default=5)
+    options = parser.parse_args()
+    out = ["--out", "out"]
+    commands = {
+        "--help": ["--help"],
+        "list policies": ["list", "policies"],
+        "compare --demo": ["compare", "--demo", *out],
+        "simulate 5,000 jobs under fifo": [*FIFO, *out],
+    }
+    if options.trace is not None:
+        placed = ["--policy", "srsf", "--placement", "consolidated"]
+        trace = [str(options.trace.resolve()), "--cluster", options.cluster]
+        commands[f"simulate {options.trace.name}"] = ["simulate", *trace, *placed, *out]
+    print(f"{'':40}{'CPU s':>8}{'median':>8}{'simulating':>12}{'clock s':>9}{'median':>8}")
+    for name, command in commands.items():
+        with tempfile.TemporaryDirectory() as folder:
+            run(command, Path(folder))  # compiled loops and byte code are cached from here on
+            runs = [run(command, Path(folder)) for _ in range(options.times)]
+        best = min(runs, key=lambda one: one.cpu)
+        cpu = statistics.median(one.cpu for one in runs)
+        clock = statistics.median(one.clock for one in runs)
+        print(
+            f"{name[:39]:40}{best.cpu:8.2f}{cpu:8.2f}{best.simulating:12.2f}"
+            f"{min(one.clock for one in runs):9.2f}{clock:8.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Backends: what provides an executor with nodes. Agents behind a proxy, agents of the server, raylets."""
+
+import random
+import sys
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from clients import EventCounter
+from commands import Command, holder_of, kill
+from fault_proxy import FaultProxy, FaultRates, InjectedFault
+
+from volvelle.live.agent.launch import free_port
+from volvelle.model.cluster import parse_cluster
+
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+
+_LEASE_SECONDS = 10.0
+_MAX_ABSENCE_SECONDS = 4.0
+
+StartCommand = Callable[..., Command]
+"""Starts a command: its name, its arguments."""
+
+
+class Backend(ABC):
+    """What provides an executor with nodes.
+
+    executor: for the server's configuration. preloaded: modules to import before the server starts.
+    frames: counts messages between agents and controller; None if they are not counted. injected: faults of
+    these messages.
+    disconnect_weight, removal_weight: weights among the faults; 0: not supported. removal_name: the fault
+    of removing a node, in words.
+    """
+
+    executor: str
+    preloaded: tuple[str, ...] = ()
+    frames: EventCounter | None = None
+    disconnect_weight = removal_weight = 0
+    removal_name = ""
+
+    def __init__(self, cluster: str, seed: int) -> None:
+        self._nodes = parse_cluster(cluster).nodes
+        self.nodes = [node.name for node in self._nodes]
+        self.injected: Counter[str] = Counter()
+
+    def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
+        """Start; the server runs. ``folder``: for all files."""
+        self._folder = folder
+
+    def set_fault_rates(self, rates: FaultRates) -> None:  # noqa: B027 - optional
+        """Set the rates of faults of messages."""
+
+    def kill_agent(self, rng: random.Random) -> InjectedFault:
+        """Kill -9 one of the agents; it is started again."""
+        lock = f"{self._folder}/serve/jobs/.*/nodes/{rng.choice(self.nodes)}/lock"
+        pid = holder_of(lock)
+        return "agent killed" if pid is not None and kill(pid) else None
+
+    def disconnect(self, node: str) -> InjectedFault:
+        """Close the connection of a node."""
+        raise NotImplementedError
+
+    def remove_node(self, node: str) -> None:
+        """Remove a node."""
+        raise NotImplementedError
+
+    def restore_node(self, node: str) -> None:
+        """Add the node again."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all that was started."""
+
+
+class DialIn(Backend):
+    """Agents that are commands, each behind a link of the proxy."""
+
+    disconnect_weight, removal_weight = 3, 2
+    removal_name = "node cut off"
+
+    def __init__(self, cluster: str, seed: int) -> None:
+        super().__init__(cluster, seed)
+        self._port = free_port()
+        self.frames = EventCounter()
+        rng = random.Random(f"{seed} weather")
+        self._proxy = FaultProxy(self.nodes, self._port, rng, self.frames.add)
+        self.injected = self._proxy.injected
+        self.executor = f"dial-in:port={self._port},lease_seconds={_LEASE_SECONDS}"
+
+    def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
+        """Start the agents."""
+        self._agents = [
+            start_command(
+                node.name, "agent", "--node", node.name, "--gpus", str(node.gpus), "--pretend",
+                "--connect", f"127.0.0.1:{self._proxy.links[node.name].port}",
+                "--token-file", str(token_file), "--folder", str(folder / node.name),
+                "--work", str(folder / "work"),
+            )
+            for node in self._nodes
+        ]  # fmt: skip
+
+    def set_fault_rates(self, rates: FaultRates) -> None:
+        """Set the rates of faults of messages."""
+        self._proxy.rates = rates
+
+    def kill_agent(self, rng: random.Random) -> InjectedFault:
+        """Kill -9 one, which is started again after a while."""
+        agent = rng.choice(self._agents)
+        return "agent killed" if agent.kill(rng.uniform(0.0, _MAX_ABSENCE_SECONDS)) else None
+
+    def disconnect(self, node: str) -> InjectedFault:
+        """Close the connection; the agent may connect again."""
+        self._proxy.disconnect(node)
+        return "connection of an agent cut"
+
+    def remove_node(self, node: str) -> None:
+        """Block the link of the node."""
+        self._proxy.block(node)
+
+    def restore_node(self, node: str) -> None:
+        """Unblock the link of the node."""
+        self._proxy.unblock(node)
+
+    def close(self) -> None:
+        """Close the proxy; agents are ended with all commands."""
+        self._proxy.close()
+
+
+class Local(Backend):
+    """Agents that the server starts and restarts."""
+
+    executor = "local:pretend=true"
+
+    def close(self) -> None:
+        """Nothing to do: the agents are ended with all other processes."""
+
+
+class OnRay(Backend):
+    """Agents that are actors on raylets, in a cluster of its own. Raises LookupError where Ray is missing."""
+
+    preloaded = ("ray",)
+    removal_weight = 6
+    removal_name = "raylet killed"
+
+    def __init__(self, cluster: str, seed: int) -> None:
+        super().__init__(cluster, seed)
+        import pytest  # noqa: PLC0415 - the tests' cluster skips tests
+        from ray_cluster import RayTestCluster  # noqa: PLC0415 - as above
+
+        try:
+            self._gpus = {node.name: node.gpus for node in self._nodes}
+            self._ray = RayTestCluster(self._gpus, fate_shared=False)
+        except pytest.skip.Exception as skipped:
+            raise LookupError(str(skipped)) from None
+        self.executor = f"ray:address={self._ray.address},settle_seconds=3,poll_seconds=0.2"
+
+    def remove_node(self, node: str) -> None:
+        """Kill -9 its raylet; its jobs end with that."""
+        self._ray.kill(node)
+
+    def restore_node(self, node: str) -> None:
+        """Add a raylet of the same name."""
+        self._ray.add(node, self._gpus[node])
+
+    def close(self) -> None:
+        """End the cluster."""
+        self._ray.end()
+
+
+BACKENDS: dict[str, type[Backend]] = {"dial-in": DialIn, "local": Local, "ray": OnRay}
+"""By the names of executors."""

@@ -1,0 +1,140 @@
+"""A small live cluster of real processes: server, agents, supervisors, jobs; clients, store, disk."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from backends import BACKENDS, Backend
+from clients import Client, SubmissionLog
+from commands import Command, CommandSupervisor, kill, processes_with
+from disk import Disk
+from stores import LockedFile, PostgresqlServer, StoppableStore
+
+from volvelle.live.agent.launch import free_port
+from volvelle.live.serve_folder import ServeFolder
+from volvelle.model.problems import Problem
+
+CLUSTER = "2x2"
+_POLICY = "las:round=4"
+_MOST_OPEN_EACH = 3
+_AGENT = "volvelle.live.agent "
+"""In the command line of an agent that the server started."""
+
+
+class ChaosCluster:
+    """The cluster in ``folder``, with its clients. ``store``: sqlite or postgresql."""
+
+    def __init__(self, folder: Path, executor: str, store: str, seed: int, clients: int) -> None:
+        self._folder, self._seed = folder, seed
+        self.submissions = SubmissionLog()
+        self.traces = folder / "traces"
+        self.traces.mkdir()
+        with ExitStack() as closing:
+            self.disk = Disk(folder / "disk")
+            closing.callback(self.disk.close)
+            self._serve = ServeFolder(self.disk.path / "serve")
+            self._serve.prepare()
+            sqlite = self._serve.path / "store.db"
+            self.store: StoppableStore = (
+                LockedFile(sqlite) if store == "sqlite" else PostgresqlServer()
+            )
+            closing.callback(self.store.close)
+            self.backend: Backend = BACKENDS[executor](CLUSTER, seed)
+            closing.callback(self.backend.close)
+            closing.callback(self._kill_processes)
+            self._commands = CommandSupervisor(self.backend.preloaded)
+            closing.callback(self._commands.close)
+            self._start_cluster()
+            self._clients = [self._client(n, _MOST_OPEN_EACH * clients) for n in range(clients)]
+            closing.callback(self._end_clients)
+            self._until(lambda: bool(self.submissions.totals), "no job is acknowledged")
+            self._closing = closing.pop_all()
+
+    def _start_cluster(self) -> None:
+        """Start the server and the nodes."""
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        config = self._folder / "cluster.toml"
+        config.write_text(
+            f'cluster = "{CLUSTER}"\n'
+            f'policy = "{_POLICY}"\n'
+            f'executor = "{self.backend.executor}"\n'
+            f'store = "{self.store.url}"\n'
+            f'folder = "{self._serve.path}"\n'
+            f"[listen]\nport = {port}\n",
+            encoding="utf-8",
+        )
+        self.server = self._start_command("serve", "serve", "--config", str(config))
+        self._until(self._serve.agents_token_file.exists, "the server does not start")
+        self.backend.start(self._start_command, self.disk.path, self._serve.agents_token_file)
+
+    def _start_command(self, name: str, *arguments: str) -> Command:
+        return self._commands.start(arguments, self._folder / f"{name}.log")
+
+    def _client(self, number: int, most_open: int) -> Client:
+        return Client(
+            f"client-{number}",
+            self.url,
+            self._serve.token_file,
+            self.traces,
+            self.submissions,
+            f"{self._seed} client {number}",
+            most_open,
+        )
+
+    def get(self, path: str) -> Any:
+        """The answer of the server at ``path``; None if there is none now."""
+        try:
+            return self._clients[0].client.get(path)
+        except Problem:
+            return None
+
+    def processes(self) -> dict[int, str]:
+        """Supervisors and all processes of jobs, with their command lines."""
+        found = processes_with(f"{self.disk.path}/")
+        return {pid: line for pid, line in found.items() if _AGENT not in line}
+
+    @property
+    def progress_mark(self) -> tuple[int, ...]:
+        """A value that changes as long as jobs make progress."""
+        sizes = [path.stat().st_size for path in self.traces.glob("*.jsonl")]
+        return len(self.submissions.totals), len(sizes), sum(sizes)
+
+    @property
+    def trace_lines(self) -> int:
+        """The number of lines in the traces of jobs."""
+        return sum(path.read_bytes().count(b"\n") for path in self.traces.glob("*.jsonl"))
+
+    def end_clients(self, timeout: float) -> bool:
+        """End the clients; whether all submitted jobs were acknowledged in time."""
+        self._end_clients()
+        until = time.monotonic() + timeout
+        return all(client.ended(max(until - time.monotonic(), 0.1)) for client in self._clients)
+
+    def _end_clients(self) -> None:
+        for client in self._clients:
+            client.end()
+
+    def ended_jobs(self) -> list[dict[str, Any]]:
+        """The ended jobs, from the server."""
+        return list(self._clients[0].client.pages("/v1/jobs", "jobs", over=True))
+
+    def close(self) -> None:
+        """End all processes."""
+        self._closing.close()
+
+    def _kill_processes(self) -> None:
+        while left := processes_with(f"{self.disk.path}/"):
+            for pid in left:
+                kill(pid)
+            time.sleep(0.05)
+
+    def _until(self, condition: Callable[[], bool], error: str) -> None:
+        deadline = time.monotonic() + 120.0
+        while not condition():
+            if time.monotonic() > deadline:
+                log = (self._folder / "serve.log").read_text(encoding="utf-8")[-2000:]
+                raise RuntimeError(f"{error}: {log}")
+            time.sleep(0.02)

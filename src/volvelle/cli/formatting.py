@@ -1,0 +1,77 @@
+"""Formats jobs of a server for people: when they start and finish, and how they ended."""
+
+from datetime import datetime
+from typing import Any
+
+from volvelle.cli.moments import format_moment
+from volvelle.model.units import format_duration
+
+Job = dict[str, Any]
+
+OVER = ("finished", "failed", "cancelled", "rejected")
+"""Final states of jobs."""
+
+
+def format_gpus(count: float) -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{count:g} GPU{'' if count == 1 else 's'}"
+
+
+def format_start(job: Job, now: datetime) -> str:
+    """When it started, or with ``~`` the predicted start."""
+    if job["started"] is not None:
+        return format_moment(job["started"], now)
+    if job["state"] in OVER or job["predicted_start"] is None:
+        return "-"
+    return f"~{format_moment(job['predicted_start'], now)}"
+
+
+def format_finish(job: Job, now: datetime) -> str:
+    """When it ended, or the predicted P50 and P90."""
+    if job["ended"] is not None:
+        return format_moment(job["ended"], now)
+    return format_interval(job["predicted_p50"], job["predicted_p90"], now)
+
+
+def format_interval(p50: float | None, p90: float | None, now: datetime) -> str:
+    """``14:20-15:10``."""
+    if p50 is None:
+        return "-"
+    first, last = format_moment(p50, now), format_moment(p90, now)
+    return first if p90 is None or first == last else f"{first}-{last}"
+
+
+def format_progress(job: Job) -> str:
+    """The share of its iterations that is done, or their number."""
+    done, total = job["iterations"], job["total_iterations"]
+    if not done:
+        return ""
+    return f"{done / total:.0%}" if total else f"{done:,} it"
+
+
+def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
+    """``starts about 14:20, finishes 19:05 (P50) to 20:40 (P90)``, as far as it is known."""
+    start, p50, p90 = forecast["start"], forecast["p50"], forecast["p90"]
+    if start is None and p50 is None:
+        return "it is not known when it starts"
+    parts = []
+    if start is not None:
+        soon = start - now.timestamp() < 1.0
+        parts.append("starts now" if soon else f"starts about {format_moment(start, now)}")
+    if p50 is not None:
+        parts.append(f"finishes {format_moment(p50, now)} (P50)")
+        if p90 is not None and format_moment(p90, now) != format_moment(p50, now):
+            parts[-1] += f" to {format_moment(p90, now)} (P90)"
+    return ", ".join(parts)
+
+
+def format_end(job: Job) -> str:
+    """``finished after 3h 20m``, with the reason for other final states."""
+    jct = format_duration((job["ended"] or job["submitted"]) - job["submitted"])
+    reason = f": {job['reason']}" if job["reason"] and job["state"] != "finished" else ""
+    return f"{job['state']} after {jct}{reason}"
+
+
+def format_job(job: Job) -> str:
+    """``job 12 (bert)``."""
+    return f"job {job['number']}" + (f" ({job['name']})" if job["name"] else "")

@@ -1,0 +1,237 @@
+"""The folders of an agent and of its attempts. The agent keeps no state outside of them.
+
+::
+
+    agent.json               `AgentSettings`
+    identity, lease, lock
+    attempts/NUMBER-ATTEMPT/ order.json, command.json, control-block, metrics.jsonl, output.log, stop.json,
+                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log
+    ended/NUMBER-ATTEMPT/    after the controller has journalled the end: output, metrics and exit, until
+                             the retention time is over
+    pruned                   attempts removed from ``ended``, one NUMBER-ATTEMPT a line
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from volvelle.client.control_block import ControlBlock
+from volvelle.live.agent.files import last_line, lock, write_file
+from volvelle.live.agent.wire import AttemptKey, StartTask
+from volvelle.model.node import Node
+
+_S = TypeVar("_S")
+
+ATTEMPTS, ENDED, OUTPUT = "attempts", "ended", "output.log"
+
+LOG_RETENTION_SECONDS = 30 * 86_400.0
+
+_ARCHIVED = {OUTPUT, "metrics.jsonl", "exit.json"}
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is given at its start.
+
+    connect: HOST:PORT of the agents server, or a file that holds it. devices: the node's GPUs as
+    CUDA_VISIBLE_DEVICES names them, by their numbers on the node; None: no visible GPUs. work: where jobs
+    start that name no directory; shared by the nodes on which jobs may resume. linger_seconds: how long an
+    agent stays without jobs and without a controller; None: for ever. lifetime_pid: a process of the node;
+    when it ends, all jobs are killed. 0: none. umask: of jobs; the agent's own files are private. authority:
+    PEM file of trusted certificates; enables TLS. central_renewal: the controller renews leases (see
+    `central_renewal`). retention_seconds: how long the output of an ended attempt is kept.
+    """
+
+    node: Node
+    connect: str
+    token: str
+    address: str = ""
+    devices: tuple[str, ...] | None = None
+    work: str = ""
+    progress_seconds: float = 1.0
+    linger_seconds: float | None = None
+    lifetime_pid: int = 0
+    umask: int = 0o022
+    authority: str = ""
+    central_renewal: bool = False
+    retention_seconds: float = LOG_RETENTION_SECONDS
+
+
+class StopRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A stop that was ordered ``at`` a time of the clock since boot. ``forced``: the grace period is over."""
+
+    at: float
+    kill: bool = False
+    reason: str = ""
+    forced: bool = False
+
+
+class SupervisorRecord(msgspec.Struct, frozen=True):
+    """Process ids of an attempt: its supervisor and the command's first process.
+
+    ticks: when the first process began, to recognise reused pids.
+    """
+
+    boot: str
+    supervisor: int
+    leader: int = 0
+    ticks: int = 0
+
+
+class ExitRecord(msgspec.Struct, frozen=True):
+    """How the command ended: its exit code (negative for a signal), or why it never ran or was lost."""
+
+    code: int | None = None
+    error: str = ""
+    lease_expired: bool = False
+    rebooted: bool = False
+
+
+class AttemptFolder:
+    """The folder of one attempt on one node."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.control_block = path / ControlBlock.FILE_NAME
+        self.metrics = path / "metrics.jsonl"
+        self.output = path / OUTPUT
+        self.command = path / "command.json"
+        self.supervisor_log = path / "supervisor.log"
+
+    @property
+    def order(self) -> StartTask:
+        """The order that started the task. Raises OSError, msgspec.MsgspecError."""
+        return msgspec.json.decode((self.path / "order.json").read_bytes(), type=StartTask)
+
+    @order.setter
+    def order(self, order: StartTask) -> None:
+        write_file(self.path / "order.json", msgspec.json.encode(order))
+
+    @property
+    def stop(self) -> StopRecord | None:
+        """The stop that was ordered, if any."""
+        return _read(self.path / "stop.json", StopRecord)
+
+    @stop.setter
+    def stop(self, stop: StopRecord) -> None:
+        write_file(self.path / "stop.json", msgspec.json.encode(stop))
+
+    @property
+    def supervisor(self) -> SupervisorRecord | None:
+        """The supervisor's record, once it has started."""
+        return _read(self.path / "supervisor.json", SupervisorRecord)
+
+    @property
+    def exit(self) -> ExitRecord | None:
+        """How the command ended, once it has."""
+        return _read(self.path / "exit.json", ExitRecord)
+
+    @exit.setter
+    def exit(self, record: ExitRecord) -> None:
+        write_file(self.path / "exit.json", msgspec.json.encode(record))
+
+    @property
+    def supervisor_error(self) -> str:
+        """The last line of the supervisor's log, which is empty in normal operation."""
+        return last_line(self.supervisor_log)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Try to take the lock that a supervisor holds; yields whether it was free."""
+        with lock(self.path / "lock") as free:
+            yield free
+
+
+class AgentFolder:
+    """The folder of an agent."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.attempts = path / ATTEMPTS
+        self.ended = path / ENDED
+        self.lease = path / "lease"
+        for folder in (path, self.attempts, self.ended):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def identity(self) -> str:
+        """A random id that distinguishes this folder from others for the same node."""
+        file = self.path / "identity"
+        if not file.exists():
+            write_file(file, secrets.token_hex(16).encode())
+        return file.read_text()
+
+    def attempt(self, key: AttemptKey) -> AttemptFolder:
+        """The folder of an active attempt."""
+        return AttemptFolder(self.attempts / _name(key))
+
+    def active_attempts(self) -> list[AttemptKey]:
+        """Attempts that run, or whose end the controller has not journalled yet."""
+        return _keys(self.attempts)
+
+    def latest_attempts(self) -> dict[int, int]:
+        """The highest attempt that was ever on this node, by the job's number."""
+        return dict(sorted(self._pruned() + _keys(self.ended) + _keys(self.attempts)))
+
+    def archive(self, key: AttemptKey) -> None:
+        """The controller has journalled the end of this attempt: keep only what people read."""
+        folder = self.attempt(key)
+        folder.path.rename(self.ended / _name(key))
+        for file in (self.ended / _name(key)).iterdir():
+            if file.name not in _ARCHIVED:
+                file.unlink()
+
+    def prune(self, before: float) -> None:
+        """Remove what was archived before ``before`` (seconds since the Unix epoch). Raises OSError.
+
+        The attempts are listed first, so that no older attempt of the job can ever start.
+        """
+        old = [
+            key for key in _keys(self.ended) if (self.ended / _name(key)).stat().st_mtime < before
+        ]
+        if not old:
+            return
+        with (self.path / "pruned").open("a") as file:
+            file.write("".join(f"\n{_name(key)}" for key in dict(sorted(old)).items()))
+            file.flush()
+            os.fsync(file.fileno())
+        for key in old:
+            shutil.rmtree(self.ended / _name(key))
+
+    def _pruned(self) -> list[AttemptKey]:
+        try:
+            lines = (self.path / "pruned").read_text().split()
+        except FileNotFoundError:
+            return []
+        return [  # the last line may be incomplete: then the attempt is still in ``ended``
+            _key(line) for line in lines if all(map(str.isdigit, line.partition("-")[::2]))
+        ]
+
+    def discard(self, key: AttemptKey) -> None:
+        """Remove a folder in which nothing ever ran."""
+        shutil.rmtree(self.attempt(key).path, ignore_errors=True)
+
+
+def _read(path: Path, kind: type[_S]) -> _S | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _name(key: AttemptKey) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+def _keys(folder: Path) -> list[AttemptKey]:
+    return [_key(path.name) for path in folder.iterdir()]
+
+
+def _key(name: str) -> AttemptKey:
+    number, _, attempt = name.partition("-")
+    return int(number), int(attempt)

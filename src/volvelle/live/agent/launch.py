@@ -1,0 +1,101 @@
+"""Prepares a task: its folders, its command, and a clean environment."""
+
+import os
+import random
+import socket
+from pathlib import Path
+
+import msgspec
+
+from volvelle.client.control_block import ControlBlock
+from volvelle.live.agent.files import write_file
+from volvelle.live.agent.folders import AgentFolder, AgentSettings, AttemptFolder
+from volvelle.live.agent.processes import ATTEMPT_VARIABLE, start_ticks
+from volvelle.live.agent.wire import StartTask
+
+_INHERITED_VARIABLES = """
+    PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR LD_LIBRARY_PATH
+""".split()  # noqa: SIM905 - read as a list
+"""What a job inherits of its agent's environment."""
+
+_PORTS = range(20_000, 32_768)
+"""Below the ports that systems give to outgoing connections."""
+
+
+def prepare_task(
+    order: StartTask, agent: AgentFolder, settings: AgentSettings, lease: Path | None
+) -> None:
+    """Write all that the supervisor needs. The command comes last; without it nothing is started.
+
+    lease: the file of the node's lease, if it has one. Raises OSError if the disk or the user's paths do not
+    allow it.
+    """
+    launch, own = order.start.launch, job_folder(order.start.number, agent, settings)
+    folder = agent.attempt(order.task.key)
+    directory = own / launch.directory
+    checkpoint = directory / launch.checkpoint if launch.checkpoint else own / "checkpoint"
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_writable(checkpoint)
+    folder.path.mkdir(mode=0o700)
+    folder.order = order
+    ControlBlock.create(folder.control_block, order.start.attempt, order.start.saved_iterations)
+    pid = settings.lifetime_pid
+    command = {
+        "command": launch.command,
+        "directory": str(directory),
+        "environment": _environment(order, folder, settings, checkpoint),
+        "umask": settings.umask,
+        "lease": None if lease is None else str(lease),
+        "lifetime": [pid, start_ticks(pid)] if pid else None,
+    }
+    write_file(folder.command, msgspec.json.encode(command))
+
+
+def job_folder(number: int, agent: AgentFolder, settings: AgentSettings) -> Path:
+    """The folder of a job, the same for all its attempts."""
+    return (Path(settings.work) if settings.work else agent.path / "work") / str(number)
+
+
+def free_port() -> int:
+    """A port on which nobody listens now. Raises OSError if none is found."""
+    for port in random.sample(_PORTS, 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no port is free for the ranks of the job to meet")
+
+
+def _environment(
+    order: StartTask, folder: AttemptFolder, settings: AgentSettings, checkpoint: Path
+) -> dict[str, str]:
+    start, gpus = order.start, order.start.grants[order.rank].gpus
+    devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
+    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
+    return {
+        **inherited,
+        **start.launch.environment,
+        ATTEMPT_VARIABLE: str(folder.path),
+        "VOLVELLE_JOB": str(start.number),
+        "VOLVELLE_ATTEMPT": str(start.attempt),
+        "VOLVELLE_NODE": settings.node.name,
+        "VOLVELLE_NODE_RANK": str(order.rank),
+        "VOLVELLE_NODES": str(len(start.grants)),
+        "VOLVELLE_GPUS": ",".join(map(str, gpus)),
+        "VOLVELLE_CHECKPOINT": str(checkpoint),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(devices),
+        "MASTER_ADDR": order.address,
+        "MASTER_PORT": str(order.port),
+    }
+
+
+def _check_writable(checkpoint: Path) -> None:
+    """Raise PermissionError now, not when the first checkpoint cannot be saved."""
+    existing = next(path for path in (checkpoint, *checkpoint.parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        raise PermissionError(
+            f"checkpoints cannot be written to {checkpoint}: {existing} is read-only"
+        )

@@ -1,0 +1,209 @@
+"""The agent of a node: runs its tasks and reports them to the agents server."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from volvelle.live.agent import wire
+from volvelle.live.agent.central_renewal import CentralRenewal
+from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
+from volvelle.live.agent.files import lock
+from volvelle.live.agent.folders import AgentFolder, AgentSettings
+from volvelle.live.agent.launch import free_port, prepare_task
+from volvelle.live.agent.logs import log_sizes, read_log
+from volvelle.live.agent.node_lease import NodeLease
+from volvelle.live.agent.processes import kill_remaining
+from volvelle.live.agent.task_runner import TaskRunner
+from volvelle.live.agent.wire import AttemptKey, TaskEnded
+from volvelle.live.messages import Forget, Outcome, Stop
+
+_REPEAT_SECONDS = 5.0
+_PRUNE_SECONDS = 3600.0
+_LEASE_CHECK_SECONDS = 0.2
+
+
+class NodeAgent:
+    """Works in ``folder`` for the node of ``settings``."""
+
+    def __init__(
+        self, folder: AgentFolder, settings: AgentSettings, on_problem: Callable[[str], None]
+    ) -> None:
+        self._folder, self._settings = folder, settings
+        self._runners: dict[AttemptKey, TaskRunner] = {}
+        self._failed_starts: dict[AttemptKey, TaskEnded] = {}
+        """Ends of tasks that could not be prepared, and so have no folder."""
+        self._latest_attempts = folder.latest_attempts()
+        self._connection = ControllerConnection(
+            settings, folder.identity, self._on_welcome, self._on_message, on_problem
+        )
+        self._background: asyncio.TaskGroup
+        self._lease = NodeLease(folder.lease)
+        self._renewal = CentralRenewal(folder.path, self._connection.send)
+
+    async def run(self) -> None:
+        """Take over running tasks, then serve until the agent is not needed. Raises `RefusedError`."""
+        async with asyncio.TaskGroup() as self._background:
+            for key in self._folder.active_attempts():
+                try:
+                    self._run_task(key)
+                except (OSError, ValueError, msgspec.MsgspecError):
+                    await self._discard_unreadable(key)
+            loops = [self._connection.run(), self._report_repeatedly(), self._prune_repeatedly()]
+            if self._settings.central_renewal:
+                loops.append(self._renewal.serve())
+            tasks = [self._background.create_task(loop) for loop in loops]
+            await self._until_not_needed()
+            for task in tasks:
+                task.cancel()
+
+    def _run_task(self, key: AttemptKey) -> None:
+        runner = TaskRunner(self._folder.attempt(key), self._connection.send)
+        self._runners[key] = runner
+        self._background.create_task(runner.run())
+
+    async def _discard_unreadable(self, key: AttemptKey) -> None:
+        """Remove an attempt whose folder cannot be read; usually its preparation was interrupted."""
+        folder = self._folder.attempt(key)
+        await kill_remaining(folder.path, folder.supervisor)
+        self._folder.discard(key)
+
+    # ------------------------------------------------------------------ messages
+
+    def _on_welcome(self, welcome: wire.Welcome) -> None:
+        self._lease.seconds = welcome.lease_seconds
+        tasks = [runner.state for runner in self._runners.values()]
+        self._connection.send(wire.NodeInventory((*tasks, *self._failed_starts.values())))
+        for runner in self._runners.values():
+            for request in (runner.signal_request, runner.exit_request):
+                if request is not None:
+                    self._connection.send(request)
+        self._renewal.resend()
+
+    def _on_message(self, message: wire.ToAgent) -> None:
+        match message:
+            case wire.StartTask():
+                self._start(message)
+            case Stop(number, attempt, kill):
+                if runner := self._runners.get((number, attempt)):
+                    runner.stop(kill=kill)
+            case Forget(number, attempt):
+                self._forget((number, attempt))
+            case wire.SignalTask(number, attempt):
+                if runner := self._runners.get((number, attempt)):
+                    runner.send_stop_signal()
+            case wire.ExitAt(number, attempt, iteration):
+                if runner := self._runners.get((number, attempt)):
+                    runner.exit_at(iteration)
+            case wire.ExitConfirmed(number, attempt, iteration):
+                if runner := self._runners.get((number, attempt)):
+                    runner.confirm_exit(iteration)
+            case wire.LeaseRenewal():
+                self._renewal.on_renewal(message)
+            case wire.ListLogs() | wire.ReadLog():
+                self._background.create_task(self._send_logs(message))
+            case wire.Pong(at):
+                self._lease.renew(at)
+
+    def _start(self, order: wire.StartTask) -> None:
+        task = order.task
+        if runner := self._runners.get(task.key):
+            if runner.reported is not None:
+                self._connection.send(runner.reported)
+            return
+        if self._latest_attempts.get(task.number, 0) >= task.attempt:
+            reason = "this attempt, or a later one, was started here before"
+            self._report_failed_start(task, Outcome.LOST, reason)
+            return
+        try:
+            self._latest_attempts[task.number] = task.attempt
+            order = order if order.port else msgspec.structs.replace(order, port=free_port())
+            prepare_task(order, self._folder, self._settings, self._lease.file)
+            self._run_task(task.key)
+        except OSError as error:
+            self._folder.discard(task.key)
+            self._report_failed_start(task, Outcome.FAILED, f"could not begin: {error}")
+
+    def _report_failed_start(self, task: wire.NodeTask, outcome: Outcome, reason: str) -> None:
+        ended = self._failed_starts[task.key] = TaskEnded(task=task, outcome=outcome, reason=reason)
+        self._connection.send(ended)
+
+    def _forget(self, key: AttemptKey) -> None:
+        self._failed_starts.pop(key, None)
+        if (runner := self._runners.get(key)) and not runner.running:
+            del self._runners[key]
+            with contextlib.suppress(OSError):  # reported again, and forgotten again
+                self._folder.archive(key)
+
+    async def _send_logs(self, request: wire.ListLogs | wire.ReadLog) -> None:
+        """Answer a request for logs, in a thread: a slow disk must not delay other messages."""
+        folder = self._folder.path
+        if isinstance(request, wire.ListLogs):
+            sizes = await asyncio.to_thread(log_sizes, folder, request.number)
+            self._connection.send(wire.LogSizes(request.request_id, sizes))
+            return
+        position = request.number, request.attempt, request.offset, request.max_bytes
+        content = await asyncio.to_thread(read_log, folder, *position)
+        self._connection.send(wire.LogChunk(request.request_id, content))
+
+    # ------------------------------------------------------------------ background loops
+
+    async def _report_repeatedly(self) -> None:
+        """Report progress at an interval, and ends until they are forgotten."""
+        repeat_at = time.monotonic() + _REPEAT_SECONDS
+        while True:
+            await asyncio.sleep(self._settings.progress_seconds)
+            if not self._connection.connected:
+                continue
+            for runner in self._runners.values():
+                if (progress := runner.progress) and (changes := progress.changes()):
+                    self._connection.send(changes)
+            if time.monotonic() < repeat_at:
+                continue
+            repeat_at = time.monotonic() + _REPEAT_SECONDS
+            states = [runner.reported for runner in self._runners.values()]
+            ends = [state for state in states if isinstance(state, TaskEnded)]
+            for ended in (*ends, *self._failed_starts.values()):
+                self._connection.send(ended)
+
+    async def _prune_repeatedly(self) -> None:
+        """Remove what attempts wrote after the retention time."""
+        retention = self._settings.retention_seconds
+        while True:
+            with contextlib.suppress(OSError):  # tried again
+                await asyncio.to_thread(self._folder.prune, time.time() - retention)
+            await asyncio.sleep(min(_PRUNE_SECONDS, retention))
+
+    async def _until_not_needed(self) -> None:
+        """Enforce the lease; return after a long time without tasks and without a controller."""
+        idle_since = time.monotonic()
+        linger = self._settings.linger_seconds
+        while linger is None or time.monotonic() - idle_since < linger:
+            running = [runner for runner in self._runners.values() if runner.running]
+            if running or self._connection.connected:
+                idle_since = time.monotonic()
+            for runner in running:
+                if self._lease.expires_within(runner.order.start.launch.grace_seconds):
+                    runner.stop(kill=False, reason=self._lease.reason)
+            await asyncio.sleep(_LEASE_CHECK_SECONDS)
+
+
+async def run_agent(
+    folder: AgentFolder,
+    settings: AgentSettings,
+    on_problem: Callable[[str], None] = lambda problem: None,
+) -> bool:
+    """Run the agent in ``folder`` until it is not needed; return False at once if one runs there already.
+
+    on_problem: called with a message for people why there is no connection to the controller.
+    Raises `RefusedError`.
+    """
+    with lock(folder.path / "lock") as free:
+        try:
+            if free:
+                await NodeAgent(folder, settings, on_problem).run()
+        except* RefusedError as refusals:
+            raise refusals.exceptions[0] from None
+        return free

@@ -1,0 +1,229 @@
+"""The supervisor: runs one command, waits for its end, kills what is left of it and writes its exit record.
+
+A program of its own that imports nothing of ours, so that it starts in the time of a bare interpreter::
+
+    python -I -S supervisor.py FOLDER
+
+It outlives the agent that started it. FOLDER/command.json is the command. The lock on FOLDER/lock is held as
+long as any process of the command runs. FOLDER/supervisor.json holds the process ids, FOLDER/exit.json the
+exit. If either exists already, nothing is started: a command runs once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False  # as in typing, which is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
+_LEASE_CHECK_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
+
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+def main(folder: str) -> None:
+    """Run the command of ``folder``, once."""
+    for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    os.chdir(folder)
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    if os.path.exists("exit.json") or os.path.exists("supervisor.json"):
+        return
+    supervise(_read("command.json"))
+
+
+def supervise(command: Json) -> None:
+    """Start the command, wait for it, kill what is left, and write the exit record."""
+    record = {"boot": _boot_id(), "supervisor": os.getpid()}
+    _write("supervisor.json", record)
+    _reserve("exit.json")
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    leader, error = _start(command)
+    if not error:
+        try:
+            _write("supervisor.json", record | {"leader": leader, "ticks": _start_ticks(leader)})
+        except OSError as full:  # without the record nobody could stop it
+            error = str(full)
+    if error:
+        _kill_remaining(leader)
+        _write_with_retries("exit.json", {"error": error})
+        return
+    status, expired = _wait(leader, command["lease"], command["lifetime"])
+    _kill_remaining(leader)
+    code = os.waitstatus_to_exitcode(status)
+    _write_with_retries("exit.json", {"code": code, "lease_expired": expired})
+
+
+def _start(command: Json) -> tuple[int, str]:
+    """Process id of the command's first process, and why it could not exec the command ("": it could)."""
+    output = os.open("output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    read_end, write_end = os.pipe()
+    supervisor = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            _exec(command, supervisor, null, output)
+        except BaseException as error:
+            os.write(write_end, str(error).encode()[:4000])
+        os._exit(127)
+    for descriptor in (output, null, write_end):
+        os.close(descriptor)
+    with open(read_end, "rb") as pipe:
+        return child, pipe.read().decode(errors="replace")
+
+
+def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
+    os.setsid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != supervisor:
+        raise RuntimeError("its supervisor was killed")
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for target, descriptor in ((0, null), (1, output), (2, output)):
+        os.dup2(descriptor, target)
+    os.umask(command["umask"])
+    directory, program = command["directory"], command["command"]
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise OSError(f"cannot start in {directory!r}: {error.strerror}") from None
+    try:
+        os.execvpe(program[0], program, command["environment"])
+    except OSError as error:
+        raise OSError(f"cannot run {program[0]!r}: {error.strerror}") from None
+
+
+def _wait(leader: int, lease: str | None, lifetime: list[int] | None) -> tuple[int, bool]:
+    """Wait status of the first process, and whether it was killed because its lease or lifetime ended."""
+    expired = False
+    while True:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == leader:
+                return ended[1], expired
+        if lease is None and lifetime is None:
+            signal.sigwait([signal.SIGCHLD])
+        elif signal.sigtimedwait([signal.SIGCHLD], _LEASE_CHECK_SECONDS) is None and (
+            _lease_expired(lease) or _lifetime_ended(lifetime)
+        ):
+            expired = True
+            os.kill(leader, signal.SIGKILL)
+
+
+def _lifetime_ended(lifetime: list[int] | None) -> bool:
+    """Whether the process has ended to whose lifetime the command is bound."""
+    if lifetime is None:
+        return False
+    return _start_ticks(lifetime[0]) != lifetime[1] or _is_dead(lifetime[0])
+
+
+def _lease_expired(lease: str | None) -> bool:
+    """Whether the node's lease has expired, by the clock that counts suspension."""
+    if lease is None:
+        return False
+    try:
+        with open(lease) as file:
+            return time.clock_gettime(time.CLOCK_BOOTTIME) > float(file.read())
+    except (OSError, ValueError):
+        return False
+
+
+def _kill_remaining(leader: int) -> None:
+    """Kill and reap all processes that the command left; orphans have become our children."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+        for child in _children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        os.waitpid(-1, 0)
+
+
+def _children() -> list[int]:
+    mine = str(os.getpid())
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _stat(pid)[1:2] == [mine]]
+
+
+def _stat(pid: int | str) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; empty if the process has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _is_dead(pid: int) -> bool:
+    return (_stat(pid) or ["X"])[0] in "ZX"
+
+
+def _start_ticks(pid: int) -> int:
+    return int((_stat(pid) or ["0"] * 20)[19])
+
+
+def _boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def _read(name: str) -> Json:
+    with open(name) as file:
+        content: Json = json.load(file)
+        return content
+
+
+def _reserve(name: str) -> None:
+    """Reserve disk space for a file that must be written when the disk is full."""
+    with open(name + ".partial", "w") as file:
+        file.write(" " * 4096)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write(name: str, content: Json) -> None:
+    """Write a file atomically, over reserved space if there is some."""
+    descriptor = os.open(name + ".partial", os.O_WRONLY | os.O_CREAT, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(json.dumps(content).ljust(4096))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(name + ".partial", name)
+
+
+def _write_with_retries(name: str, content: Json) -> None:
+    """Write a file, however long the disk is full; the lock is held until then."""
+    while True:
+        try:
+            return _write(name, content)
+        except OSError:
+            time.sleep(_RETRY_SECONDS)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    main(sys.argv[1])

@@ -1,0 +1,279 @@
+"""The protocol between agents and the agents server.
+
+Agents dial in; the server never dials. A frame is four bytes of length and a JSON message. Both sides prove
+that they know the cluster's agent token without sending it: each answers the other's nonce with an HMAC. Then
+the agent sends all that is on its node (`NodeInventory`), and again on every new connection. So neither side
+keeps sent messages, only state.
+
+A *task* is the part of an attempt that runs on one node.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from typing import TypeVar
+
+import msgspec
+
+from volvelle.live.messages import AttemptProgress, Forget, Outcome, Start, Stop
+from volvelle.model.node import Node
+
+VERSION = 1
+MAX_FRAME_BYTES = 64 << 20
+MAX_HANDSHAKE_BYTES = 64 << 10
+PING_SECONDS = 5.0
+SILENCE_SECONDS = 20.0
+"""A connection without a message for this long is closed."""
+
+AttemptKey = tuple[int, int]
+"""Number of the job and number of its attempt."""
+
+
+class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
+    """Server, first: prove that you know the token."""
+
+    nonce: str
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
+    """Agent, second. ``identity``: of the agent's folder, to tell a second agent from one that reconnects.
+
+    ``address``: where other nodes reach programs of this node; empty: the address it dialled in from.
+    """
+
+    version: int
+    node: Node
+    identity: str
+    address: str
+    nonce: str
+    proof: str
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    """Server, third. ``lease_seconds``: an agent without contact stops its jobs after this; 0: never."""
+
+    proof: str
+    lease_seconds: float
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """Server: the agent is not accepted. ``retry``: it may be accepted later."""
+
+    reason: str
+    retry: bool = False
+
+
+class NodeTask(msgspec.Struct, frozen=True):
+    """The part of an attempt that runs on one node: rank ``rank`` of ``nodes``."""
+
+    number: int
+    attempt: int
+    rank: int
+    nodes: tuple[str, ...]
+
+    @property
+    def key(self) -> AttemptKey:
+        """The attempt."""
+        return self.number, self.attempt
+
+
+class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
+    """Agent: the processes of the task run. ``port``: free on the leading node, where the ranks meet."""
+
+    task: NodeTask
+    port: int
+
+
+class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
+    """Agent: no process of the task is left. Repeated until a `Forget` comes."""
+
+    task: NodeTask
+    outcome: Outcome
+    exit_code: int | None = None
+    reason: str = ""
+    iterations: int = 0
+    saved_iterations: int = 0
+
+
+class NodeInventory(msgspec.Struct, frozen=True, tag="node-inventory"):
+    """Agent, after the welcome: all tasks on the node."""
+
+    tasks: tuple[TaskStarted | TaskEnded, ...]
+
+
+class StartTask(msgspec.Struct, frozen=True, tag="start-task", kw_only=True):
+    """Server: start the task of ``rank``. The leading rank starts first and reports a ``port``."""
+
+    start: Start
+    rank: int
+    address: str
+    port: int = 0
+
+    @property
+    def task(self) -> NodeTask:
+        """The task to start."""
+        nodes = tuple(grant.node for grant in self.start.grants)
+        return NodeTask(self.start.number, self.start.attempt, self.rank, nodes)
+
+
+class SignalTask(msgspec.Struct, frozen=True, tag="signal-task"):
+    """The job does not read its control blocks: send it its stop signal. Leading agent to all others.
+
+    The leading agent decides for all: on other nodes a script that reads its control block may not have
+    attached yet. Travels over the server, as `ExitAt` does.
+    """
+
+    number: int
+    attempt: int
+
+
+class ExitAt(msgspec.Struct, frozen=True, tag="exit-at"):
+    """All ranks exit after this iteration: leading agent to the server, from there to the other agents."""
+
+    number: int
+    attempt: int
+    iteration: int
+
+
+class ExitConfirmed(msgspec.Struct, frozen=True, tag="exit-confirmed"):
+    """The control block holds it: other agents to the server; after all have, on to the leading agent."""
+
+    number: int
+    attempt: int
+    iteration: int
+
+
+class Ping(msgspec.Struct, frozen=True, tag="ping"):
+    """Agent: heartbeat, ``at`` a time of its own clock."""
+
+    at: float
+
+
+class Pong(msgspec.Struct, frozen=True, tag="pong"):
+    """Server: received the ping sent ``at`` this time, from which the agent's lease is renewed."""
+
+    at: float
+
+
+class RenewLease(msgspec.Struct, frozen=True, tag="renew-lease"):
+    """Agent, with central renewal only: is the lease of this attempt valid?"""
+
+    number: int
+    attempt: int
+    request_id: int
+
+
+class LeaseRenewal(msgspec.Struct, frozen=True, tag="lease-renewal"):
+    """Server: the answer to `RenewLease`."""
+
+    request_id: int
+    valid: bool
+
+
+class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
+    """Server: which attempts of this job have logs on the node?"""
+
+    request_id: int
+    number: int
+
+
+class LogSizes(msgspec.Struct, frozen=True, tag="log-sizes"):
+    """Agent: the answer to `ListLogs`, bytes by attempt."""
+
+    request_id: int
+    sizes: dict[int, int]
+
+
+class ReadLog(msgspec.Struct, frozen=True, tag="read-log"):
+    """Server: read this log from byte ``offset`` on."""
+
+    request_id: int
+    number: int
+    attempt: int
+    offset: int
+    max_bytes: int
+
+
+class LogChunk(msgspec.Struct, frozen=True, tag="log-chunk"):
+    """Agent: the answer to `ReadLog`; empty at the end of the log, or if there is none."""
+
+    request_id: int
+    content: bytes
+
+
+FromAgent = (
+    Hello
+    | NodeInventory
+    | TaskStarted
+    | TaskEnded
+    | AttemptProgress
+    | SignalTask
+    | ExitAt
+    | ExitConfirmed
+    | Ping
+    | RenewLease
+    | LogSizes
+    | LogChunk
+)
+ToAgent = (
+    Challenge
+    | Welcome
+    | Refused
+    | StartTask
+    | Stop
+    | Forget
+    | SignalTask
+    | ExitAt
+    | ExitConfirmed
+    | Pong
+    | LeaseRenewal
+    | ListLogs
+    | ReadLog
+)
+
+from_agent = msgspec.json.Decoder(FromAgent)
+to_agent = msgspec.json.Decoder(ToAgent)
+
+_M = TypeVar("_M")
+
+
+class FrameError(Exception):
+    """The other side violates the protocol."""
+
+
+def frame(message: FromAgent | ToAgent) -> bytes:
+    """``message`` as bytes to send."""
+    body = msgspec.json.encode(message)
+    return len(body).to_bytes(4) + body
+
+
+async def receive(
+    reader: asyncio.StreamReader,
+    decoder: msgspec.json.Decoder[_M],
+    max_bytes: int = MAX_FRAME_BYTES,
+) -> _M:
+    """The next message. Raises `FrameError`, asyncio.IncompleteReadError at the end, OSError."""
+    length = int.from_bytes(await reader.readexactly(4))
+    if length > max_bytes:
+        raise FrameError(f"a frame of {length} bytes, at most {max_bytes} are read")
+    try:
+        return decoder.decode(await reader.readexactly(length))
+    except msgspec.MsgspecError as error:
+        raise FrameError(str(error)) from None
+
+
+def new_nonce() -> str:
+    """A random number that is used once."""
+    return secrets.token_hex(16)
+
+
+def proof(token: str, side: str, *transcript: str) -> str:
+    """Proof that ``side`` knows the token, valid for this connection's ``transcript`` only."""
+    message = "\n".join((side, *transcript)).encode()
+    return hmac.new(token.encode(), message, hashlib.sha256).hexdigest()
+
+
+def verify_proof(given: str, token: str, side: str, *transcript: str) -> bool:
+    """Whether ``given`` is that proof, in constant time."""
+    return hmac.compare_digest(given.encode(), proof(token, side, *transcript).encode())

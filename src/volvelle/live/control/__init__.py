@@ -1,0 +1,1 @@
+"""Control: the single-writer controller, its state, and its cycle. See README.md."""

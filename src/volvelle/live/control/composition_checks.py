@@ -1,0 +1,43 @@
+"""Whether a composition can schedule real jobs."""
+
+import msgspec
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.control.requests import Recompose
+from volvelle.model.cluster import Cluster
+from volvelle.model.problems import Problem
+
+
+def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
+    """Raise `Problem` if the requested policy or admission cannot schedule the jobs of ``scheduler``."""
+    written = msgspec.structs.replace(
+        scheduler.composition.written, policy=request.policy, admission=request.admission
+    )
+    check_composition(scheduler.cluster, written)
+
+
+def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
+    """Raise `Problem` if a composition cannot schedule real jobs."""
+    composition = written.build()
+    if not composition.placement.names_gpus:
+        raise Problem(
+            f"placement {composition.placement.name!r} only counts GPUs, real jobs need to know theirs",
+            mend="choose one that names them, as in placement = 'consolidated'",
+            usage=True,
+        )
+    if composition.estimator.needs_truth:
+        raise Problem(
+            f"estimator {composition.estimator.name!r} has to be told how long jobs really take, which "
+            "is unknown for real jobs",
+            mend="choose another, as in estimator = 'declared'",
+            usage=True,
+        )
+    if composition.policy.shares_gpus:
+        raise Problem(
+            f"policy {composition.policy.label!r} lets two jobs hold the same GPUs, and a live GPU is "
+            "given to one",
+            mend="choose another, or a parameter under which it does not",
+            usage=True,
+        )
+    composition.policy.refuse(cluster, ())

@@ -1,0 +1,336 @@
+"""The controller: the single writer, one thread that runs control cycles.
+
+A cycle takes all pending inputs, so that one transaction serves many. An append that fails is retried until
+it succeeds; meanwhile nothing is answered and nothing ordered.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from volvelle.core.journal import Header
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.snapshot import Snapshot
+from volvelle.live.control.clock import Clock, JournalClock
+from volvelle.live.control.composition_checks import check_recomposition
+from volvelle.live.control.config_drift import config_drift
+from volvelle.live.control.cycle import ControlCycle, PreparedCycle
+from volvelle.live.control.inbox import Inbox
+from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
+from volvelle.live.control.order_dispatcher import OrderDispatcher
+from volvelle.live.control.recovery import (
+    expected_nodes,
+    first_batch,
+    recover_state,
+    restore_calibration,
+    unconfirmed_orders,
+)
+from volvelle.live.control.requests import ControlRequest, Recompose
+from volvelle.live.control.store_retry import StoreRetry
+from volvelle.live.forecasts.forecast_update import ForecastUpdate
+from volvelle.live.forecasts.forecaster import Forecaster
+from volvelle.live.forecasts.job_forecast import JobForecast
+from volvelle.live.forecasts.suggestions import Suggestions, suggest
+from volvelle.live.forecasts.what_if import (
+    RecompositionEffect,
+    forecast_recomposition,
+    forecast_request,
+)
+from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import NodeLost, Order, Report
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
+from volvelle.live.nodes.gpu_demand import gpu_demand
+from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.scheduler_queries import job_numbers
+from volvelle.live.status.metrics import ControllerMetrics
+from volvelle.live.status.view import ChangeEvent, JobState, JobStatusView, StatusView
+from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
+from volvelle.model.problems import Problem
+
+_MAX_SLEEP_SECONDS = 60.0
+_FORK_TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether requests are handled. ``problems``: for people; empty: none."""
+
+    ready: bool
+    problems: tuple[str, ...]
+
+
+class Controller:
+    """The single writer of ``store``. ``header``: of a new journal; ``executor``: runs the jobs.
+
+    Call `start` first and `stop` last: jobs run on, and the next controller finds them. Tests may call `open`
+    instead, and then `step`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        header: Header,
+        executor: Executor,
+        context: ExecutorContext,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store = store
+        clock = clock or Clock()
+        store.claim()
+        state = recover_state(store, header, clock.wall())
+        self.config_drift = config_drift(state, header, store.where)
+        """Warnings about differences between configuration and journal."""
+        self._clock = JournalClock(clock, state.epoch, state.last_time)
+        self._cycle = ControlCycle(state)
+        self._first_seq = state.next_seq
+        self._header = header
+        self._executor = executor
+        self.executor_context = replace(
+            context,
+            folder=context.folder / f"since-{state.epoch:.3f}",
+            expected=expected_nodes(state),
+            demand=lambda: gpu_demand(self.status),
+        )
+        """Its folder is of this journal: jobs of two journals have the same numbers."""
+        self._open_executor: OpenExecutor | None = None
+        self._dispatcher = OrderDispatcher()
+        self._inbox = Inbox()
+        self._stopping = threading.Event()
+        self._store_retry = StoreRetry(self._stopping, self._cycle.metrics)
+        self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self._failure = ""
+        self._unanswered: list[Future[Any]] = []
+        self._published = threading.Condition()
+        calibration = restore_calibration(store, state)
+        self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
+        self._forecast_is_stale = True
+        """Whether anything happened since the last forecast."""
+        self._last_forecast_at = 0.0
+
+    # ------------------------------------------------------------------ from other threads
+
+    def start(self) -> None:
+        """Begin to run cycles. Raises `Problem` if the executor cannot begin."""
+        self.open()
+        self._forecaster.start()
+        self._thread.start()
+
+    def open(self) -> None:
+        """Open the executor, and send unconfirmed orders again."""
+        state = self._cycle.state
+        if state.next_seq == 0:
+            batch = first_batch(state)
+            self._store_retry.run(partial(self.store.append, batch))
+            self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
+        self._inbox.put(ControllerStarted())
+        self._open_executor = self._executor.open(self.executor_context, self.report)
+        self._send(unconfirmed_orders(state))
+        was = state.scheduler.composition.written
+        wanted = self._header.composition.build().written
+        if (was.policy, was.admission) != (wanted.policy, wanted.admission):
+            composition = self._header.composition
+            self.request(Recompose(composition.policy, composition.admission))
+
+    def stop(self) -> None:
+        """Stop. Earlier requests are answered, unless the store fails. Jobs run on."""
+        self._stopping.set()
+        self._inbox.close()
+        self._forecaster.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._open_executor is not None:
+            self._open_executor.close()
+        self.store.close()
+
+    def report(self, report: Report) -> None:
+        """Take a report of an executor, also while an order is being sent to it."""
+        if isinstance(report, NodeLost):
+            self._dispatcher.loss_reported(report.name)
+        self._inbox.put(report)
+
+    def request(self, request: ControlRequest) -> "Future[Any]":
+        """The future answer to ``request``; it fails with `Problem` if the request cannot be fulfilled."""
+        answer: Future[Any] = Future()
+        if self._stopping.is_set():
+            answer.set_exception(_stopping_problem())
+        else:
+            self._inbox.put(PendingRequest(request, answer))
+        return answer
+
+    @property
+    def logs(self) -> NodeLogs:
+        """Job logs on all nodes; after `open`."""
+        assert self._open_executor is not None
+        return self._open_executor.logs
+
+    @property
+    def status(self) -> StatusView:
+        """The latest status view."""
+        return self._cycle.publisher.view
+
+    @property
+    def health(self) -> Health:
+        """Whether requests are handled."""
+        failures = [text for text in (self._failure, self._store_retry.problem) if text]
+        node_problems = [text for text in self._cycle.node_problems.values() if text]
+        ready = self._thread.is_alive() and not failures
+        return Health(ready, (*failures, *node_problems))
+
+    @property
+    def metrics(self) -> ControllerMetrics:
+        """Metrics since the controller started."""
+        return self._cycle.metrics
+
+    def forecast(self, request: JobRequest, user: str) -> JobForecast:
+        """The forecast for ``request`` if ``user`` submitted it now. Raises `Problem` if it can never run."""
+        fork = self._fork()
+        now, epoch = max(self._clock.now(), fork.now), self._cycle.state.epoch
+        return forecast_request(fork, self._forecaster.calibration, request, user, now, epoch)
+
+    def forecast_recomposition(self, request: Recompose) -> RecompositionEffect:
+        """What another policy would do at once. Raises `Problem` if it cannot schedule these jobs."""
+        fork = self._fork()
+        check_recomposition(fork, request)
+        now = max(self._clock.now(), fork.now)
+        return forecast_recomposition(fork, request.policy, request.admission, now)
+
+    def suggest(self, job: JobStatusView) -> Suggestions:
+        """Suggestions for a job that waits or is held."""
+        fork, forecaster = self._fork(), self._forecaster
+        if job.number not in job_numbers(fork):
+            return Suggestions((), None, True)  # it is over by now
+        now, epoch = self._clock.now(), self._cycle.state.epoch
+        return suggest(fork, forecaster.calibration, job, now, epoch, forecaster.last_seconds)
+
+    def snapshot(self) -> Snapshot:
+        """The whole state, for `volvelle simulate --from-snapshot`."""
+        return Snapshot.of(self._fork(), self._header.volvelle)
+
+    def _fork(self) -> Scheduler:
+        fork_request = ForkRequest(Future())
+        self._inbox.put(fork_request)
+        return fork_request.answer.result(timeout=_FORK_TIMEOUT_SECONDS)
+
+    def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
+        """Change events after journal entry ``after``, waiting for them up to ``timeout`` seconds.
+
+        None if they are not kept any more; the status view must be read instead.
+        """
+        publisher = self._cycle.publisher
+        with self._published:
+            self._published.wait_for(lambda: bool(publisher.events_after(after)), timeout)
+            kept_from = publisher.events[0].seq if publisher.is_full else self._first_seq
+            return None if 0 <= after < kept_from - 1 else publisher.events_after(after)
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        try:
+            self._run_until_stopped()
+        except (Superseded, StoreFailed) as problem:
+            self._failure = str(problem)
+        except BaseException as error:
+            self._failure = f"the controller has failed: {type(error).__name__}: {error}"
+            raise
+        finally:
+            self._stopping.set()
+            self._fail_unanswered()
+
+    def _run_until_stopped(self) -> None:
+        last = False
+        while not (last and self._inbox.empty):
+            stopping = self._stopping.is_set()
+            inputs, closed = self._inbox.take(0.0 if stopping else self._seconds_to_sleep())
+            last = stopping or closed
+            self._unanswered = _answers(inputs)
+            self.run_cycle(inputs)
+
+    def _fail_unanswered(self) -> None:
+        """Fail the futures of requests that will not be answered."""
+        inputs, _ = self._inbox.take(0.0)
+        for answer in [*self._unanswered, *_answers(inputs)]:
+            if not answer.done():
+                answer.set_exception(_stopping_problem())
+
+    def _seconds_to_sleep(self) -> float:
+        """Seconds to wait for inputs at most."""
+        seconds = _MAX_SLEEP_SECONDS
+        if (wake := self._cycle.state.scheduler.wake_at()) is not None:
+            seconds = min(max(wake - self._clock.now(), 0.0), seconds)
+        pause = self._forecaster.seconds_until_ready()
+        if self._forecast_is_stale and pause is not None:
+            seconds = min(pause, seconds)
+        return seconds
+
+    def step(self) -> None:
+        """Run one cycle with the pending inputs, for tests."""
+        inputs, _ = self._inbox.take(0.0)
+        self.run_cycle(inputs)
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether inputs are pending."""
+        return not self._inbox.empty
+
+    def run_cycle(self, inputs: Sequence[Input]) -> None:
+        """Run one cycle; returns when all is stored and ordered."""
+        began = time.perf_counter()
+        keys = ControlCycle.idempotency_keys(inputs)
+        submissions = self._store_retry.run(partial(self.store.jobs.find_submissions, keys))
+        now = self._cycle.cycle_time(self._clock.now())
+        prepared = self._cycle.prepare(inputs, now, submissions, self._dispatcher.uncertain)
+        self._dispatcher.losses_handled(each.name for each in inputs if isinstance(each, NodeLost))
+        if prepared.batch is not None:
+            self._store_batch(prepared.batch)
+        self._send(self._cycle.publish(prepared))
+        with self._published:
+            self._published.notify_all()
+        if prepared.batch is not None:
+            self.metrics.cycle.observe(time.perf_counter() - began)
+        self._store_promises(inputs)
+        self._update_forecaster(prepared, now)
+
+    def _store_batch(self, batch: CycleBatch) -> None:
+        began = time.perf_counter()
+        self._store_retry.run(partial(self.store.append, batch))
+        self.metrics.commit.observe(time.perf_counter() - began)
+
+    def _send(self, orders: Sequence[Order]) -> None:
+        assert self._open_executor is not None
+        self._dispatcher.send(self._open_executor, orders)
+
+    def _store_promises(self, inputs: Sequence[Input]) -> None:
+        for update in inputs:
+            if isinstance(update, ForecastUpdate):
+                if update.seconds is not None:
+                    self.metrics.forecast.observe(update.seconds)
+                if update.promises:
+                    write = partial(self.store.jobs.write_promises, update.promises)
+                    self._store_retry.run(write)
+
+    def _update_forecaster(self, prepared: PreparedCycle, now: float) -> None:
+        """Tell the forecaster of ended jobs, and have it forecast again if something has changed."""
+        for job in prepared.ended:
+            finished = job.state is JobState.FINISHED
+            self._forecaster.job_ended(job.number, now, finished=finished)
+        outdated = now > self._last_forecast_at + _MAX_SLEEP_SECONDS
+        self._forecast_is_stale |= prepared.batch is not None or outdated
+        ready = self._forecaster.seconds_until_ready() == 0.0
+        if self._forecast_is_stale and self._cycle.state.jobs and ready:
+            self._forecaster.submit(self._cycle.state.scheduler.fork(), now)
+            self._forecast_is_stale, self._last_forecast_at = False, now
+
+
+def _answers(inputs: Sequence[Input]) -> list[Future[Any]]:
+    return [each.answer for each in inputs if isinstance(each, PendingRequest | ForkRequest)]
+
+
+def _stopping_problem() -> Problem:
+    return Problem(
+        "the controller is stopping, and does not answer for this",
+        mend="ask again later, under the same key",
+    )

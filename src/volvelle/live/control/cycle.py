@@ -1,0 +1,247 @@
+"""The control cycle, without clock, threads or sockets::
+
+    inputs ─▶ ingestion ─▶ scheduler.handle ─▶ apply ─▶ [store] ─▶ answers, orders, status
+
+`ControlCycle.prepare` is the part before the store, `ControlCycle.publish` the part after it. The caller must
+store what `prepare` returns before it calls `publish`: nothing is answered, shown or ordered before it is
+durable.
+"""
+
+import time
+from collections.abc import Container, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
+from volvelle.core.journal import Entry
+from volvelle.core.scheduler import next_multiple
+from volvelle.live.control.cycle_changes import CycleChanges
+from volvelle.live.control.ingestion import RequestIngestion
+from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
+from volvelle.live.control.reports import ReportIngestion
+from volvelle.live.control.requests import Submit
+from volvelle.live.control.state import ControllerState, CycleEffects
+from volvelle.live.control.views import ViewBuilder
+from volvelle.live.forecasts.forecast_update import ForecastUpdate
+from volvelle.live.messages import AttemptEnded, Order
+from volvelle.live.records import ControlRecord
+from volvelle.live.status.metrics import ControllerMetrics
+from volvelle.live.status.publisher import StatusPublisher
+from volvelle.live.status.view import JobState, JobStatusView
+from volvelle.live.store.rows import CycleBatch, JobEnd, StoredEntry, Submission
+from volvelle.model.problems import Problem
+
+
+@dataclass
+class PreparedCycle:
+    """A cycle that waits for the store. ``batch``: what to store; None: nothing."""
+
+    batch: CycleBatch | None
+    orders: list[Order]
+    answers: list[tuple[Future[Any], Any]]
+    touched: set[int]
+    ended: list[JobStatusView] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    node_problems: dict[str, str] = field(default_factory=dict)
+
+
+class ControlCycle:
+    """Runs cycles on ``state``."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self.state = state
+        self.metrics = ControllerMetrics()
+        self.node_problems: dict[str, str] = {}
+        """Problems of nodes, by name."""
+        self._views = ViewBuilder(state)
+        self.publisher = StatusPublisher(self._views.update(state.jobs))
+        self._revoked_at: dict[tuple[int, int], float] = {}
+        """When leases were revoked, of attempts that have not ended yet."""
+
+    @staticmethod
+    def idempotency_keys(inputs: Sequence[Input]) -> list[tuple[str, str]]:
+        """Users and keys of the submissions in ``inputs``: `prepare` needs the earlier submissions."""
+        requests = (each.request for each in inputs if isinstance(each, PendingRequest))
+        return [
+            (request.user, request.key)
+            for request in requests
+            if isinstance(request, Submit) and request.key is not None
+        ]
+
+    def cycle_time(self, now: float) -> float:
+        """The time of a cycle at ``now``. Under a policy with rounds: the latest boundary, if one has passed.
+
+        Such a policy decides at exact multiples of its period, and the controller wakes up a little later.
+        """
+        last, wake = self.state.last_time, self.state.scheduler.wake_at()
+        period = self.state.scheduler.composition.policy.round
+        if period is not None and wake is not None and wake <= now:
+            boundary = next_multiple(now, period) - period
+            index = round(boundary / period)
+            if last <= index * period <= now:
+                return index * period
+        return max(now, last)
+
+    # ------------------------------------------------------------------ before the store
+
+    def prepare(
+        self,
+        inputs: Sequence[Input],
+        now: float,
+        submissions: Mapping[tuple[str, str], Submission],
+        uncertain: Container[tuple[int, int]] = (),
+    ) -> PreparedCycle:
+        """Handle ``inputs`` at ``now``, which is not before the last cycle.
+
+        submissions: earlier ones under the inputs' idempotency keys. uncertain: see `ReportIngestion`.
+        """
+        changes = CycleChanges(self.state, now)
+        reports = ReportIngestion(changes, uncertain)
+        requests = RequestIngestion(changes, submissions)
+        fork_requests: list[ForkRequest] = []
+        for each in inputs:
+            if isinstance(each, PendingRequest):
+                requests.ingest(each)
+            elif isinstance(each, ForkRequest):
+                fork_requests.append(each)
+            elif isinstance(each, ControllerStarted):
+                reports.await_nodes()
+            elif isinstance(each, ForecastUpdate):
+                changes.touched |= self._apply_forecasts(each)
+            else:
+                reports.ingest(each)
+        prepared = self._decide(changes, requests)
+        for fork_request in fork_requests:
+            fork = self.state.scheduler.fork()
+            fork.now = max(fork.now, now)
+            prepared.answers.append((fork_request.answer, fork))
+        return prepared
+
+    def _apply_forecasts(self, update: ForecastUpdate) -> set[int]:
+        """Take over forecasts; the numbers of the jobs whose status changes."""
+        jobs, epoch = self.state.jobs, self.state.epoch
+        for promise in update.promises:
+            if (job := jobs.get(promise.number)) is not None:
+                job.set_promise(promise)
+        changed = set()
+        for number, times in update.times.items():
+            start, p50, p90 = (
+                None if each is None else epoch + each
+                for each in (times.start, times.p50, times.p90)
+            )
+            reason = update.reasons.get(number, "")
+            job = jobs.get(number)
+            if job is not None and job.update_forecast(start, p50, p90, reason):
+                changed.add(number)
+        return changed
+
+    def _decide(self, changes: CycleChanges, requests: RequestIngestion) -> PreparedCycle:
+        """Let the scheduler decide on the changes, and apply its decision."""
+        state, now = self.state, changes.now
+        events = self._events(changes, requests)
+        prepared = PreparedCycle(
+            batch=None,
+            orders=changes.orders,
+            answers=requests.answers,
+            touched=changes.touched,
+            node_problems=changes.node_problems,
+        )
+        if not events and not changes.records:
+            return prepared
+        began = time.perf_counter()
+        decision = state.scheduler.handle(now, events)
+        self.metrics.decision.observe(time.perf_counter() - began)
+        seq = state.next_seq
+        effects = state.apply_decision(now, events, decision)
+        published = self.publisher.view.jobs
+        prepared.ended = [self._views.final_view(each, published) for each in effects.ended]
+        self._count(len(requests.accepted), changes.records, effects)
+        prepared.batch = CycleBatch(
+            StoredEntry(seq, Entry(now, events, decision), tuple(changes.records)),
+            tuple(requests.accepted),
+            tuple(requests.submissions),
+            tuple(map(_job_end, prepared.ended)),
+        )
+        starts = [state.start_order(attempt) for attempt in effects.starts]
+        prepared.orders += [*effects.stops, *starts]
+        prepared.touched |= effects.touched
+        prepared.nodes = [event.name for event in events if isinstance(event, NodeChanged)]
+        return prepared
+
+    def _events(self, changes: CycleChanges, requests: RequestIngestion) -> tuple[Event, ...]:
+        """All events of the cycle, in the order in which a scheduler expects them."""
+        state, now = self.state, changes.now
+        wake = state.scheduler.wake_at()
+        revoked_grants = [
+            JobStopped(now, grant.number, grant.scheduler_attempt, grant.work)
+            for grant in state.ledger.revoked.values()
+        ]
+        return (
+            *revoked_grants,
+            *changes.job_events,
+            *changes.node_events,
+            *requests.arrivals,
+            *requests.job_events,
+            *requests.recompositions,
+            *([WakeUp(now)] if wake is not None and wake <= now else []),
+        )
+
+    def _count(
+        self, accepted: int, records: Sequence[ControlRecord], effects: CycleEffects
+    ) -> None:
+        metrics, state = self.metrics, self.state
+        wall = state.last_wall_time
+        metrics.accepted += accepted
+        metrics.preemptions += sum(not stop.kill for stop in effects.stops)
+        for record in records:
+            if isinstance(record, AttemptEnded):
+                revoked_at = self._revoked_at.pop((record.number, record.attempt), None)
+                if revoked_at is not None:
+                    metrics.revocation.observe(state.last_time - revoked_at)
+        for stop in effects.stops:
+            if not stop.kill:
+                self._revoked_at[stop.number, stop.attempt] = state.last_time
+        for attempt in effects.starts:
+            started = state.jobs.get(attempt.number)
+            if attempt.attempt == 1 and started is not None:
+                metrics.queue_wait.observe(wall - started.submitted)
+        for ended in effects.ended:
+            metrics.ended_jobs[ended.state.value] += 1
+            job = ended.job
+            if ended.state is JobState.FINISHED and job.promised is not None:
+                jct = max(wall - job.submitted, 1e-9)
+                metrics.eta_error.observe(abs(wall - job.promised) / jct)
+                if job.promised_p90 is not None:
+                    metrics.p90_held[wall <= job.promised_p90] += 1
+        if gaps := state.scheduler.composition.policy.solver_gaps:
+            metrics.solver_gap = gaps[-1]
+
+    # ------------------------------------------------------------------ after the store
+
+    def publish(self, prepared: PreparedCycle) -> list[Order]:
+        """Publish what is stored now: the status view and the answers. Returns the orders to send."""
+        self.node_problems |= prepared.node_problems
+        update = self._views.update(prepared.touched, prepared.ended, prepared.nodes)
+        self.publisher.publish(update)
+        for future, answer in prepared.answers:
+            if isinstance(answer, Problem):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+        return prepared.orders
+
+    def publish_nodes(self, names: Sequence[str]) -> None:
+        """Publish the states of these nodes, outside of a cycle."""
+        self.publisher.publish(self._views.update((), nodes=names))
+
+
+def _job_end(job: JobStatusView) -> JobEnd:
+    assert job.ended is not None
+    return JobEnd(
+        number=job.number,
+        state=job.state.value,
+        reason=job.reason,
+        ended=job.ended,
+        status=asdict(job),
+    )

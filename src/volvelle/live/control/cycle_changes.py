@@ -1,0 +1,37 @@
+"""What one cycle collects before the scheduler decides: records, events, orders."""
+
+from volvelle.core.events import Event, NodeChanged
+from volvelle.live.control.state import ControllerState
+from volvelle.live.messages import Order
+from volvelle.live.records import ControlRecord
+from volvelle.model.cluster import NodeState
+
+
+class CycleChanges:
+    """The changes of a cycle at ``now``. Records are applied to the state at once."""
+
+    def __init__(self, state: ControllerState, now: float) -> None:
+        self.state = state
+        self.now = now
+        self.records: list[ControlRecord] = []
+        self.orders: list[Order] = []
+        self.job_events: list[Event] = []
+        self.node_events: list[NodeChanged] = []
+        self.touched: set[int] = set()
+        """Numbers of the jobs that changed."""
+        self.node_problems: dict[str, str] = {}
+        """Problems of nodes, by name; empty: the problem is solved."""
+
+    def record(self, record: ControlRecord) -> None:
+        """Record something that the scheduler is not told."""
+        self.records.append(record)
+        self.state.apply_record(record)
+
+    def node_state(self, name: str) -> NodeState | None:
+        """The state of a node after the events so far; None if it is not known."""
+        for change in reversed(self.node_events):
+            if change.name == name:
+                return change.state
+        resources = self.state.scheduler.resources
+        index = resources.index.get(name)
+        return None if index is None else resources.state[index]

@@ -1,0 +1,217 @@
+"""The GPU ledger: which attempt occupies which GPU, which may lag behind the scheduler's decisions.
+
+A decision says which job holds which GPUs from now on; the processes follow later. A job's *pending grant* is
+what a decision gave it and it does not have yet. Its *attempt* is what runs, or ran and has not released its
+GPUs. An attempt releases GPUs only when an executor reports it. A pending grant becomes an attempt only when
+all its GPUs are free and the job's last attempt has ended. So no GPU is held twice and no job runs twice at
+once, by construction.
+
+The ledger follows from the journal alone: `apply_record`, `apply_decision`, `start_pending`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from volvelle.core.decision import Decision
+from volvelle.core.state import Resources
+from volvelle.live.messages import AttemptEnded, AttemptStarted, Grant, Stop
+from volvelle.live.records import AttemptLostNode, ControlRecord
+
+
+class AttemptPhase(Enum):
+    """Phase of an attempt."""
+
+    STARTING = auto()  # its start was ordered
+    RUNNING = auto()
+    STOPPING = auto()  # its end was ordered
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of job ``number``. ``attempt`` counts grants.
+
+    scheduler_attempt: the attempt as the scheduler counts, for which a resize is no new attempt. granted,
+    slots: GPUs at its start, and those it still occupies. since: when its start was ordered. work,
+    iterations: of the job, saved at its start.
+    """
+
+    number: int
+    attempt: int
+    scheduler_attempt: int
+    granted: tuple[int, ...]
+    slots: set[int]
+    since: float
+    work: float
+    iterations: int
+    phase: AttemptPhase = AttemptPhase.STARTING
+    killed: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether its end was not ordered."""
+        return self.phase is not AttemptPhase.STOPPING
+
+    @property
+    def stop(self) -> Stop:
+        """The order to end it."""
+        return Stop(self.number, self.attempt, kill=self.killed)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingGrant:
+    """GPUs given to a job, which it gets once they are free. ``work``: estimated work done until then."""
+
+    number: int
+    attempt: int
+    scheduler_attempt: int
+    slots: tuple[int, ...]
+    work: float
+
+
+@dataclass
+class GpuLedger:
+    """The ledger. ``resources``: the scheduler's, which number the GPUs as slots."""
+
+    resources: Resources
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    """By number of the job: at most one each."""
+    pending: dict[int, PendingGrant] = field(default_factory=dict)
+    """By number of the job: at most one each."""
+    occupied: dict[int, int] = field(default_factory=dict)
+    """Occupied slots, with the numbers of the jobs on them."""
+    revoked: dict[int, PendingGrant] = field(default_factory=dict)
+    """Pending grants that were revoked, until the scheduler is told."""
+    changed_slots: set[int] = field(default_factory=set)
+    """Slots whose occupation changed; cleared when node views are updated."""
+    _grant_counts: Counter[int] = field(default_factory=Counter)
+
+    def current(self, number: int, attempt: int) -> Attempt | None:
+        """The attempt with this number, if it has not ended."""
+        found = self.attempts.get(number)
+        return found if found is not None and found.attempt == attempt else None
+
+    # ------------------------------------------------------------------ the fold
+
+    def apply_record(self, record: ControlRecord) -> None:
+        """Apply a record about an attempt."""
+        match record:
+            case AttemptStarted():
+                started = self.current(record.number, record.attempt)
+                if started is not None and started.phase is AttemptPhase.STARTING:
+                    started.phase = AttemptPhase.RUNNING
+            case AttemptEnded():
+                if ended := self.current(record.number, record.attempt):
+                    self._release(ended, ended.slots)
+            case AttemptLostNode():
+                if attempt := self.current(record.number, record.attempt):
+                    attempt.phase, attempt.killed = AttemptPhase.STOPPING, True
+                    self._release(attempt, attempt.slots & self.slots_of(record.node))
+
+    def apply_decision(self, decision: Decision, work: Callable[[int], float]) -> list[Stop]:
+        """Apply a decision; the orders to end attempts that it no longer wants.
+
+        work: estimated to be done by a job, by its number.
+        """
+        stops: list[Stop] = []
+        for row, (number, gpus) in enumerate(
+            zip(decision.job.tolist(), decision.gpus.tolist(), strict=True)
+        ):
+            before = self.pending.pop(number, None)
+            if gpus > 0.0:
+                slots = tuple(decision.slots_of(row).tolist())
+                self._grant_counts[number] += 1
+                grant = PendingGrant(
+                    number=number,
+                    attempt=self._grant_counts[number],
+                    scheduler_attempt=int(decision.attempt[row]),
+                    slots=slots,
+                    work=work(number),
+                )
+                self.pending[number] = grant
+            elif before is not None:
+                self.revoked[number] = before
+            stops += self._stop(number, kill=False)
+        for rejection in decision.rejected:
+            stops += self.revoke(rejection.number, kill=True)
+        for conclusion in decision.concluded:
+            stops += self.revoke(conclusion.number, kill=False)
+        return stops
+
+    def revoke(self, number: int, *, kill: bool) -> list[Stop]:
+        """Take everything from a job; the order to end its attempt, if it has one."""
+        self.pending.pop(number, None)
+        return self._stop(number, kill=kill)
+
+    def forget_job(self, number: int) -> None:
+        """A job is over."""
+        self.revoked.pop(number, None)
+        self._grant_counts.pop(number, None)
+
+    def start_pending(self, time: float) -> list[Attempt]:
+        """Turn each pending grant whose GPUs are free into an attempt, its start ordered at ``time``.
+
+        The caller sets the attempts' iterations.
+        """
+        started: list[Attempt] = []
+        for grant in list(self.pending.values()):
+            if grant.number in self.attempts or any(slot in self.occupied for slot in grant.slots):
+                continue
+            del self.pending[grant.number]
+            attempt = Attempt(
+                number=grant.number,
+                attempt=grant.attempt,
+                scheduler_attempt=grant.scheduler_attempt,
+                granted=grant.slots,
+                slots=set(grant.slots),
+                since=time,
+                work=grant.work,
+                iterations=0,
+            )
+            self.attempts[grant.number] = attempt
+            self.occupied.update(dict.fromkeys(grant.slots, grant.number))
+            self.changed_slots.update(grant.slots)
+            started.append(attempt)
+        return started
+
+    def _stop(self, number: int, *, kill: bool) -> list[Stop]:
+        attempt = self.attempts.get(number)
+        if attempt is None:
+            return []
+        if attempt.phase is AttemptPhase.STOPPING and (attempt.killed or not kill):
+            return []
+        attempt.phase, attempt.killed = AttemptPhase.STOPPING, kill
+        return [attempt.stop]
+
+    def _release(self, attempt: Attempt, slots: set[int]) -> None:
+        for slot in slots:
+            del self.occupied[slot]
+        self.changed_slots.update(slots)
+        attempt.slots = attempt.slots - slots
+        if not attempt.slots:
+            del self.attempts[attempt.number]
+
+    # ------------------------------------------------------------------ slots and nodes
+
+    def slots_of(self, node: str) -> set[int]:
+        """The slots of a node."""
+        index = self.resources.index.get(node)
+        if index is None:
+            return set()
+        first, last = self.resources.first_slot[index : index + 2].tolist()
+        return set(range(first, last))
+
+    def attempts_on(self, node: str) -> list[Attempt]:
+        """The attempts that occupy a GPU of a node."""
+        numbers = {self.occupied[slot] for slot in self.slots_of(node) if slot in self.occupied}
+        return [self.attempts[number] for number in sorted(numbers)]
+
+    def grants(self, slots: tuple[int, ...]) -> tuple[Grant, ...]:
+        """Slots as GPUs by node, as executors number them."""
+        resources = self.resources
+        by_node: dict[int, list[int]] = {}
+        for slot in sorted(slots):
+            node = int(resources.slot_node[slot])
+            by_node.setdefault(node, []).append(slot - int(resources.first_slot[node]))
+        return tuple(Grant(resources.names[node], tuple(gpus)) for node, gpus in by_node.items())

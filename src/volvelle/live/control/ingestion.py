@@ -1,0 +1,157 @@
+"""Request ingestion: validates the requests of one cycle and turns them into events for the scheduler.
+
+A request that is wrong is answered with its `Problem`. Answers are given once the cycle is stored.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, assert_never
+
+from volvelle.core.events import (
+    Event,
+    JobCancelled,
+    JobHeld,
+    JobReleased,
+    JobSubmitted,
+    NodeChanged,
+    Recomposed,
+)
+from volvelle.live.control.composition_checks import check_recomposition
+from volvelle.live.control.cycle_changes import CycleChanges
+from volvelle.live.control.inputs import PendingRequest
+from volvelle.live.control.requests import (
+    Cancel,
+    ControlRequest,
+    Hold,
+    Recompose,
+    Release,
+    SetNodeState,
+    Submit,
+)
+from volvelle.live.records import NodeDrained
+from volvelle.live.store.rows import JobRecord, Submission
+from volvelle.model.cluster import NodeState
+from volvelle.model.job import JobSpec
+from volvelle.model.problems import Problem
+
+
+class RequestIngestion:
+    """Ingests the requests of one cycle. ``submissions``: earlier ones under the requests' keys."""
+
+    def __init__(
+        self, changes: CycleChanges, submissions: Mapping[tuple[str, str], Submission]
+    ) -> None:
+        self._changes = changes
+        self._state = changes.state
+        self._known_submissions = dict(submissions)
+        self._cancelled: set[int] = set()
+        self.accepted: list[JobRecord] = []
+        self.submissions: list[Submission] = []
+        self.answers: list[tuple[Future[Any], Any]] = []
+        self.arrivals: list[JobSubmitted] = []
+        self.job_events: list[Event] = []
+        self.recompositions: list[Recomposed] = []
+
+    def ingest(self, pending: PendingRequest) -> None:
+        """Ingest one request."""
+        if not pending.answer.set_running_or_notify_cancel():
+            return
+        try:
+            answer: Any = self._handle(pending.request)
+        except Problem as problem:
+            answer = problem
+        self.answers.append((pending.answer, answer))
+
+    def _handle(self, request: ControlRequest) -> Any:
+        now = self._changes.now
+        match request:
+            case Submit():
+                return self._submit(request)
+            case Cancel():
+                if request.number not in self._cancelled:
+                    self._check_live(request.number)
+                    self._cancelled.add(request.number)
+                    self.job_events.append(JobCancelled(now, request.number))
+            case Hold() | Release():
+                self._set_held(request.number, held=isinstance(request, Hold))
+            case SetNodeState():
+                self._set_node_state(request)
+            case Recompose():
+                check_recomposition(self._state.scheduler, request)
+                self.recompositions.append(Recomposed(now, request.policy, request.admission))
+            case _:
+                assert_never(request)
+        return None
+
+    def _submit(self, submit: Submit) -> tuple[int, ...]:
+        request, state, now = submit.request, self._state, self._changes.now
+        key = None if submit.key is None else (submit.user, submit.key)
+        if key is not None and (before := self._known_submissions.get(key)):
+            return tuple(range(before.first, before.first + before.count))
+        first = state.next_number
+        spec = request.spec(first, submit.user, now)
+        self._check_runnable(first, spec)
+        numbers = tuple(range(first, first + request.array))
+        state.next_number += request.array
+        request_json = request.as_json()
+        for position, number in enumerate(numbers):
+            record = JobRecord(
+                number=number,
+                user=submit.user,
+                name=request.name,
+                position=position,
+                request=request_json,
+                submitted=state.epoch + now,
+            )
+            self.accepted.append(record)
+            state.add_job(record, request)
+            numbered = spec if number == first else request.spec(number, submit.user, now)
+            self.arrivals.append(JobSubmitted(now, number, numbered))
+        if key is not None:
+            submission = Submission(*key, first, request.array)
+            self._known_submissions[key] = submission
+            self.submissions.append(submission)
+        return numbers
+
+    def _check_runnable(self, number: int, spec: JobSpec) -> None:
+        """Raise `Problem` if a job can never run."""
+        scheduler = self._state.scheduler
+        if obstacle := scheduler.obstacle(spec):
+            raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
+        pools = [pool.name for pool in scheduler.cluster.pools]
+        if spec.pool and spec.pool not in pools:
+            raise Problem(
+                f"there is no pool {spec.pool!r}",
+                mend=f"there are {', '.join(pools)}" if pools else "leave it out: there are none",
+            )
+        belief = scheduler.composition.estimator.believe(
+            JobSubmitted(self._changes.now, number, spec), scheduler.seed
+        )
+        scheduler.composition.policy.refuse(scheduler.cluster, [(spec, belief.truth)])
+
+    def _set_held(self, number: int, *, held: bool) -> None:
+        self._check_live(number)
+        job = self._state.jobs[number]
+        if job.held is not held:
+            job.held = held
+            kind = JobHeld if held else JobReleased
+            self.job_events.append(kind(self._changes.now, number))
+
+    def _check_live(self, number: int) -> None:
+        """Raise `Problem` if there is no such job, or it is over."""
+        if number in self._state.jobs:
+            return
+        if 0 <= number < self._state.next_number:
+            raise Problem(f"job {number} is over")
+        raise Problem(f"there is no job {number}", mend="see: volvelle queue")
+
+    def _set_node_state(self, request: SetNodeState) -> None:
+        changes = self._changes
+        before = changes.node_state(request.name)
+        if before is None:
+            raise Problem(f"there is no node {request.name!r}", mend="see: volvelle nodes")
+        if request.state is NodeState.DOWN:
+            raise Problem("a node that is there cannot be told to be down", mend="drain it")
+        changes.record(NodeDrained(request.name, request.state is NodeState.DRAINING))
+        if before not in (request.state, NodeState.DOWN):
+            changes.node_events.append(NodeChanged(changes.now, request.name, request.state))

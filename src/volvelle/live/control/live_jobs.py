@@ -1,0 +1,89 @@
+"""The controller's record of a live job: submitted and not ended."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import AttemptProgress
+from volvelle.live.store.rows import JobRecord, Promise
+
+_MIN_CHANGE_SECONDS = 0.5
+"""Predictions that changed by less are not published."""
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """One job. ``request_json``: its request as submitted. Times are seconds since the Unix epoch."""
+
+    number: int
+    user: str
+    request: JobRequest
+    request_json: dict[str, Any]
+    position: int
+    submitted: float
+    held: bool = False
+    failures: int = 0
+    first_started: float | None = None
+    ran_on: dict[str, int] = field(default_factory=dict)
+    """Its latest attempt by node. Status views share it: it is replaced, never changed."""
+    failure_reason: str = ""
+    """Why its last attempt failed."""
+    waiting_reason: str = ""
+    iterations: int = 0
+    saved_iterations: int = 0
+    total_iterations: int = 0
+    iteration_seconds: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+    next_progress_event: float = 0.0
+    """When the scheduler is told of its progress again, on the journal's clock."""
+    predicted_start: float | None = None
+    predicted_p50: float | None = None
+    predicted_p90: float | None = None
+    promised: float | None = None
+    promised_p90: float | None = None
+    forecast_finish: float | None = None
+    """Its first forecast."""
+
+    @classmethod
+    def of(cls, record: JobRecord, request: JobRequest) -> "LiveJob":
+        """A job as it was accepted."""
+        return cls(
+            number=record.number,
+            user=record.user,
+            request=request,
+            request_json=record.request,
+            position=record.position,
+            submitted=record.submitted,
+            promised=record.promised_p50,
+            promised_p90=record.promised_p90,
+            forecast_finish=record.forecast_finish,
+        )
+
+    def update_progress(self, report: AttemptProgress) -> None:
+        """Take over the progress of its attempt."""
+        self.iterations = report.iterations
+        self.saved_iterations = max(report.saved_iterations, self.saved_iterations)
+        self.total_iterations = report.total_iterations or self.total_iterations
+        self.iteration_seconds = report.iteration_seconds or self.iteration_seconds
+        self.metrics = self.metrics | report.metrics
+
+    def set_promise(self, promise: Promise) -> None:
+        """Take over its first forecast."""
+        self.forecast_finish = promise.finish
+        self.promised, self.promised_p90 = promise.p50, promise.p90
+
+    def update_forecast(
+        self, start: float | None, p50: float | None, p90: float | None, reason: str
+    ) -> bool:
+        """Take over a forecast and why it waits; whether they changed enough to be published."""
+        before = (self.predicted_start, self.predicted_p50, self.predicted_p90)
+        after = (start, p50, p90)
+        changed = reason != self.waiting_reason or any(
+            (old is None) is not (new is None)
+            or (old and new and abs(old - new) > _MIN_CHANGE_SECONDS)
+            for old, new in zip(before, after, strict=True)
+        )
+        if changed:
+            self.predicted_start, self.predicted_p50, self.predicted_p90 = after
+            self.waiting_reason = reason
+        return changed

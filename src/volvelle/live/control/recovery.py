@@ -1,0 +1,105 @@
+"""Recovery: rebuilds the controller state from the store. Decisions hold; unconfirmed orders are sent again.
+
+Whether an order was carried out meanwhile, nodes report when they join (`volvelle.live.control.reports`). No
+running job is touched.
+"""
+
+from volvelle.core.events import JobSubmitted, NodeChanged
+from volvelle.core.journal import Entry, Header
+from volvelle.live.control.composition_checks import check_composition
+from volvelle.live.control.state import ControllerState
+from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import Order
+from volvelle.live.status.view import JobState
+from volvelle.live.store import CycleBatch, Store, StoredEntry
+from volvelle.model.cluster import NodeState
+from volvelle.model.node import Node
+
+_CALIBRATION_JOBS = 1000
+"""Finished jobs from which the calibration is restored."""
+
+
+def recover_state(store: Store, header: Header, now: float) -> ControllerState:
+    """The state in ``store``, or a new one for ``header`` that begins ``now`` (since the Unix epoch).
+
+    Raises `Problem` if the header's composition cannot schedule real jobs.
+    """
+    check_composition(header.cluster, header.composition)
+    stored = store.header()
+    if stored is None:
+        store.begin(header, now)
+        return ControllerState(header, now)
+    state = ControllerState(*stored)
+    if not _replay(store, state, follow=False):
+        state = ControllerState(*stored)
+        _replay(store, state, follow=True)
+    return state
+
+
+def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibration:
+    """The forecast calibration from the stored first forecasts and their errors."""
+    calibration = ForecastCalibration()
+    finished = store.jobs.list_latest(states=[JobState.FINISHED.value], limit=_CALIBRATION_JOBS)
+    for record in reversed(finished):
+        if record.forecast_finish is not None and record.ended is not None:
+            submitted = record.submitted
+            calibration.learn(record.forecast_finish - submitted, record.ended - submitted)
+    for job in state.jobs.values():
+        if job.forecast_finish is not None:
+            submitted, finish = job.submitted - state.epoch, job.forecast_finish - state.epoch
+            calibration.add_first_forecast(job.number, submitted, finish)
+    return calibration
+
+
+def first_batch(state: ControllerState) -> CycleBatch:
+    """The first journal entry: no node is up until it joins."""
+    events = tuple(
+        NodeChanged(0.0, node.name, NodeState.DOWN) for node in state.header.cluster.nodes
+    )
+    decision = state.scheduler.handle(0.0, events)
+    entry = StoredEntry(state.next_seq, Entry(0.0, events, decision))
+    state.apply_decision(0.0, events, decision)
+    return CycleBatch(entry)
+
+
+def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
+    """The nodes that were up, or on which an attempt may run whose end was not reported."""
+    resources = state.scheduler.resources
+    return tuple(
+        node
+        for node, node_state in zip(resources.nodes, resources.state, strict=True)
+        if state.next_seq
+        and (node_state is not NodeState.DOWN or state.ledger.attempts_on(node.name))
+    )
+
+
+def unconfirmed_orders(state: ControllerState) -> list[Order]:
+    """All orders that may not have arrived."""
+    orders = (state.unconfirmed_order(attempt) for attempt in state.ledger.attempts.values())
+    return [order for order in orders if order is not None]
+
+
+def _replay(store: Store, state: ControllerState, *, follow: bool) -> bool:
+    """Fold the journal into ``state``. Returns whether the scheduler still decides as it did then.
+
+    With ``follow`` the scheduler does not decide but follows the journal: its code, or a plugged-in part, has
+    changed. All decisions hold; only the policy's own state is lost.
+    """
+    scheduler = state.scheduler
+    unfinished = {record.number: record for record in store.jobs.list_unfinished()}
+    for stored in store.entries():
+        entry = stored.entry
+        for event in entry.events:
+            if isinstance(event, JobSubmitted):
+                state.next_number = event.number + 1
+                if (record := unfinished.get(event.number)) is not None:
+                    state.add_job(record, JobRequest.model_validate(record.request))
+        for record_of_cycle in stored.records:
+            state.apply_record(record_of_cycle)
+        if follow:
+            scheduler.follow(entry.time, entry.events, entry.decision)
+        elif scheduler.handle(entry.time, entry.events) != entry.decision:
+            return False
+        state.apply_decision(entry.time, entry.events, entry.decision)
+    return True

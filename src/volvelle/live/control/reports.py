@@ -1,0 +1,266 @@
+"""Turns reports of executors into events for the scheduler, records, and orders."""
+
+import math
+from collections.abc import Container
+from typing import assert_never
+
+from volvelle.core.events import (
+    JobFailed,
+    JobFinished,
+    JobStarted,
+    JobStopped,
+    LossReported,
+    NodeChanged,
+    ProgressReported,
+)
+from volvelle.core.parts import Estimator
+from volvelle.live.control.cycle_changes import CycleChanges
+from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
+from volvelle.live.control.live_jobs import LiveJob
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptProgress,
+    AttemptStarted,
+    Forget,
+    NodeJoined,
+    NodeLost,
+    Outcome,
+    Report,
+    Stop,
+)
+from volvelle.live.records import AttemptLostNode
+from volvelle.live.scheduler_queries import attempt_number, estimated_work
+from volvelle.model.cluster import NodeState
+
+_PROGRESS_SECONDS = 10.0
+"""Between two progress events of a job: each is an entry of the journal."""
+
+_KILLED_EXIT_CODES = (-9, 137)
+"""Of processes that were killed and could not write a checkpoint."""
+
+
+class ReportIngestion:
+    """Ingests the reports of one cycle.
+
+    uncertain: attempts that started either before or after their nodes were lost.
+    """
+
+    def __init__(self, changes: CycleChanges, uncertain: Container[tuple[int, int]]) -> None:
+        self._changes = changes
+        self._state = changes.state
+        self._uncertain = uncertain
+
+    def ingest(self, report: Report) -> None:
+        """Ingest one report."""
+        match report:
+            case AttemptStarted():
+                self._attempt_started(report)
+            case AttemptProgress():
+                self._attempt_progress(report)
+            case AttemptEnded():
+                self._attempt_ended(report)
+            case NodeJoined():
+                self._node_joined(report)
+            case NodeLost():
+                self._node_lost(report)
+            case _:
+                assert_never(report)
+
+    # ------------------------------------------------------------------ attempts
+
+    def _attempt_started(self, report: AttemptStarted) -> None:
+        attempt = self._state.ledger.current(report.number, report.attempt)
+        if attempt is not None and attempt.phase is AttemptPhase.STARTING:
+            self._record_start(attempt)
+
+    def _record_start(self, attempt: Attempt) -> None:
+        changes = self._changes
+        changes.record(AttemptStarted(attempt.number, attempt.attempt))
+        changes.job_events.append(
+            JobStarted(changes.now, attempt.number, attempt.scheduler_attempt, attempt.since)
+        )
+
+    def _attempt_progress(self, report: AttemptProgress) -> None:
+        attempt = self._state.ledger.current(report.number, report.attempt)
+        job = self._state.jobs.get(report.number)
+        if attempt is None or job is None:
+            return
+        if attempt.phase is AttemptPhase.STARTING:
+            self._record_start(attempt)
+        job.update_progress(report)
+        self._changes.touched.add(report.number)
+        if attempt.wanted and self._changes.now >= job.next_progress_event:
+            self._add_progress_events(attempt, job, report)
+
+    def _add_progress_events(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
+        """Tell the scheduler what its estimator and its termination rule use."""
+        now, events = self._changes.now, self._changes.job_events
+        job.next_progress_event = now + _PROGRESS_SECONDS
+        composition = self._state.scheduler.composition
+        measures = type(composition.estimator).measure is not Estimator.measure
+        if measures and job.total_iterations and job.iteration_seconds > 0.0:
+            progress = ProgressReported(
+                now,
+                attempt.number,
+                attempt.scheduler_attempt,
+                job.iterations,
+                job.total_iterations,
+                job.iteration_seconds,
+            )
+            events.append(progress)
+        loss = report.metrics.get("loss")
+        if composition.loss_every is not None and loss is not None and math.isfinite(loss):
+            job.next_progress_event = now + min(composition.loss_every, _PROGRESS_SECONDS)
+            done = self._estimated_work(attempt)
+            events.append(LossReported(now, attempt.number, attempt.scheduler_attempt, done, loss))
+
+    def _attempt_ended(self, report: AttemptEnded) -> None:
+        self._changes.orders.append(Forget(report.number, report.attempt))
+        attempt = self._state.ledger.current(report.number, report.attempt)
+        if attempt is not None:
+            self._end_attempt(attempt, report)
+
+    def _end_attempt(self, attempt: Attempt, report: AttemptEnded) -> None:
+        """End an attempt. What that means to the scheduler depends on whether it wanted the end."""
+        number, changes = attempt.number, self._changes
+        if report.outcome is Outcome.FINISHED and number in self._state.jobs:
+            current = attempt_number(self._state.scheduler, number)
+            finished_attempt = attempt.scheduler_attempt if current is None else current
+            changes.job_events.append(JobFinished(changes.now, number, finished_attempt))
+        elif attempt.wanted:
+            changes.job_events.append(self._failure(attempt, report))
+        elif not self._is_resized(attempt):
+            saved = self._saved_work(attempt, report)
+            changes.job_events.append(
+                JobStopped(changes.now, number, attempt.scheduler_attempt, saved)
+            )
+        changes.touched.add(number)
+        changes.record(report)
+
+    def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
+        now = self._changes.now
+        saved, estimated = self._saved_work(attempt, report), self._estimated_work(attempt)
+        gained = estimated - attempt.work
+        lost = 1.0 if gained <= 0.0 else (estimated - saved) / gained
+        gpu_seconds = lost * (now - attempt.since) * len(attempt.granted)
+        reason = report.reason or _describe_end(report)
+        return JobFailed(now, attempt.number, attempt.scheduler_attempt, saved, gpu_seconds, reason)
+
+    def _is_resized(self, attempt: Attempt) -> bool:
+        """Whether it makes room for its own job, which the scheduler considers as still running."""
+        grant = self._state.ledger.pending.get(attempt.number)
+        return grant is not None and grant.scheduler_attempt == attempt.scheduler_attempt
+
+    def _estimated_work(self, attempt: Attempt) -> float:
+        """Units of work that the job has done by estimate, at least those at the attempt's start."""
+        estimated = estimated_work(self._state.scheduler, attempt.number, self._changes.now)
+        return max(estimated, attempt.work)
+
+    def _saved_work(self, attempt: Attempt, report: AttemptEnded) -> float:
+        """Units of work that the job resumes from: saved iterations give the share of this attempt's work.
+
+        For a job that counts no iterations: all if it was stopped by order and in time, else none.
+        """
+        counted = report.iterations - attempt.iterations
+        if counted > 0:
+            share = min(max((report.saved_iterations - attempt.iterations) / counted, 0.0), 1.0)
+        else:
+            in_time = (
+                report.outcome is Outcome.STOPPED and report.exit_code not in _KILLED_EXIT_CODES
+            )
+            share = 1.0 if in_time else 0.0
+        return attempt.work + share * (self._estimated_work(attempt) - attempt.work)
+
+    # ------------------------------------------------------------------ nodes
+
+    def await_nodes(self) -> None:
+        """Let nodes take no new jobs before they join; what runs there runs on."""
+        changes, resources = self._changes, self._state.scheduler.resources
+        for name, state in zip(resources.names, resources.state, strict=True):
+            if state is NodeState.UP:
+                problem = f"node {name!r} has not joined since the controller began"
+                changes.node_problems[name] = problem
+                changes.node_events.append(NodeChanged(changes.now, name, NodeState.DRAINING))
+
+    def _node_joined(self, report: NodeJoined) -> None:
+        node, changes = report.node, self._changes
+        resources = self._state.scheduler.resources
+        index = resources.index.get(node.name)
+        if index is not None and resources.nodes[index].gpus != node.gpus:
+            changes.node_problems[node.name] = (
+                f"node {node.name!r} has {node.gpus} GPUs, and had {resources.nodes[index].gpus}: "
+                "give it another name"
+            )
+            return
+        changes.node_problems[node.name] = ""
+        drains = report.leaving or node.name in self._state.drained
+        state = NodeState.DRAINING if drains else NodeState.UP
+        if changes.node_state(node.name) is not state:
+            changes.node_events.append(NodeChanged(changes.now, node.name, state, node))
+        self._reconcile(report)
+
+    def _reconcile(self, report: NodeJoined) -> None:
+        """Compare the attempts on a node with those that should be there, and order what differs."""
+        ledger, orders = self._state.ledger, self._changes.orders
+        for number, which in report.attempts:
+            attempt = ledger.current(number, which)
+            if attempt is None:
+                orders.append(Stop(number, which, kill=True))
+            elif not attempt.wanted:
+                orders.append(attempt.stop)
+        for attempt in ledger.attempts_on(report.node.name):
+            if (attempt.number, attempt.attempt) not in report.attempts:
+                again = self._state.unconfirmed_order(attempt)
+                orders.append(again or Stop(attempt.number, attempt.attempt, kill=True))
+
+    def _node_lost(self, report: NodeLost) -> None:
+        changes, ledger = self._changes, self._state.ledger
+        if changes.node_state(report.name) is None:
+            return
+        changes.node_problems[report.name] = ""
+        lost_slots = ledger.slots_of(report.name)
+        reason = f"node {report.name} was lost: {report.reason}"
+        for attempt in ledger.attempts_on(report.name):
+            self._lose_attempt(attempt, report.name, lost_slots, reason)
+        for grant in list(ledger.pending.values()):
+            if not lost_slots.isdisjoint(grant.slots):
+                failure = JobFailed(
+                    changes.now, grant.number, grant.scheduler_attempt, grant.work, 0.0, reason
+                )
+                changes.job_events.append(failure)
+        if changes.node_state(report.name) is not NodeState.DOWN:
+            changes.node_events.append(NodeChanged(changes.now, report.name, NodeState.DOWN))
+
+    def _lose_attempt(self, attempt: Attempt, node: str, lost_slots: set[int], reason: str) -> None:
+        """An attempt has lost a node: end it if it was only there and that is certain, else kill it."""
+        changes, job = self._changes, self._state.jobs.get(attempt.number)
+        end = AttemptEnded(
+            number=attempt.number,
+            attempt=attempt.attempt,
+            outcome=Outcome.LOST,
+            reason=reason,
+            iterations=0 if job is None else job.iterations,
+            saved_iterations=0 if job is None else job.saved_iterations,
+        )
+        uncertain = (attempt.number, attempt.attempt) in self._uncertain
+        if attempt.slots <= lost_slots and not uncertain:
+            self._end_attempt(attempt, end)
+            return
+        if attempt.wanted:
+            changes.job_events.append(self._failure(attempt, end))
+        if not uncertain:
+            changes.record(AttemptLostNode(attempt.number, attempt.attempt, node))
+        changes.orders.append(Stop(attempt.number, attempt.attempt, kill=True))
+
+
+def _describe_end(report: AttemptEnded) -> str:
+    """A reason for an end that was reported without one."""
+    match report.outcome:
+        case Outcome.STOPPED:
+            return "it was stopped from outside"
+        case Outcome.LOST:
+            return "it was lost"
+        case _ if report.exit_code is not None:
+            return f"it ended with exit code {report.exit_code}"
+        case _:
+            return "it failed"

@@ -1,0 +1,62 @@
+"""Requests of users and operators to the controller. Authorisation is the HTTP API's task.
+
+`Controller.request` returns a future. It is done only once the effect of the request is stored, and fails
+with a `Problem` if the request cannot be fulfilled.
+"""
+
+from dataclasses import dataclass
+
+from volvelle.live.job_request import JobRequest
+from volvelle.model.cluster import NodeState
+
+
+@dataclass(frozen=True)
+class Submit:
+    """Submit a job or an array. Answer: the numbers of the jobs.
+
+    A repeated idempotency ``key`` of the same user answers with the numbers of the first submission.
+    """
+
+    user: str
+    request: JobRequest
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """End a job for good."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Keep a job from running until it is released; a running one stops at a checkpoint."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """Let a held job run again."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class SetNodeState:
+    """Drain a node (its jobs run to their ends, nothing new starts), or resume it."""
+
+    name: str
+    state: NodeState
+
+
+@dataclass(frozen=True)
+class Recompose:
+    """Change policy and admission; running jobs are touched only as these demand."""
+
+    policy: str
+    admission: str
+
+
+ControlRequest = Submit | Cancel | Hold | Release | SetNodeState | Recompose

@@ -1,0 +1,174 @@
+"""The controller state, a fold of the journal: the scheduler, the GPU ledger, and the live jobs.
+
+A cycle calls `apply_record` for its records, lets the scheduler handle the events, and calls
+`apply_decision`. The controller does so as things happen, recovery as the store replays them; both reach the
+same state.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from volvelle.core.decision import Decision
+from volvelle.core.events import (
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobStopped,
+)
+from volvelle.core.journal import Header
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
+from volvelle.live.control.live_jobs import LiveJob
+from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import AttemptEnded, Order, Start, Stop
+from volvelle.live.records import ControlRecord, NodeDrained
+from volvelle.live.scheduler_queries import estimated_work
+from volvelle.live.status.view import JobState
+from volvelle.live.store.rows import JobRecord
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """A job that is over."""
+
+    job: LiveJob
+    state: JobState
+    reason: str
+
+
+@dataclass
+class CycleEffects:
+    """What follows from one cycle. ``touched``: numbers of the jobs that changed."""
+
+    starts: list[Attempt] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
+    ended: list[EndedJob] = field(default_factory=list)
+    touched: set[int] = field(default_factory=set)
+
+
+class ControllerState:
+    """The state under a journal. ``header``: the journal's; ``epoch``: its time 0."""
+
+    def __init__(self, header: Header, epoch: float) -> None:
+        self.header = header
+        self.epoch = epoch
+        self.scheduler: Scheduler = header.scheduler()
+        self.ledger = GpuLedger(self.scheduler.resources)
+        self.jobs: dict[int, LiveJob] = {}
+        self.drained: set[str] = set()
+        """Nodes that an operator has drained, whether they are connected or not."""
+        self.next_number = 0
+        """Number of the next job."""
+        self.next_seq = 0
+        """Sequence number of the next journal entry."""
+        self.last_time = 0.0
+        """Time of the last journal entry."""
+
+    @property
+    def last_wall_time(self) -> float:
+        """Time of the last journal entry, in seconds since the Unix epoch."""
+        return self.epoch + self.last_time
+
+    def add_job(self, record: JobRecord, request: JobRequest) -> None:
+        """Add an accepted job."""
+        self.jobs[record.number] = LiveJob.of(record, request)
+
+    def apply_record(self, record: ControlRecord) -> None:
+        """Apply a record."""
+        if isinstance(record, NodeDrained):
+            (self.drained.add if record.drained else self.drained.discard)(record.name)
+            return
+        if isinstance(record, AttemptEnded):
+            job = self.jobs.get(record.number)
+            if job is not None and self.ledger.current(record.number, record.attempt):
+                job.iterations = record.saved_iterations
+                job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
+        self.ledger.apply_record(record)
+
+    def apply_decision(
+        self, time: float, events: Iterable[Event], decision: Decision
+    ) -> CycleEffects:
+        """Apply ``events`` and the ``decision`` on them, the next journal entry."""
+        self.next_seq += 1
+        self.last_time = time
+        effects = CycleEffects()
+        for event in events:
+            self._apply_event(event, effects)
+        effects.stops += self.ledger.apply_decision(
+            decision, lambda number: estimated_work(self.scheduler, number, time)
+        )
+        effects.touched.update(decision.job.tolist())
+        for rejection in decision.rejected:
+            job = self.jobs.get(rejection.number)
+            failed = job is not None and job.failures
+            state = JobState.FAILED if failed else JobState.REJECTED
+            self._end_job(rejection.number, state, rejection.reason, effects)
+        for conclusion in decision.concluded:
+            self._end_job(conclusion.number, JobState.FINISHED, conclusion.reason, effects)
+        for attempt in self.ledger.start_pending(time):
+            self._start_attempt(attempt, time)
+            effects.starts.append(attempt)
+            effects.touched.add(attempt.number)
+        return effects
+
+    def _start_attempt(self, attempt: Attempt, time: float) -> None:
+        job = self.jobs.get(attempt.number)
+        if job is None:  # it is over by now
+            return
+        attempt.iterations = job.saved_iterations
+        if job.first_started is None:
+            job.first_started = self.epoch + time
+        job.failure_reason = ""
+        grants = self.ledger.grants(attempt.granted)
+        job.ran_on = job.ran_on | {grant.node: attempt.attempt for grant in grants}
+
+    def _apply_event(self, event: Event, effects: CycleEffects) -> None:
+        number: int | None = getattr(event, "number", None)
+        if number is not None:
+            effects.touched.add(number)
+        match event:
+            case JobFinished():
+                self._end_job(event.number, JobState.FINISHED, "", effects)
+            case JobCancelled():
+                self._end_job(event.number, JobState.CANCELLED, "cancelled", effects)
+            case JobFailed():
+                effects.stops += self.ledger.revoke(event.number, kill=True)
+                if job := self.jobs.get(event.number):
+                    job.failures += 1
+                    job.failure_reason = event.reason
+            case JobHeld() | JobReleased():
+                if job := self.jobs.get(event.number):
+                    job.held = isinstance(event, JobHeld)
+            case JobStopped():
+                self.ledger.revoked.pop(event.number, None)
+
+    def _end_job(self, number: int, state: JobState, reason: str, effects: CycleEffects) -> None:
+        finished = state is JobState.FINISHED
+        effects.stops += self.ledger.revoke(number, kill=not finished)
+        self.ledger.forget_job(number)
+        if (job := self.jobs.pop(number, None)) is not None:
+            effects.ended.append(EndedJob(job, state, reason))
+        effects.touched.add(number)
+
+    # ------------------------------------------------------------------ orders
+
+    def start_order(self, attempt: Attempt) -> Start:
+        """The order to start an attempt."""
+        job = self.jobs[attempt.number]
+        return Start(
+            number=attempt.number,
+            attempt=attempt.attempt,
+            user=job.user,
+            grants=self.ledger.grants(attempt.granted),
+            launch=job.request.launch(job.position),
+            saved_iterations=attempt.iterations,
+        )
+
+    def unconfirmed_order(self, attempt: Attempt) -> Order | None:
+        """The order that must be sent again, because nobody knows whether it arrived; None if it did."""
+        if attempt.phase is AttemptPhase.STARTING:
+            return self.start_order(attempt)
+        return attempt.stop if attempt.phase is AttemptPhase.STOPPING else None

@@ -1,0 +1,142 @@
+"""Builds status views from the controller state."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from volvelle.live.control.gpu_ledger import AttemptPhase
+from volvelle.live.control.live_jobs import LiveJob
+from volvelle.live.control.state import ControllerState, EndedJob
+from volvelle.live.scheduler_queries import preemptions
+from volvelle.live.status.publisher import StatusUpdate
+from volvelle.live.status.view import JobState, JobStatusView, NodeStatusView
+
+_STATES = {
+    AttemptPhase.STARTING: JobState.STARTING,
+    AttemptPhase.RUNNING: JobState.RUNNING,
+    AttemptPhase.STOPPING: JobState.STOPPING,
+}
+
+
+class ViewBuilder:
+    """Builds views of ``state``, only of what changed."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+        self._nodes = tuple(map(self._node_view, range(len(state.ledger.resources.nodes))))
+        state.ledger.changed_slots.clear()
+
+    def update(
+        self,
+        jobs: Iterable[int],
+        ended: Iterable[JobStatusView] = (),
+        nodes: Iterable[str] = (),
+    ) -> StatusUpdate:
+        """The update after a cycle that changed these jobs and nodes."""
+        state = self._state
+        self._update_nodes(nodes)
+        composition = state.scheduler.composition
+        return StatusUpdate(
+            seq=state.next_seq - 1,
+            time=state.last_wall_time,
+            policy=composition.policy.label,
+            admission=composition.admission.label,
+            jobs=tuple(
+                self._job_view(state.jobs[number])
+                for number in sorted(jobs)
+                if number in state.jobs
+            ),
+            ended=tuple(ended),
+            nodes=self._nodes,
+        )
+
+    def final_view(self, ended: EndedJob, published: Mapping[int, JobStatusView]) -> JobStatusView:
+        """The last view of a job that is over. ``published``: views of jobs before this cycle."""
+        view = self._job_view(ended.job)
+        before = published.get(ended.job.number, view)
+        return replace(
+            view,
+            state=ended.state,
+            reason=ended.reason,
+            started=before.started,
+            attempt=before.attempt,
+            preemptions=max(before.preemptions, view.preemptions),
+            grants=(),
+            gpus=float(ended.job.request.gpus),
+            ended=self._state.last_wall_time,
+        )
+
+    def _job_view(self, job: LiveJob) -> JobStatusView:
+        ledger, epoch = self._state.ledger, self._state.epoch
+        attempt, grant = ledger.attempts.get(job.number), ledger.pending.get(job.number)
+        if attempt is not None:
+            state, slots = _STATES[attempt.phase], tuple(sorted(attempt.slots))
+        elif grant is not None:
+            state, slots = JobState.STARTING, grant.slots
+        else:
+            state, slots = JobState.HELD if job.held else JobState.WAITING, ()
+        return JobStatusView(
+            number=job.number,
+            name=job.request.name,
+            user=job.user,
+            state=state,
+            gpus=float(len(slots) or job.request.gpus),
+            submitted=job.submitted,
+            request=job.request_json,
+            started=None if attempt is None else epoch + attempt.since,
+            first_started=job.first_started,
+            grants=tuple((each.node, each.gpus) for each in ledger.grants(slots)),
+            attempt=0 if attempt is None else attempt.attempt,
+            ran_on=job.ran_on,
+            preemptions=preemptions(self._state.scheduler, job.number),
+            failures=job.failures,
+            reason=_reason(job, state),
+            iterations=job.iterations,
+            saved_iterations=job.saved_iterations,
+            total_iterations=job.total_iterations,
+            iteration_seconds=job.iteration_seconds,
+            metrics=job.metrics,
+            predicted_start=job.predicted_start,
+            predicted_p50=job.predicted_p50,
+            predicted_p90=job.predicted_p90,
+            promised=job.promised,
+        )
+
+    def _update_nodes(self, names: Iterable[str]) -> None:
+        """Rebuild the views of nodes that changed, or whose GPUs changed hands."""
+        ledger = self._state.ledger
+        resources = ledger.resources
+        changed = {resources.index[name] for name in names}
+        if ledger.changed_slots:
+            changed.update(resources.slot_node[list(ledger.changed_slots)].tolist())
+            ledger.changed_slots.clear()
+        if not changed:
+            return
+        nodes = list(self._nodes)
+        for at in sorted(changed):  # a new node comes after all others
+            nodes[at : at + 1] = [self._node_view(at)]
+        self._nodes = tuple(nodes)
+
+    def _node_view(self, at: int) -> NodeStatusView:
+        ledger = self._state.ledger
+        resources, occupied = ledger.resources, ledger.occupied
+        first, end = resources.first_slot[at : at + 2].tolist()
+        holders = [occupied[slot] for slot in range(first, end) if slot in occupied]
+        node = resources.nodes[at]
+        return NodeStatusView(
+            name=node.name,
+            gpus=node.gpus,
+            gpu_type=node.gpu_type,
+            state=resources.state[at].value,
+            free=end - first - len(holders),
+            jobs=tuple(sorted(set(holders))),
+        )
+
+
+def _reason(job: LiveJob, state: JobState) -> str:
+    match state:
+        case JobState.HELD:
+            return "held until it is released"
+        case JobState.WAITING:
+            return job.waiting_reason or job.failure_reason
+        case _:
+            return job.failure_reason

@@ -1,0 +1,1 @@
+"""Forecasts: when jobs will start and finish, what-if questions, and suggestions. See README.md."""

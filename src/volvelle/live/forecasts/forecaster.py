@@ -1,0 +1,92 @@
+"""Forecasts all jobs repeatedly, in a thread of its own."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.forecast_update import ForecastUpdate, forecast_jobs
+
+_BETWEEN_PARTS_SECONDS = 0.02
+_MIN_PAUSE_SECONDS = 2.0
+_PAUSE_PER_SECOND = 4.0
+"""Pause for each second of work: forecasts never use more than a fifth of a core."""
+
+
+class Forecaster:
+    """A thread that forecasts the scheduler it was last given, and sends the update in parts.
+
+    It pauses in between, longer after longer forecasts. The controller never waits for it. ``epoch``: time 0
+    of the journal.
+    """
+
+    def __init__(
+        self,
+        calibration: ForecastCalibration,
+        epoch: float,
+        send: Callable[[ForecastUpdate], None],
+    ) -> None:
+        self.calibration = calibration
+        self.last_seconds = 0.0
+        """Seconds that the last forecast took."""
+        self._epoch = epoch
+        self._send = send
+        self._input: tuple[Scheduler, float] | None = None
+        self._ended: list[tuple[int, float, bool]] = []
+        self._ready_at = 0.0
+        self._busy = False
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="forecaster", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End, without waiting for a forecast in progress."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    def seconds_until_ready(self) -> float | None:
+        """Seconds until it takes another scheduler; None while it forecasts."""
+        with self._changed:
+            if self._busy or self._input is not None:
+                return None
+            return max(self._ready_at - time.monotonic(), 0.0)
+
+    def job_ended(self, number: int, time: float, *, finished: bool) -> None:
+        """A job is over."""
+        with self._changed:
+            self._ended.append((number, time, finished))
+
+    def submit(self, scheduler: Scheduler, now: float) -> None:
+        """Forecast a scheduler used by nothing else, as of ``now``."""
+        with self._changed:
+            self._input = (scheduler, now)
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._input is not None)
+                if self._closing:
+                    return
+                given, self._input = self._input, None
+                ended, self._ended = self._ended, []
+                self._busy = True
+            assert given is not None
+            for number, when, finished in ended:
+                self.calibration.job_ended(number, when, finished=finished)
+            began = time.perf_counter()
+            update = forecast_jobs(*given, self.calibration, self._epoch)
+            self.last_seconds = time.perf_counter() - began
+            with self._changed:
+                self._busy = False
+                pause = max(_MIN_PAUSE_SECONDS, _PAUSE_PER_SECOND * self.last_seconds)
+                self._ready_at = time.monotonic() + pause
+            for part in update.parts():
+                self._send(part)
+                time.sleep(_BETWEEN_PARTS_SECONDS)

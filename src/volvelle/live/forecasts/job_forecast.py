@@ -1,0 +1,19 @@
+"""The forecast of one job, as users see it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobForecast:
+    """Times in seconds since the Unix epoch; None if a time is not known.
+
+    deadline_share: share of futures in which it keeps its deadline. ahead: jobs that are served before it.
+    reason: why it does not start at once, or is rejected.
+    """
+
+    start: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    deadline_share: float | None = None
+    ahead: int = 0
+    reason: str = ""

@@ -1,0 +1,239 @@
+"""Suggestions: changes by a user or an operator that would let a waiting job start sooner.
+
+Each candidate is tried on a fork of the scheduler, so a suggestion is what the scheduler would do. Most are
+tried with one decision: does the job start now? A full forecast also gives later starts and the finish. It
+takes longer, and is made if there is time.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from volvelle.core.events import Event, JobReleased, JobSubmitted, NodeChanged, WakeUp
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.forecasts.calibration import CalibratedTimes, ForecastCalibration
+from volvelle.live.job_request import JobRequest
+from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers
+from volvelle.live.status.view import JobStatusView
+from volvelle.model.cluster import NodeState
+from volvelle.model.units import format_duration
+from volvelle.simulate.forecast import forecast, withdrawn
+
+MAX_SUGGESTIONS = 2
+BUDGET_SECONDS = 0.15
+"""After this time no more candidates are tried."""
+
+_MIN_GAIN_SECONDS = 1.0
+"""A start that is sooner by less than this is no suggestion."""
+_ESTIMATE_DIVISORS = (2.0, 10.0)
+_DEFAULT_ESTIMATE_SECONDS = 600.0
+"""Estimate to try for a job without one."""
+_MAX_NODES = 3
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A change that would help. ``start`` and ``p50``: seconds since the Unix epoch.
+
+    what: as text, after "with". request: keys of the job's request and their new values; empty if the request
+    does not change.
+    """
+
+    what: str
+    request: dict[str, Any]
+    start: float
+    p50: float | None
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """The best suggestions for a job. after: the job whose end it waits for, if that is known.
+
+    complete: whether all candidates were tried.
+    """
+
+    changes: tuple[Suggestion, ...]
+    after: int | None
+    complete: bool
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    what: str
+    request: dict[str, Any]
+    events: tuple[Event, ...]
+    number: int
+
+
+@dataclass(frozen=True)
+class _Result:
+    candidate: _Candidate
+    start: float
+    finish: float | None
+
+
+def suggest(
+    fork: Scheduler,
+    calibration: ForecastCalibration,
+    job: JobStatusView,
+    now: float,
+    epoch: float,
+    forecast_seconds: float,
+) -> Suggestions:
+    """Suggestions for ``job``, which waits or is held in ``fork``, a scheduler used by nothing else.
+
+    epoch: time 0 of the scheduler. forecast_seconds: how long a forecast takes. A changed request queues
+    anew.
+    """
+    number = job.number
+    end = time.perf_counter() + BUDGET_SECONDS
+    with_forecasts = 2.0 * forecast_seconds < BUDGET_SECONDS
+    fork.now = now = max(fork.now, now)
+    start, after = float("inf"), None
+    if with_forecasts:
+        result = forecast(fork, until_finish_of=number)
+        start = result.upcoming.get(number, start)
+        ends = (other for other, finish in result.finish.items() if finish == start)
+        after = next((other for other in ends if other != number), None)
+    found: list[_Result] = []
+    complete = True
+    for base, candidate in _candidates(fork, job, now):
+        if time.perf_counter() > end:
+            complete = False
+            break
+        tried = _try(base, candidate, now, with_forecast=with_forecasts)
+        if tried is not None and tried.start < start - _MIN_GAIN_SECONDS:
+            found.append(tried)
+    best = sorted(found, key=lambda tried: tried.start)  # stable: of equals the one tried first
+    calibrated = calibration.at(now)
+    changes = tuple(
+        _suggestion(tried, calibrated, epoch)
+        for tried in islice(_one_of_each_kind(best), MAX_SUGGESTIONS)
+    )
+    return Suggestions(changes, after, complete)
+
+
+def _suggestion(tried: _Result, calibrated: CalibratedTimes, epoch: float) -> Suggestion:
+    p50, _ = calibrated.of(tried.finish)
+    candidate = tried.candidate
+    return Suggestion(
+        candidate.what,
+        candidate.request,
+        epoch + tried.start,
+        None if p50 is None else epoch + p50,
+    )
+
+
+def _one_of_each_kind(results: Sequence[_Result]) -> Iterator[_Result]:
+    """The best result of each kind: a suggestion of 2 GPUs makes one of 1 GPU redundant."""
+    kinds: set[tuple[str, ...]] = set()
+    for result in results:
+        kind = tuple(result.candidate.request) or (result.candidate.what,)
+        if kind not in kinds:
+            kinds.add(kind)
+            yield result
+
+
+def _try(
+    base: Scheduler, candidate: _Candidate, now: float, *, with_forecast: bool
+) -> _Result | None:
+    """When the job would start; None if it would not, or that is not known."""
+    fork = base.fork()
+    for event in candidate.events:
+        if isinstance(event, JobSubmitted) and fork.obstacle(event.spec):
+            return None
+    fork.handle(now, candidate.events)
+    runs = holds_gpus(fork, candidate.number)
+    if with_forecast:
+        result = forecast(fork, until_finish_of=candidate.number)
+        start = now if runs else result.upcoming.get(candidate.number)
+        finish = result.finish.get(candidate.number)
+        return None if start is None else _Result(candidate, start, finish)
+    at, wake = now, fork.wake_at()
+    if not runs and wake is not None and fork.composition.policy.round is not None:
+        at = max(wake, now)
+        fork.handle(at, [WakeUp(at)])
+    return _Result(candidate, at, None) if holds_gpus(fork, candidate.number) else None
+
+
+# ---------------------------------------------------------------------- candidates
+
+
+def _candidates(
+    fork: Scheduler, job: JobStatusView, now: float
+) -> Iterator[tuple[Scheduler, _Candidate]]:
+    """Candidates, each with the scheduler to try it on; the least disruptive for the user first."""
+    number = job.number
+    if is_held(fork, number):
+        yield fork, _Candidate("its release", {}, (JobReleased(now, number),), number)
+        return
+    base = withdrawn(fork, [number])
+    new = max([number, *job_numbers(base)]) + 1
+    request = JobRequest.model_validate(job.request | {"array": 1})  # only this job of its array
+    for what, changed in _changed_requests(fork, request):
+        spec = request.model_copy(update=changed).spec(new, job.user, now)
+        yield base, _Candidate(what, changed, (JobSubmitted(now, new, spec),), new)
+    for name in _draining_nodes(fork):
+        resumed = (NodeChanged(now, name, NodeState.UP),)
+        yield fork, _Candidate(f"node {name} resumed", {}, resumed, number)
+
+
+def _changed_requests(
+    scheduler: Scheduler, request: JobRequest
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from _other_types(scheduler, request)
+    yield from _other_pools(scheduler, request)
+    yield from _fewer_gpus(request)
+    yield from _other_estimates(request)
+
+
+def _other_types(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    if request.gpu_types:
+        requested = " or ".join(request.gpu_types)
+        for kind in scheduler.resources.types:
+            if kind and kind not in request.gpu_types:
+                yield f"GPU type {kind} instead of {requested}", {"gpu_types": (kind,)}
+
+
+def _other_pools(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    if request.pool:
+        for pool in scheduler.cluster.pools:
+            if pool.name != request.pool:
+                yield f"pool {pool.name} instead of {request.pool}", {"pool": pool.name}
+
+
+def _other_estimates(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    if request.estimate is None:
+        seconds = _DEFAULT_ESTIMATE_SECONDS
+        yield f"an estimate of {format_duration(seconds)}", {"estimate": seconds}
+        return
+    before = format_duration(request.estimate)
+    for divisor in _ESTIMATE_DIVISORS:
+        shorter = request.estimate / divisor
+        what = f"an estimate of {format_duration(shorter)} instead of {before}"
+        yield what, {"estimate": shorter}
+
+
+def _fewer_gpus(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Half of the GPUs, a quarter ...; the estimate grows as they shrink."""
+    gpus = request.gpus // 2
+    while gpus >= 1:
+        changed: dict[str, Any] = {"gpus": gpus}
+        if request.min_gpus is not None:
+            changed["min_gpus"] = min(request.min_gpus, gpus)
+        if request.max_gpus is not None:
+            changed["max_gpus"] = gpus
+        if request.estimate is not None:
+            changed["estimate"] = request.estimate * request.gpus / gpus
+        yield f"{gpus} GPU{'' if gpus == 1 else 's'} instead of {request.gpus}", changed
+        gpus //= 2
+
+
+def _draining_nodes(scheduler: Scheduler) -> list[str]:
+    """Draining nodes, those with the most free GPUs first."""
+    resources = scheduler.resources
+    draining = [at for at, state in enumerate(resources.state) if state is NodeState.DRAINING]
+    draining.sort(key=lambda at: -int(resources.free[at]))
+    return [resources.names[at] for at in draining[:_MAX_NODES] if resources.free[at] > 0]

@@ -1,0 +1,96 @@
+"""What-if questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
+
+from dataclasses import dataclass
+
+from volvelle.core.events import JobSubmitted, Recomposed, WakeUp
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.job_forecast import JobForecast
+from volvelle.live.job_request import JobRequest
+from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
+from volvelle.live.status.reasons import waiting_reasons
+from volvelle.model.problems import Problem
+from volvelle.simulate.forecast import forecast
+
+
+def forecast_request(
+    fork: Scheduler,
+    calibration: ForecastCalibration,
+    request: JobRequest,
+    user: str,
+    now: float,
+    epoch: float,
+) -> JobForecast:
+    """The forecast for ``request`` if it were submitted ``now``; ``epoch``: time 0 of the scheduler.
+
+    For an array: from its first start to its last finish. Raises `Problem` if it can never run.
+    """
+    first = max(job_numbers(fork), default=-1) + 1
+    numbers = range(first, first + request.array)
+    spec = request.spec(first, user, now)
+    if obstacle := fork.obstacle(spec):
+        raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
+    arrivals = [JobSubmitted(now, n, request.spec(n, user, now)) for n in numbers]
+    decision = fork.handle(now, arrivals)
+    for rejection in decision.rejected:
+        if rejection.number in numbers:
+            return JobForecast(reason=rejection.reason)
+    result = forecast(fork, until_finish_of=None if request.array > 1 else first)
+    starts = [result.start[n] for n in numbers if n in result.start]
+    finishes = [result.finish[n] for n in numbers if n in result.finish]
+    finish = max(finishes) if len(finishes) == len(numbers) else None
+    p50, p90 = calibration.at(now).of(finish)
+    waits = not holds_gpus(fork, first)
+    return JobForecast(
+        start=epoch + min(starts) if starts else None,
+        p50=None if p50 is None else epoch + p50,
+        p90=None if p90 is None else epoch + p90,
+        deadline_share=_deadline_share(calibration, request, finish, now),
+        ahead=sum(
+            not holds_gpus(fork, n)
+            and result.upcoming.get(n, float("inf")) < min(starts, default=0.0)
+            for n in fork.known
+            if n not in numbers
+        ),
+        reason=waiting_reasons(fork, result.upcoming).get(first, "") if waits else "",
+    )
+
+
+def _deadline_share(
+    calibration: ForecastCalibration, request: JobRequest, finish: float | None, now: float
+) -> float | None:
+    """Share of futures in which the job finishes by its last deadline."""
+    if request.deadline is None or finish is None:
+        return None
+    within = request.deadline.rewards[-1].deadline_seconds
+    share = calibration.share_within(finish - now, within)
+    return float(finish - now <= within) if share is None else share
+
+
+@dataclass(frozen=True)
+class RecompositionEffect:
+    """Numbers of the jobs that another policy would stop, start and resize at once."""
+
+    stops: tuple[int, ...]
+    starts: tuple[int, ...]
+    resizes: tuple[int, ...]
+
+
+def forecast_recomposition(
+    fork: Scheduler, policy: str, admission: str, now: float
+) -> RecompositionEffect:
+    """The effect of another policy ``now``, or at its first round if it decides in rounds.
+
+    Raises `Problem` if there is no such policy.
+    """
+    held = gpus_held(fork)
+    decided = gpus_decided(fork.handle(now, [Recomposed(now, policy, admission)]))
+    wake = fork.wake_at()
+    if fork.composition.policy.round is not None and wake is not None:
+        decided |= gpus_decided(fork.handle(max(wake, now), [WakeUp(max(wake, now))]))
+    changed = {n: gpus for n, gpus in decided.items() if gpus != held.get(n, 0.0)}
+    return RecompositionEffect(
+        stops=tuple(sorted(n for n, gpus in changed.items() if n in held and not gpus)),
+        starts=tuple(sorted(n for n in changed if n not in held)),
+        resizes=tuple(sorted(n for n, gpus in changed.items() if n in held and gpus)),
+    )

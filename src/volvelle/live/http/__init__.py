@@ -1,0 +1,1 @@
+"""The HTTP API and its client. See README.md."""

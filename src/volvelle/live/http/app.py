@@ -1,0 +1,53 @@
+"""The FastAPI application: all routes, behind the request limits and authentication."""
+
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from volvelle import __version__
+from volvelle.live.config import Limits
+from volvelle.live.control.controller import Controller
+from volvelle.live.http import errors, forecasts, health, jobs, nodes, operations, streams
+from volvelle.live.http.authentication import TokenAuthenticator
+from volvelle.live.http.quota import JobQuota
+from volvelle.live.http.request_limits import RequestLimits
+from volvelle.live.http.streams import IsClosing
+from volvelle.live.store import Store
+
+
+def create_app(
+    controller: Controller,
+    store: Store,
+    limits: Limits,
+    jobs_folder: Path,
+    is_closing: IsClosing = lambda: False,
+) -> FastAPI:
+    """The API of ``controller``.
+
+    jobs_folder: the executor's, with the job logs. is_closing: whether the server is about to end, for
+    streams.
+    """
+    app = create_routes()
+    app.state.controller = controller
+    app.state.store = store
+    app.state.authenticator = TokenAuthenticator(store)
+    app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user)
+    app.state.jobs_folder = jobs_folder
+    app.state.is_closing = is_closing
+    app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
+    return app
+
+
+def create_routes() -> FastAPI:
+    """The routes without a controller, for the OpenAPI document."""
+    app = FastAPI(
+        title="Volvelle",
+        version=__version__,
+        summary="A scheduler for GPU clusters that train models.",
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    for module in (jobs, forecasts, streams, nodes, operations, health):
+        app.include_router(module.router)
+    errors.install(app)
+    return app

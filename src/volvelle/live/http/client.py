@@ -1,0 +1,225 @@
+"""A client of the HTTP API, with the standard library only.
+
+It finds the server by VOLVELLE_SERVER and VOLVELLE_TOKEN; else by the folder of a server on this machine, in
+the current folder or above it.
+"""
+
+import http.client
+import json
+import os
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret
+from volvelle.model.problems import Problem
+
+TIMEOUT_SECONDS = 30.0
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_TRIES = 3
+_PAGE_JOBS = 5000
+_MAX_RETRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class ApiClient:
+    """A client of the server at ``url``. ``certificate``: the only one to trust; None: the system's."""
+
+    url: str
+    token: str
+    certificate: str | None = None
+
+    @classmethod
+    def find(
+        cls, environment: Mapping[str, str] = os.environ, start: Path | None = None
+    ) -> "ApiClient":
+        """A client of the server that is named, or near. Raises `Problem` if there is none."""
+        folder = ServeFolder.nearest(start or Path.cwd())
+        url, token = environment.get("VOLVELLE_SERVER", ""), environment.get("VOLVELLE_TOKEN", "")
+        address = ServerAddress(url)
+        if not url:
+            if folder is None:
+                raise Problem(
+                    "no server is known",
+                    mend="set VOLVELLE_SERVER to its URL, or go to the folder where volvelle serve runs",
+                )
+            address = folder.read_address()
+        if (
+            not token
+            and folder is not None
+            and (not url or folder.read_address().url == url.rstrip("/"))
+        ):
+            token = read_secret(folder.token_file)
+        if not token:
+            raise Problem(
+                f"there is no token for {address.url}",
+                mend="set VOLVELLE_TOKEN to one from your operator (volvelle token create)",
+            )
+        parts = urlsplit(address.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Problem(
+                f"{address.url!r} is not the URL of a server",
+                mend="write http://HOST:PORT or https://HOST:PORT",
+                usage=True,
+            )
+        return cls(address.url.rstrip("/"), token, address.certificate)
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON at ``path``. Raises `Problem` with the server's message."""
+        return self._json("GET", path, query)
+
+    def post(self, path: str, body: Any = None, *, key: str | None = None) -> Any:
+        """Post ``body``; with an idempotency ``key`` it has one effect, however often it is tried."""
+        return self._json("POST", path, {}, body, key)
+
+    def put(self, path: str, body: Any) -> Any:
+        """Put ``body`` at ``path``. Raises `Problem` with the server's message."""
+        return self._json("PUT", path, {}, body)
+
+    def delete(self, path: str) -> None:
+        """Delete what is at ``path``."""
+        self._json("DELETE", path, {})
+
+    def pages(self, path: str, items: str, **query: Any) -> Iterator[dict[str, Any]]:
+        """All ``items`` of a list that comes in pages."""
+        after: int | None = None
+        while True:
+            page = self.get(path, **query, limit=_PAGE_JOBS, after=after)
+            yield from page[items]
+            after = page["next"]
+            if after is None:
+                return
+
+    def stream(self, path: str, **query: Any) -> Iterator[bytes]:
+        """The bytes of a streaming response."""
+        with self._response("GET", path, query, timeout=None) as response:
+            while chunk := response.read1(1 << 16):
+                yield chunk
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        body: Any = None,
+        key: str | None = None,
+    ) -> Any:
+        for tries_left in range(_TRIES - 1, -1, -1):
+            try:
+                with self._response(method, path, query, body, key) as response:
+                    text = response.read()
+                    return json.loads(text) if text else None
+            except _TryAgain as failure:
+                repeatable = method != "POST" or key is not None or failure.declined
+                if not tries_left or not repeatable:
+                    raise
+                time.sleep(failure.seconds)
+        raise AssertionError
+
+    @contextmanager
+    def _response(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        body: Any = None,
+        key: str | None = None,
+        timeout: float | None = TIMEOUT_SECONDS,
+    ) -> Iterator[http.client.HTTPResponse]:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        parameters = urlencode({k: v for k, v in query.items() if v is not None}, doseq=True)
+        target = f"{path}?{parameters}" if parameters else path
+        connection = self._connection(timeout)
+        try:
+            connection.request(method, target, content, headers)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _problem_of(response)
+            yield response
+        except ssl.SSLCertVerificationError as error:
+            raise Problem(
+                f"{self.url} has no trusted certificate: {error.verify_message}",
+                mend="set SSL_CERT_FILE to its certificate, or that of its authority",
+            ) from None
+        except ssl.SSLError:
+            raise Problem(
+                f"{self.url} does not use TLS", mend="write http:// in place of https://"
+            ) from None
+        except ConnectionRefusedError:
+            raise Problem(
+                f"nobody listens at {self.url}",
+                mend="start the server (volvelle serve), or mend VOLVELLE_SERVER",
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            message = f"no answer from {self.url}: {str(error) or type(error).__name__}"
+            plain = urlsplit(self.url).scheme == "http"
+            tls = "; write https:// if it uses TLS" if plain else ""
+            hint = f"check the network and the server{tls}"
+            raise _TryAgain(message, hint, 1.0, declined=False) from None
+        finally:
+            connection.close()
+
+    def _connection(self, timeout: float | None) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
+        context = ssl.create_default_context()
+        if self.certificate is not None:
+            context = _trust_only(Path(self.certificate))
+        return http.client.HTTPSConnection(
+            parts.hostname, parts.port, timeout=timeout, context=context
+        )
+
+
+def _trust_only(certificate: Path) -> ssl.SSLContext:
+    """Trust the server with this certificate, the first of the file, under any host name.
+
+    Clients on the same machine use 127.0.0.1, for which certificates are rarely issued. Raises `Problem`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        first, end, _ = certificate.read_text(encoding="ascii").partition(_END)
+        context.load_verify_locations(cadata=first[first.find(_BEGIN) :] + end)
+    except (OSError, ValueError, ssl.SSLError) as error:
+        raise Problem(
+            f"cannot read the server's certificate {certificate}: {error}",
+            mend="set VOLVELLE_SERVER and SSL_CERT_FILE",
+        ) from None
+    return context
+
+
+class _TryAgain(Problem):
+    """There was no answer, or 503. ``declined``: the server said that the request had no effect."""
+
+    def __init__(self, message: str, hint: str, seconds: float, *, declined: bool) -> None:
+        super().__init__(message, mend=hint)
+        self.seconds = seconds
+        self.declined = declined
+
+
+def _problem_of(response: http.client.HTTPResponse) -> Problem:
+    """The problem that an error response describes."""
+    try:
+        body = json.loads(response.read())
+        message, place, hint = body["detail"], body["place"], body["hint"]
+    except (ValueError, KeyError, TypeError):
+        message, place, hint = f"the server answered {response.status} {response.reason}", "", ""
+    place = place if place in ("store", "queue", "header Authorization") else ""
+    message = f"{place.removeprefix('header ')}: {message}" if place else message
+    if response.status == 503:
+        seconds = float(response.headers.get("Retry-After", "1"))
+        return _TryAgain(message, hint, min(seconds, _MAX_RETRY_SECONDS), declined=True)
+    return Problem(message, mend=hint)

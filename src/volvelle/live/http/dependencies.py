@@ -1,0 +1,70 @@
+"""What handlers depend on, for FastAPI: the authenticated principal, the controller, the store.
+
+All dependencies are async: FastAPI runs others in a thread, at each request.
+"""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+from fastapi.security.utils import get_authorization_scheme_param
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.authentication import Principal, TokenAuthenticator
+from volvelle.live.http.errors import HttpError
+from volvelle.live.store import Store
+
+
+async def _authenticator(request: Request) -> TokenAuthenticator:
+    authenticator: TokenAuthenticator = request.app.state.authenticator
+    return authenticator
+
+
+async def _controller(request: Request) -> Controller:
+    controller: Controller = request.app.state.controller
+    return controller
+
+
+async def _store(request: Request) -> Store:
+    store: Store = request.app.state.store
+    return store
+
+
+class _BearerToken(SecurityBase):
+    """Authenticates a request. A single dependency, as each one costs every request time."""
+
+    def __init__(self) -> None:
+        self.model = HTTPBearer(description="a token of `volvelle token create`")
+        self.scheme_name = "HTTPBearer"
+
+    async def __call__(self, request: Request) -> Principal:
+        """The principal of a request. Raises `HttpError` if its token is missing or unknown."""
+        scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
+        given = scheme.lower() == "bearer" and token
+        authenticator = await _authenticator(request)
+        principal = await authenticator.principal(token) if given else None
+        if principal is None:
+            raise HttpError(
+                401,
+                "the token is not known" if given else "there is no token",
+                place="header Authorization",
+                hint="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return principal
+
+
+AnyPrincipal = Annotated[Principal, Depends(_BearerToken())]
+
+
+async def _operator(principal: AnyPrincipal) -> Principal:
+    if not principal.is_operator:
+        raise HttpError(403, "only operators may do this", hint="ask an operator")
+    return principal
+
+
+OperatorPrincipal = Annotated[Principal, Depends(_operator)]
+TheController = Annotated[Controller, Depends(_controller)]
+TheAuthenticator = Annotated[TokenAuthenticator, Depends(_authenticator)]
+TheStore = Annotated[Store, Depends(_store)]

@@ -1,0 +1,38 @@
+"""``/healthz``, ``/readyz`` and ``/metrics``, for monitoring."""
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+
+from volvelle.live.http.dependencies import AnyPrincipal, TheController
+from volvelle.live.http.errors import ProblemDetails, error_responses, unavailable
+from volvelle.live.http.prometheus import metrics_text
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", response_model=dict[str, str])
+async def healthz() -> Response:
+    """Liveness: the process answers."""
+    return Response('{"status": "alive"}', media_type="application/json")
+
+
+@router.get("/readyz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
+async def readyz(controller: TheController) -> Response:
+    """Jobs can be submitted."""
+    health = controller.health
+    if not health.ready:
+        raise unavailable("; ".join(health.problems) or "the controller has ended")
+    return Response('{"status": "ready"}', media_type="application/json")
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses=error_responses()
+    | {200: {"content": {_METRICS_TYPE: {"schema": {"type": "string"}}}}},
+)
+async def metrics(principal: AnyPrincipal, controller: TheController) -> Response:
+    """Metrics for Prometheus, in base units. Every token may read them; they name no user."""
+    return Response(await run_in_threadpool(metrics_text, controller), media_type=_METRICS_TYPE)

@@ -1,0 +1,97 @@
+"""The logs of one job over its attempts and nodes, on this machine and on others."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+
+from volvelle.live.agent.logs import log_sizes, read_log
+from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeLogs, NodeUnreachableError
+from volvelle.live.status.view import JobStatusView
+
+LogFile = tuple[int, str]
+"""An attempt and a node; logs are read in this order."""
+
+
+@dataclass
+class JobLogs:
+    """The logs of a job, and how far they were read.
+
+    folder: the executor's on this machine, with the folders of its local agents. remote: reads from other
+    nodes.
+    """
+
+    folder: Path
+    remote: NodeLogs
+    unreachable: dict[str, str] = field(default_factory=dict)
+    """Messages about nodes that could not be asked, by node."""
+    _local_folders: dict[str, Path] = field(default_factory=dict)
+    """The folders of agents on this machine, by node."""
+    _offsets: dict[LogFile, int] = field(default_factory=dict)
+    _complete: dict[str, int] = field(default_factory=dict)
+    """Remote nodes that were read to the end, with the job's latest attempt there."""
+
+    async def find_grown(self, job: JobStatusView) -> dict[LogFile, int]:
+        """The logs of ``job`` that have grown since they were read, and their sizes."""
+        self._local_folders = await run_in_threadpool(self._find_local_folders)
+        found: dict[str, dict[int, int]] = {}
+        for node, folder in self._local_folders.items():
+            found[node] = await run_in_threadpool(log_sizes, folder, job.number)
+        current_nodes = {node for node, _ in job.grants}
+        remote_nodes = [
+            node
+            for node, attempt in job.ran_on.items()
+            if node not in self._local_folders
+            and (node in current_nodes or self._complete.get(node) != attempt)
+        ]
+        answers = await asyncio.gather(
+            *(self._remote_sizes(node, job.number) for node in remote_nodes)
+        )
+        found |= dict(zip(remote_nodes, answers, strict=True))
+        sizes = {
+            (attempt, node): size
+            for node, by_attempt in found.items()
+            for attempt, size in by_attempt.items()
+        }
+        return {
+            log: size for log, size in sorted(sizes.items()) if size > self._offsets.get(log, 0)
+        }
+
+    async def read(self, job: JobStatusView, grown: dict[LogFile, int]) -> AsyncIterator[bytes]:
+        """The new content of the logs that have ``grown``, one after the other."""
+        for log, size in grown.items():
+            try:
+                while (offset := self._offsets.get(log, 0)) < size:
+                    chunk = await self._read_chunk(job.number, log, offset)
+                    if not chunk:
+                        break
+                    self._offsets[log] = offset + len(chunk)
+                    yield chunk
+            except NodeUnreachableError as error:
+                self.unreachable[log[1]] = str(error)
+        current_nodes = {node for node, _ in job.grants}
+        for node, attempt in job.ran_on.items():
+            if node not in current_nodes and node not in self.unreachable:
+                self._complete[node] = attempt
+
+    async def _remote_sizes(self, node: str, number: int) -> dict[int, int]:
+        try:
+            sizes = await asyncio.wrap_future(self.remote.log_sizes(node, number))
+        except NodeUnreachableError as error:
+            self.unreachable[node] = str(error)
+            return {}
+        self.unreachable.pop(node, None)
+        return sizes
+
+    async def _read_chunk(self, number: int, log: LogFile, offset: int) -> bytes:
+        attempt, node = log
+        if node not in self._local_folders:
+            return await asyncio.wrap_future(self.remote.read_log(node, number, attempt, offset))
+        position = self._local_folders[node], number, attempt, offset, CHUNK_BYTES
+        return await run_in_threadpool(read_log, *position)
+
+    def _find_local_folders(self) -> dict[str, Path]:
+        nodes = self.folder / "nodes"
+        return {path.name: path for path in nodes.iterdir()} if nodes.is_dir() else {}

@@ -1,0 +1,162 @@
+"""``/v1/jobs``: submitting, listing and changing jobs."""
+
+from bisect import bisect_right
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+from starlette.concurrency import run_in_threadpool
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Cancel, Hold, Release, Submit
+from volvelle.live.http.authentication import Principal
+from volvelle.live.http.controller_requests import execute
+from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
+from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
+from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
+from volvelle.live.job_request import JobRequest
+from volvelle.live.status.view import JobState, JobStatusView
+from volvelle.live.store import JobRecord, Store
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+_MAX_PAGE = 10_000
+
+Limit = Annotated[int, Query(ge=1, le=_MAX_PAGE, description="at most so many")]
+IdempotencyKey = Annotated[
+    Annotated[str, Field(min_length=1, max_length=200)] | SkipJsonSchema[None],
+    Header(
+        alias="Idempotency-Key",
+        description="the same key again answers with the jobs of the first time",
+    ),
+]
+User = Annotated[
+    Annotated[str, Field(max_length=200)] | SkipJsonSchema[None],
+    Query(description="only of this user"),
+]
+After = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_NUMBER)] | SkipJsonSchema[None],
+    Query(description="``next`` of the page before"),
+]
+States = Annotated[list[JobState], Query(description="only in these states")]
+Over = Annotated[bool, Query(description="those that are over, the latest first")]
+
+
+@router.post("", status_code=201, response_model=SubmittedJobs, responses=error_responses(409, 429))
+async def submit(
+    job: JobRequest,
+    request: Request,
+    principal: AnyPrincipal,
+    controller: TheController,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Submit a job, or an array of them. The answer is given once the jobs are stored."""
+    request.app.state.quota.reserve(controller, principal, job.array)
+    numbers = await execute(controller, Submit(principal.user, job, key))
+    return json_response(SubmittedJobs(tuple(numbers)), 201)
+
+
+@router.get("", response_model=JobPage, responses=error_responses())
+async def list_jobs(
+    principal: AnyPrincipal,
+    controller: TheController,
+    store: TheStore,
+    over: Over = False,
+    state: States = [],  # noqa: B006
+    user: User = None,
+    after: After = None,
+    limit: Limit = 500,
+) -> Response:
+    """The jobs that are not over, by number; or those that are: one's own, for operators everybody's."""
+    time = controller.status.time
+    if over:
+        records = await _ended_jobs(store, principal, state, user, after, limit)
+        found = [view_of_record(record) for record in records]
+        return json_response(
+            JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
+        )
+    found = _live_jobs(controller, principal, state, user, after, limit + 1)
+    page, more = found[:limit], len(found) > limit
+    return json_response(JobPage(time, tuple(page), page[-1].number if more else None))
+
+
+def _live_jobs(
+    controller: Controller,
+    principal: Principal,
+    states: list[JobState],
+    user: str | None,
+    after: int | None,
+    limit: int,
+) -> list[JobStatusView]:
+    jobs = controller.status.jobs
+    numbers = sorted(jobs)
+    found: list[JobStatusView] = []
+    for number in numbers[bisect_right(numbers, after) if after is not None else 0 :]:
+        job = jobs[number]
+        if (user is None or job.user == user) and (not states or job.state in states):
+            found.append(visible_to(principal, job))
+            if len(found) == limit:
+                break
+    return found
+
+
+async def _ended_jobs(
+    store: Store,
+    principal: Principal,
+    states: list[JobState],
+    user: str | None,
+    before: int | None,
+    limit: int,
+) -> list[JobRecord]:
+    if not principal.is_operator:
+        if user not in (None, principal.user):
+            return []
+        user = principal.user
+    wanted = [each.value for each in states or JobState if each.over]
+    return await run_in_threadpool(
+        lambda: store.jobs.list_latest(user=user, states=wanted, before=before, limit=limit)
+    )
+
+
+@router.get("/{number}", response_model=JobStatusView, responses=error_responses(404))
+async def show_job(
+    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+) -> Response:
+    """One job, over or not."""
+    return json_response(await find_job(number, principal, controller, store))
+
+
+@router.post("/{number}/cancel", status_code=204, responses=error_responses(404, 409))
+async def cancel(
+    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+) -> Response:
+    """End a job for good."""
+    return await _change(Cancel(number), principal, controller, store)
+
+
+@router.post("/{number}/hold", status_code=204, responses=error_responses(404, 409))
+async def hold(
+    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+) -> Response:
+    """Keep a job from running until it is released; a running one stops at a checkpoint."""
+    return await _change(Hold(number), principal, controller, store)
+
+
+@router.post("/{number}/release", status_code=204, responses=error_responses(404, 409))
+async def release(
+    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+) -> Response:
+    """Let a held job run again."""
+    return await _change(Release(number), principal, controller, store)
+
+
+async def _change(
+    request: Cancel | Hold | Release, principal: Principal, controller: Controller, store: Store
+) -> Response:
+    job = await find_job(request.number, principal, controller, store)
+    if job.state.over:
+        raise HttpError(409, f"job {job.number} is {job.state}", place=f"job {job.number}")
+    await execute(controller, request)
+    return Response(status_code=204)

@@ -1,0 +1,49 @@
+"""``/v1/nodes``: listing, draining and resuming nodes."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import SetNodeState
+from volvelle.live.http.controller_requests import execute
+from volvelle.live.http.dependencies import AnyPrincipal, OperatorPrincipal, TheController
+from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.responses import NodeList, json_response
+from volvelle.model.cluster import NodeState
+from volvelle.model.problems import nearest
+
+router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
+
+NodeName = Annotated[str, Path(max_length=200, description="the node's name")]
+
+
+@router.get("", response_model=NodeList, responses=error_responses())
+async def list_nodes(principal: AnyPrincipal, controller: TheController) -> Response:
+    """The nodes, who is on them and what is free."""
+    return json_response(NodeList(controller.status.time, controller.status.nodes))
+
+
+@router.post("/{name}/drain", status_code=204, responses=error_responses(403, 404, 409))
+async def drain(
+    name: NodeName, principal: OperatorPrincipal, controller: TheController
+) -> Response:
+    """Let jobs on a node run to their ends and start nothing new there."""
+    return await _set_state(name, NodeState.DRAINING, controller)
+
+
+@router.post("/{name}/resume", status_code=204, responses=error_responses(403, 404, 409))
+async def resume(
+    name: NodeName, principal: OperatorPrincipal, controller: TheController
+) -> Response:
+    """Let a drained node take jobs again."""
+    return await _set_state(name, NodeState.UP, controller)
+
+
+async def _set_state(name: str, state: NodeState, controller: Controller) -> Response:
+    names = [node.name for node in controller.status.nodes]
+    if name not in names:
+        detail = f"there is no node {name!r}{nearest(name, names)}"
+        raise HttpError(404, detail, place="node", hint="see: volvelle nodes")
+    await execute(controller, SetNodeState(name, state))
+    return Response(status_code=204)

@@ -1,0 +1,172 @@
+"""For operators: the policy, the journal, snapshots, tokens."""
+
+from pathlib import Path as FilePath
+from tempfile import NamedTemporaryFile
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from fastapi.responses import FileResponse
+from pydantic import Field
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Recompose
+from volvelle.live.forecasts.what_if import RecompositionEffect
+from volvelle.live.http.authentication import new_token
+from volvelle.live.http.controller_requests import execute
+from volvelle.live.http.dependencies import (
+    AnyPrincipal,
+    OperatorPrincipal,
+    TheAuthenticator,
+    TheController,
+    TheStore,
+)
+from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.responses import (
+    CurrentPolicy,
+    IssuedToken,
+    ListedToken,
+    json_response,
+)
+from volvelle.live.http.role import Role
+from volvelle.live.strict_model import StrictModel
+
+router = APIRouter(prefix="/v1", tags=["operating"])
+
+_ID_LENGTH = 12
+_JOURNAL_TYPE = "application/jsonl"
+
+Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
+
+
+class NewPolicy(StrictModel):
+    """Parts as they are written on the command line; files of the server's machine are not read."""
+
+    policy: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
+    admission: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
+
+
+class NewToken(StrictModel):
+    """User and role of a new token."""
+
+    user: Annotated[Printable, Field(min_length=1)]
+    role: Role = Role.USER
+    label: Printable = ""
+
+
+@router.get("/policy", response_model=CurrentPolicy, responses=error_responses())
+async def show_policy(principal: AnyPrincipal, controller: TheController) -> Response:
+    """The policy and the admission that decide now."""
+    view = controller.status
+    return json_response(CurrentPolicy(view.policy, view.admission))
+
+
+@router.put("/policy", response_model=CurrentPolicy, responses=error_responses(403, 409))
+async def set_policy(
+    wanted: NewPolicy, principal: OperatorPrincipal, controller: TheController
+) -> Response:
+    """Go on with another policy or admission; what runs is touched only as these demand."""
+    request = _recomposition(wanted, controller)
+    await execute(controller, request)
+    return json_response(CurrentPolicy(request.policy, request.admission))
+
+
+@router.post(
+    "/policy/forecast", response_model=RecompositionEffect, responses=error_responses(403, 409)
+)
+async def forecast_policy(
+    wanted: NewPolicy, principal: OperatorPrincipal, controller: TheController
+) -> Response:
+    """Which jobs another policy or admission would stop, start and resize at once. Nothing is changed."""
+    request = _recomposition(wanted, controller)
+    return json_response(await run_in_threadpool(controller.forecast_recomposition, request))
+
+
+def _recomposition(wanted: NewPolicy, controller: Controller) -> Recompose:
+    """The wanted parts, and the present ones for the others. Raises `HttpError` for parts in files."""
+    for part in (wanted.policy, wanted.admission):
+        if part and (".py" in part or ".json" in part):
+            raise HttpError(
+                409,
+                "files are not read on behalf of the API",
+                place="policy",
+                hint="name an installed part, or start the server with the file",
+            )
+    now = controller.status
+    return Recompose(wanted.policy or now.policy, wanted.admission or now.admission)
+
+
+@router.get(
+    "/journal",
+    response_class=FileResponse,
+    responses=error_responses(403)
+    | {200: {"content": {_JOURNAL_TYPE: {"schema": {"type": "string"}}}}},
+)
+async def download_journal(principal: OperatorPrincipal, store: TheStore) -> FileResponse:
+    """Every event and decision so far: what ``volvelle report`` and ``volvelle simulate`` read."""
+    with NamedTemporaryFile(prefix="volvelle-", suffix=".jsonl", delete=False) as file:
+        path = FilePath(file.name)
+    await run_in_threadpool(store.write_journal, path)
+    return FileResponse(
+        path,
+        media_type=_JOURNAL_TYPE,
+        filename="journal.jsonl",
+        background=BackgroundTask(path.unlink),
+    )
+
+
+@router.get(
+    "/snapshot",
+    responses=error_responses(403) | {200: {"content": {"application/json": {"schema": {}}}}},
+)
+async def download_snapshot(principal: OperatorPrincipal, controller: TheController) -> Response:
+    """The present state: what ``volvelle simulate --from-snapshot`` goes on from."""
+    snapshot = await run_in_threadpool(controller.snapshot)
+    return Response(snapshot.encode(), media_type="application/json")
+
+
+@router.post("/tokens", status_code=201, response_model=IssuedToken, responses=error_responses(403))
+async def create_token(
+    wanted: NewToken,
+    principal: OperatorPrincipal,
+    store: TheStore,
+    authenticator: TheAuthenticator,
+) -> Response:
+    """Make a token. It is shown this once; only its hash is kept."""
+    token, row = new_token(wanted.user, wanted.role, wanted.label)
+    await run_in_threadpool(store.tokens.add, row)
+    authenticator.invalidate()
+    return json_response(IssuedToken(token, wanted.user, wanted.role), 201)
+
+
+@router.get("/tokens", response_model=tuple[ListedToken, ...], responses=error_responses(403))
+async def list_tokens(principal: OperatorPrincipal, store: TheStore) -> Response:
+    """The valid tokens."""
+    found = await run_in_threadpool(store.tokens.list_all)
+    valid = (
+        ListedToken(each.digest[:_ID_LENGTH], each.user, each.role, each.label, each.created)
+        for each in found
+        if not each.revoked
+    )
+    return json_response(tuple(valid))
+
+
+@router.delete("/tokens/{id}", status_code=204, responses=error_responses(403, 404))
+async def revoke_token(
+    id: Annotated[str, Path(pattern=f"^[0-9a-f]{{{_ID_LENGTH}}}$")],
+    principal: OperatorPrincipal,
+    store: TheStore,
+    authenticator: TheAuthenticator,
+) -> Response:
+    """Revoke a token."""
+    found = await run_in_threadpool(store.tokens.list_all)
+    digests = [each.digest for each in found if each.digest.startswith(id) and not each.revoked]
+    if not digests:
+        raise HttpError(
+            404, f"there is no token {id}", place="token", hint="see: volvelle token list"
+        )
+    for digest in digests:
+        await run_in_threadpool(store.tokens.revoke, digest)
+    authenticator.invalidate()
+    return Response(status_code=204)

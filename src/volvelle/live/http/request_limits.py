@@ -1,0 +1,91 @@
+"""Limits on the size of a request and on the time it takes to arrive."""
+
+import asyncio
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from volvelle.live.http.errors import HttpError, ProblemDetails, error_response
+
+
+class RequestLimits:
+    """ASGI middleware: a body has at most ``body_bytes`` and arrives within ``seconds``."""
+
+    def __init__(self, app: ASGIApp, body_bytes: int, seconds: float) -> None:
+        self._app = app
+        self._body_bytes = body_bytes
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its whole body, or answer with an error."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._seconds):
+                body = await self._body(scope, receive)
+        except TimeoutError:
+            await _send_error(408, "the body did not arrive in time", scope, receive, send)
+        except HttpError as error:
+            await _send_error(error.status, error.problem.detail, scope, receive, send)
+        else:
+            await self._app(scope, _replay(body, receive), send)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        too_large = HttpError(413, f"the body is larger than {self._body_bytes:,} bytes")
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        if announced.isdigit() and int(announced[:20]) > self._body_bytes:
+            raise too_large
+        body = bytearray()
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._body_bytes:
+                raise too_large
+            if not message.get("more_body"):
+                return bytes(body)
+
+
+async def _send_error(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+    problem = ProblemDetails(
+        detail=detail, place="body", hint="send less, or ask the operator for larger limits"
+    )
+    await error_response(status, problem, {"Connection": "close"})(scope, receive, send)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """What the application receives: the body at once, then further messages."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replayed
+
+
+class HeaderTimeoutProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request."""
+
+    header_seconds = 10.0
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if not busy and not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,89 @@
+"""The bodies of responses besides status views, and their JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from fastapi import Response
+
+from volvelle.live.forecasts.suggestions import Suggestion
+from volvelle.live.http.authentication import Principal
+from volvelle.live.status.view import JobStatusView, NodeStatusView
+
+
+@dataclass(frozen=True)
+class SubmittedJobs:
+    """The numbers of the accepted jobs, one for each of the array."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JobPage:
+    """A page of jobs. ``next``: the ``after`` of the next page; null on the last page."""
+
+    time: float
+    jobs: tuple[JobStatusView, ...]
+    next: int | None
+
+
+@dataclass(frozen=True)
+class JobExplanation:
+    """Why a job is in its state: the dominant reason, and what would change it.
+
+    ahead: waiting jobs that are expected to start before it. after: the job whose end it waits for.
+    complete: whether all changes that could help were tried.
+    """
+
+    job: JobStatusView
+    reason: str
+    ahead: tuple[int, ...] = ()
+    after: int | None = None
+    changes: tuple[Suggestion, ...] = ()
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class NodeList:
+    """All nodes."""
+
+    time: float
+    nodes: tuple[NodeStatusView, ...]
+
+
+@dataclass(frozen=True)
+class CurrentPolicy:
+    """The policy and the admission, as they are written everywhere."""
+
+    policy: str
+    admission: str
+
+
+@dataclass(frozen=True)
+class IssuedToken:
+    """A new token. It is never shown again."""
+
+    token: str
+    user: str
+    role: str
+
+
+@dataclass(frozen=True)
+class ListedToken:
+    """A token as operators see it. ``id``: the first characters of its digest."""
+
+    id: str
+    user: str
+    role: str
+    label: str
+    created: float
+
+
+def json_response(body: Any, status: int = 200) -> Response:
+    """``body`` as JSON; numbers that are not finite are null."""
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
+
+
+def visible_to(principal: Principal, job: JobStatusView) -> JobStatusView:
+    """A row of the queue: of other users' jobs without command, environment, metrics, and how they ended."""
+    return job if principal.owns(job) else job.public()

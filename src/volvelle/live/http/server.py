@@ -1,0 +1,123 @@
+"""The HTTP server: a socket, uvicorn on it, and its end by Ctrl-C or SIGTERM."""
+
+import errno
+import signal
+import socket
+import ssl
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from volvelle.live.config import Listen, ServeConfig
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.app import create_app
+from volvelle.live.http.request_limits import HeaderTimeoutProtocol
+from volvelle.live.store import Store
+from volvelle.model.problems import Problem
+
+_MAX_HEADER_BYTES = 32 * 1024
+_SHUTDOWN_SECONDS = 3
+
+
+def bind(listen: Listen) -> socket.socket:
+    """A socket at the address. Raises `Problem` if it cannot be bound."""
+    family = socket.AF_INET6 if ":" in listen.address else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place = f"{listen.address}:{listen.port}"
+    try:
+        bound.bind((listen.address, listen.port))
+    except socket.gaierror:
+        bound.close()
+        raise Problem(
+            f"cannot listen at {place}: there is no such address", mend="say 127.0.0.1 or 0.0.0.0"
+        ) from None
+    except OSError as error:
+        bound.close()
+        hint = "say another address"
+        if error.errno == errno.EADDRINUSE:
+            hint = "stop what listens there, or say --port 0 for a port that is free"
+        raise Problem(
+            f"cannot listen at {place}: {str(error.strerror).lower()}", mend=hint
+        ) from None
+    return bound
+
+
+def url_of(bound: socket.socket, listen: Listen) -> str:
+    """The server's URL for clients on this machine."""
+    port = bound.getsockname()[1]
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen.address, listen.address)
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{'https' if listen.certificate else 'http'}://{host}:{port}"
+
+
+def serve(
+    controller: Controller,
+    store: Store,
+    config: ServeConfig,
+    bound: socket.socket,
+    on_ready: Callable[[], None],
+) -> None:
+    """Answer requests until told to stop; then finish those in progress.
+
+    ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate.
+    """
+
+    listen, limits = config.listen, config.limits
+
+    class Protocol(HeaderTimeoutProtocol):
+        header_seconds = limits.request
+
+    server = _Server(
+        uvicorn.Config(
+            create_app(
+                controller,
+                store,
+                limits,
+                controller.executor_context.folder,
+                is_closing=lambda: server.should_exit,
+            ),
+            http=Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=limits.connections,
+            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            ssl_certfile=listen.certificate,
+            ssl_keyfile=listen.key,
+        ),
+        on_ready,
+    )
+    try:
+        server.config.load()
+    except (ssl.SSLError, OSError) as error:
+        raise Problem(
+            f"cannot use the certificate {listen.certificate} with {listen.key}: {error}",
+            mend="give a certificate and its private key, both as PEM",
+        ) from None
+    server.run([bound])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with a callback when it is ready, whose signal handler only asks it to stop."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer requests, and call ``on_ready``."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop after the requests in progress; at once on a second Ctrl-C."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True

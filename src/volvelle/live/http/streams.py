@@ -1,0 +1,162 @@
+"""Streaming responses: ``/v1/events`` and the logs of jobs."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.authentication import Principal
+from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
+from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.job_logs import JobLogs, LogFile
+from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job
+from volvelle.live.status.view import ChangeEvent, JobStatusView
+
+router = APIRouter(prefix="/v1", tags=["streams"])
+
+IsClosing = Callable[[], bool]
+"""Whether the server is about to end."""
+
+_POLL_SECONDS = 0.25
+_MAX_POLL_SECONDS = 1.0
+_KEEPALIVE_SECONDS = 15.0
+_BEFORE_ALL = -2
+_NO_STORE = {"Cache-Control": "no-store"}
+
+LastEvent = Annotated[
+    Annotated[int, Field(ge=-1, le=MAX_NUMBER)] | SkipJsonSchema[None],
+    Header(alias="Last-Event-ID", description="go on after this event"),
+]
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses=error_responses()
+    | {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_events(
+    request: Request,
+    principal: AnyPrincipal,
+    controller: TheController,
+    last: LastEvent = None,
+    follow: Annotated[bool, Query(description="go on until the listener leaves")] = True,
+) -> StreamingResponse:
+    """State changes of one's own jobs (for operators: of all), as server-sent events.
+
+    An event has the changes of one moment. ``gap`` says that older ones are not kept any more: read the jobs.
+    """
+    stream = _event_stream(controller, principal, last, follow, request.app.state.is_closing)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=_NO_STORE)
+
+
+async def _event_stream(
+    controller: Controller,
+    principal: Principal,
+    last: int | None,
+    follow: bool,
+    is_closing: IsClosing,
+) -> AsyncIterator[bytes]:
+    """Events after ``last``, or from now on."""
+    after = last if last is not None else _latest_seq(controller)
+    quiet_since = time.monotonic()
+    while not is_closing():
+        found = controller.events(after, 0)
+        if found is None:
+            after = _latest_seq(controller)
+            yield b"event: gap\ndata: {}\n\n"
+        elif found:
+            after = found[-1].seq
+            text = b"".join(_format_event(event, principal) for event in found)
+            if text:
+                yield text
+                quiet_since = time.monotonic()
+        elif not follow:
+            return
+        elif time.monotonic() - quiet_since > _KEEPALIVE_SECONDS:
+            yield b": still here\n\n"
+            quiet_since = time.monotonic()
+        else:
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _latest_seq(controller: Controller) -> int:
+    found = controller.events(_BEFORE_ALL, 0)
+    return found[-1].seq if found else _BEFORE_ALL
+
+
+def _format_event(event: ChangeEvent, principal: Principal) -> bytes:
+    """The changes that are visible to the principal; empty if none are."""
+    changes = [
+        each for each in event.changes if principal.is_operator or each.user == principal.user
+    ]
+    if not changes:
+        return b""
+    data = msgspec.json.encode({"time": event.time, "changes": changes})
+    return b"id: %d\nevent: jobs\ndata: %s\n\n" % (event.seq, data)
+
+
+@router.get(
+    "/jobs/{number}/logs",
+    response_class=StreamingResponse,
+    responses=error_responses(404)
+    | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def stream_logs(
+    number: JobNumber,
+    request: Request,
+    principal: AnyPrincipal,
+    controller: TheController,
+    store: TheStore,
+    follow: Annotated[bool, Query(description="go on until the job is over")] = False,
+) -> StreamingResponse:
+    """What a job's processes wrote, attempt by attempt, fetched from the nodes where they ran.
+
+    If a node cannot be asked now, a line that begins with ``volvelle:`` says so in place of its logs. If
+    there is nothing else to show, that is the answer (503), unless the logs are followed (``follow``).
+    """
+
+    async def job() -> JobStatusView:
+        return await find_job(number, principal, controller, store)
+
+    logs, first = JobLogs(request.app.state.jobs_folder, controller.logs), await job()
+    grown = await logs.find_grown(first)
+    if logs.unreachable and not grown and not follow:
+        detail = "; ".join(logs.unreachable.values())
+        hint = "try again when it is back"
+        raise HttpError(503, detail, place=f"job {number}", hint=hint)
+    refresh = job if follow else None
+    stream = _log_stream(logs, first, grown, refresh, request.app.state.is_closing)
+    return StreamingResponse(stream, media_type="text/plain; charset=utf-8", headers=_NO_STORE)
+
+
+async def _log_stream(
+    logs: JobLogs,
+    job: JobStatusView,
+    grown: dict[LogFile, int],
+    refresh: Callable[[], Awaitable[JobStatusView]] | None,
+    is_closing: IsClosing,
+) -> AsyncIterator[bytes]:
+    """The new content of logs; with ``refresh``, again until the job is over."""
+    reported: dict[str, str] = {}
+    pause = _POLL_SECONDS
+    while True:
+        async for chunk in logs.read(job, grown):
+            yield chunk
+        for node, message in logs.unreachable.items():
+            if reported.get(node) != message:
+                yield f"volvelle: {message}\n".encode()
+        reported = dict(logs.unreachable)
+        if refresh is None or job.state.over or is_closing():
+            return
+        pause = _POLL_SECONDS if grown else min(2 * pause, _MAX_POLL_SECONDS)
+        await asyncio.sleep(pause)
+        job = await refresh()  # before the logs: the last lines are still read
+        grown = await logs.find_grown(job)

@@ -1,0 +1,198 @@
+"""The job request: what a user submits, as YAML, as JSON or as options of ``volvelle submit``.
+
+Unknown keys are errors that name the nearest known one. No shell interprets any part of a request.
+"""
+
+import shlex
+import signal
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    model_validator,
+)
+
+from volvelle.live.messages import Launch
+from volvelle.live.strict_model import StrictModel
+from volvelle.model.job import JobClass, JobSpec, Reward
+from volvelle.model.units import DAY, parse_duration
+
+MAX_ARRAY_JOBS = 10_000
+
+
+def _split(value: object) -> object:
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+
+def _signal_name(value: str | None) -> str | None:
+    if value is None:
+        return None
+    name = value.upper() if value.upper().startswith("SIG") else f"SIG{value.upper()}"
+    if name not in signal.Signals.__members__:
+        raise ValueError("name a signal, as in SIGTERM or USR1")
+    return name
+
+
+_MAX_SECONDS = 10 * 366 * DAY
+_MAX_GPUS = 1_000_000
+
+_SECONDS = Field(gt=0, le=_MAX_SECONDS)
+_DURATION = Field(pattern=r"^[1-9][0-9]{0,3}(\.[0-9])?\s?(s|sec|m|min|h|d)$")
+
+_SIGNALS: list[JsonValue] = [*sorted(signal.Signals.__members__)]
+
+PositiveDuration = Annotated[
+    float,
+    _SECONDS,
+    BeforeValidator(
+        parse_duration,
+        json_schema_input_type=Annotated[float, _SECONDS] | Annotated[str, _DURATION],
+    ),
+]
+"""Seconds, or a text such as "4h30m". The pattern documents the simplest of the forms that are read."""
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Gpus = Annotated[int, Field(ge=1, le=_MAX_GPUS)]
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""Text that can be passed to a process: without NUL."""
+_Arguments = Annotated[
+    tuple[Annotated[Text, Field(max_length=65_536)], ...], Field(min_length=1, max_length=4096)
+]
+_Line = Annotated[str, Field(pattern=r"^[\w./=-]+( [\w./=-]+)*$")]
+Command = Annotated[_Arguments, BeforeValidator(_split, json_schema_input_type=_Arguments | _Line)]
+"""A command: its arguments, or a line that is split as a shell would, without a shell."""
+PathText = Annotated[Text, Field(max_length=4096)]
+Name = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class DeadlineKind(StrEnum):
+    """How a deadline binds."""
+
+    STRICT = "strict"
+    SOFT = "soft"
+
+
+class Step(StrictModel):
+    """A step of a soft deadline: ``value`` for finishing within ``within``."""
+
+    within: PositiveDuration = Field(description="time from submission")
+    value: Amount = Field(description="what finishing by then is worth")
+
+
+class Deadline(StrictModel):
+    """When a job has to be done, counted from its submission."""
+
+    kind: DeadlineKind = Field(DeadlineKind.STRICT, description="strict: in time or not at all")
+    within: PositiveDuration | None = Field(None, description="time from submission")
+    steps: tuple[Step, ...] = Field((), description="of a soft deadline, worth less and less")
+
+    @model_validator(mode="after")
+    def _check_form(self) -> "Deadline":
+        if (self.within is None) == (not self.steps):
+            raise ValueError("give within or steps, one of them")
+        if self.steps and self.kind is DeadlineKind.STRICT:
+            raise ValueError("steps belong to a soft deadline: say kind: soft")
+        return self
+
+    @property
+    def rewards(self) -> tuple[Reward, ...]:
+        """The steps as the scheduler's rewards, the earliest first."""
+        if self.within is not None:
+            return (Reward(self.within, 1.0),)
+        return tuple(
+            Reward(step.within, step.value)
+            for step in sorted(self.steps, key=lambda step: step.within)
+        )
+
+
+class Checkpoint(StrictModel):
+    """How the job is told to stop, and where it saves its state."""
+
+    path: PathText = Field("", description="folder or file")
+    signal: Annotated[str | None, AfterValidator(_signal_name)] = Field(
+        "SIGTERM",
+        description="for scripts without volvelle.client",
+        json_schema_extra={"anyOf": [{"enum": _SIGNALS}, {"type": "null"}]},
+    )
+    grace: PositiveDuration = Field(30.0, description="from the order to stop to the end by force")
+
+
+class JobRequest(StrictModel):
+    """A job request."""
+
+    name: Name = Field("", description="for people, and for what past runs of it teach")
+    command: Command = Field(description="the program and its arguments")
+    directory: PathText = Field("", description="where it starts; default: a folder of its own")
+    gpus: Gpus = Field(1, description="all or nothing, over all nodes")
+    min_gpus: Gpus | None = Field(None, description="fewest it runs on")
+    max_gpus: Gpus | None = Field(None, description="most it can use")
+    gpu_types: tuple[Name, ...] = Field((), description="types that will do; empty: any")
+    cpus: Amount = Field(0.0, description="for the job as a whole")
+    memory_gb: Amount = Field(0.0, description="for the job as a whole")
+    pool: Name = Field("", description="whose quota it uses")
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        1.0, description="where the policy heeds it"
+    )
+    preemptible: bool = Field(True, description="whether it may be stopped and resumed")
+    deadline: Deadline | None = Field(None, description="when it has to be done")
+    estimate: PositiveDuration | None = Field(None, description="run time on the GPUs asked for")
+    checkpoint: Checkpoint = Field(Checkpoint(), description="how it stops and resumes")
+    environment: dict[VariableName, Text] = Field(
+        {}, description="variables it is given", json_schema_extra={"additionalProperties": False}
+    )
+    retries: Annotated[int, Field(ge=0, le=1000)] = Field(3, description="after failures")
+    array: Annotated[int, Field(ge=1, le=MAX_ARRAY_JOBS)] = Field(
+        1, description="so many jobs alike, told apart by VOLVELLE_ARRAY_INDEX"
+    )
+
+    @model_validator(mode="after")
+    def _check_gpus(self) -> "JobRequest":
+        least, most = self.min_gpus or self.gpus, self.max_gpus or self.gpus
+        if not least <= self.gpus <= most:
+            raise ValueError(f"gpus must be between min_gpus and max_gpus, not {self.gpus}")
+        return self
+
+    def spec(self, number: int, user: str, submit_time: float) -> JobSpec:
+        """The scheduler's view of job ``number``, submitted at ``submit_time`` on the journal's clock."""
+        kind = JobClass.BEST_EFFORT if self.deadline is None else JobClass(self.deadline.kind)
+        return JobSpec(
+            id=str(number),
+            submit_time=submit_time,
+            gpus=float(self.gpus),
+            min_gpus=None if self.min_gpus is None else float(self.min_gpus),
+            max_gpus=None if self.max_gpus is None else float(self.max_gpus),
+            gpu_types=self.gpu_types,
+            cpus=self.cpus,
+            memory_gb=self.memory_gb,
+            user=user,
+            pool=self.pool,
+            name=self.name,
+            job_class=kind,
+            rewards=() if self.deadline is None else self.deadline.rewards,
+            weight=self.weight,
+            preemptible=self.preemptible,
+            max_retries=self.retries,
+            estimate_seconds=self.estimate,
+        )
+
+    def launch(self, index: int = 0) -> Launch:
+        """How the ``index``-th job of the array is run."""
+        environment: dict[str, str] = dict(self.environment)
+        if self.array > 1:
+            environment["VOLVELLE_ARRAY_INDEX"] = str(index)
+        return Launch(
+            command=self.command,
+            environment=environment,
+            directory=self.directory,
+            checkpoint=self.checkpoint.path,
+            stop_signal=self.checkpoint.signal,
+            grace_seconds=self.checkpoint.grace,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The request without defaults, as a user would write it."""
+        return self.model_dump(mode="json", exclude_defaults=True)

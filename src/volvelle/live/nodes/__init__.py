@@ -1,0 +1,1 @@
+"""Nodes: executors, the agents server, and the coordination of attempts over nodes. See README.md."""

@@ -1,0 +1,301 @@
+"""The server into which agents dial, in a thread of its own.
+
+It authenticates agents, passes their messages to the `AttemptCoordinator`, and sends what the coordinator has
+for them. Nothing waits for an agent: one that does not read is disconnected, comes back, and then receives
+the present state.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from volvelle.live.agent import wire
+from volvelle.live.messages import NodeLost, Order, Report
+from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
+from volvelle.live.nodes.current_agents import CurrentAgents
+from volvelle.live.nodes.log_fetcher import LogFetcher
+from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.model.node import Node
+from volvelle.model.problems import Problem
+
+_MAX_UNSENT_BYTES = 64 << 20
+_LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
+"""After a lease has expired by our clock: supervisors check once a second, and killing takes time."""
+
+
+@dataclass
+class _Connection:
+    """The connected agent of a node."""
+
+    identity: str
+    writer: asyncio.StreamWriter
+
+
+class AgentsServer:
+    """Listens at ``host``:``port`` (0: any) for the agents of ``nodes`` and of those that are ``leaving``.
+
+    lease_seconds: how long an agent without contact lets its jobs run; after that and a margin its node is
+    reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
+    current_agents: the last agent of each node. An agent with another folder does not know what the last one
+    started, and is accepted only once that has ended. None: there is never another folder.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        token: str,
+        report: Callable[[Report], None],
+        *,
+        leaving: Iterable[Node] = (),
+        host: str = "127.0.0.1",
+        port: int = 0,
+        lease_seconds: float = 0.0,
+        current_agents: CurrentAgents | None = None,
+        security: ssl.SSLContext | None = None,
+    ) -> None:
+        nodes, leaving = tuple(nodes), tuple(leaving)
+        self._nodes = {node.name: node for node in (*nodes, *leaving)}
+        self._token, self._current_agents = token, current_agents
+        self._lease_seconds = lease_seconds
+        self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
+        self._report = report
+        self._orders: deque[Order] = deque()
+        self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving)
+        self._connections: dict[str, _Connection] = {}
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._last_contact = dict.fromkeys(self._nodes, time.monotonic())
+        self._loop = asyncio.new_event_loop()
+        self._log_fetcher = LogFetcher(self._nodes, self._loop, self._send_to_agent)
+        self._server = self._listen(host, port, security)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._thread = threading.Thread(target=self._run, name="agents", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------------ from any thread
+
+    @property
+    def logs(self) -> NodeLogs:
+        """Job logs, fetched from the agents."""
+        return self._log_fetcher
+
+    def send(self, order: Order) -> None:
+        """Carry ``order`` out as soon as its nodes are connected. Returns at once."""
+        self._orders.append(order)
+        with contextlib.suppress(RuntimeError):  # closed: the next server receives the order again
+            self._loop.call_soon_threadsafe(self._process_orders)
+
+    def add_node(self, node: Node) -> None:
+        """Accept the agent of ``node`` too."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._add_node, node)
+
+    def node_lost(self, name: str, reason: str, *, permanent: bool = False) -> None:
+        """A node is lost and nothing on it runs. ``permanent``: its agent is refused until `add_node`."""
+        with contextlib.suppress(RuntimeError):
+            if permanent:
+                self._loop.call_soon_threadsafe(self._nodes.pop, name, None)
+            self._loop.call_soon_threadsafe(self._node_lost, name, reason)
+
+    def is_connected(self, name: str) -> bool:
+        """Whether the agent of a node is connected."""
+        return name in self._connections
+
+    def release_node(self, name: str, reason: str) -> bool:
+        """Give a node up for good if no attempt is on it. Returns whether so, after the server decided."""
+        released: Future[bool] = Future()
+
+        def decide() -> None:
+            unused = not self._coordinator.in_use(name)
+            if unused:
+                self._nodes.pop(name, None)
+                self._node_lost(name, reason)
+            released.set_result(unused)
+
+        self._loop.call_soon_threadsafe(decide)
+        return released.result()
+
+    def close(self) -> None:
+        """Stop the server. Agents and jobs go on."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    # ------------------------------------------------------------------ the thread
+
+    def _listen(self, host: str, port: int, security: ssl.SSLContext | None) -> asyncio.Server:
+        starting = asyncio.start_server(
+            self._handle_connection, host, port, ssl=security, backlog=1024
+        )
+        try:
+            return self._loop.run_until_complete(starting)
+        except OSError as error:
+            self._loop.close()
+            raise Problem(
+                f"cannot listen for agents at {host}:{port}: {error.strerror}",
+                mend="choose another address or port",
+            ) from None
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        leases = self._loop.create_task(self._check_leases()) if self._lease_seconds else None
+        try:
+            self._loop.run_forever()
+        finally:
+            if leases is not None:
+                leases.cancel()
+            self._server.close()
+            for writer in self._writers:
+                writer.transport.abort()
+            ending = asyncio.gather(*asyncio.all_tasks(self._loop), return_exceptions=True)
+            self._loop.run_until_complete(ending)
+            self._loop.close()
+
+    async def _check_leases(self) -> None:
+        """Report nodes without contact as lost, once nothing on them can run any more."""
+        while True:
+            await asyncio.sleep(min(1.0, self._lease_seconds / 10))
+            now = time.monotonic()
+            for name, contact in list(self._last_contact.items()):
+                if name not in self._connections and now - contact > self._lost_after_seconds:
+                    self._node_lost(name, f"no contact for {now - contact:.0f} s")
+
+    def _add_node(self, node: Node) -> None:
+        self._nodes[node.name] = node
+        self._last_contact[node.name] = time.monotonic()
+        self._coordinator.add_node(node)
+
+    def _process_orders(self) -> None:
+        while self._orders:
+            self._coordinator.order(self._orders.popleft())
+
+    def _node_lost(self, name: str, reason: str) -> None:
+        """Report the loss first; then lose with the node the orders that were sent before the report."""
+        self._last_contact.pop(name, None)
+        if connection := self._connections.pop(name, None):
+            connection.writer.transport.abort()
+            self._log_fetcher.node_disconnected(name)
+        self._report(NodeLost(name, reason))
+        self._process_orders()
+        self._coordinator.node_lost(name, reason)
+
+    def _send_to_agent(self, name: str, message: wire.ToAgent) -> None:
+        """Send to the agent of a node, if it is connected."""
+        connection = self._connections.get(name)
+        if connection is None or connection.writer.transport.is_closing():
+            return
+        connection.writer.write(wire.frame(message))
+        if connection.writer.transport.get_write_buffer_size() > _MAX_UNSENT_BYTES:
+            connection.writer.transport.abort()
+
+    # ------------------------------------------------------------------ one connection
+
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve a connection until it ends, is silent or violates the protocol."""
+        self._writers.add(writer)
+        try:
+            with contextlib.suppress(
+                OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError
+            ):
+                async with asyncio.timeout(wire.SILENCE_SECONDS):
+                    hello = await self._handshake(reader, writer)
+                    inventory = await wire.receive(reader, wire.from_agent) if hello else None
+                if hello is not None and isinstance(inventory, wire.NodeInventory):
+                    await self._serve_agent(hello, inventory, reader, writer)
+        finally:
+            self._writers.discard(writer)
+            writer.transport.abort()
+
+    async def _handshake(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> wire.Hello | None:
+        """Authenticate an agent. Returns its hello if it is accepted."""
+        nonce = wire.new_nonce()
+        writer.write(wire.frame(wire.Challenge(nonce)))
+        hello = await wire.receive(reader, wire.from_agent, wire.MAX_HANDSHAKE_BYTES)
+        if not isinstance(hello, wire.Hello):
+            return None
+        transcript = nonce, hello.nonce, hello.node.name
+        permanent = self._refusal_reason(hello, transcript)
+        if reason := permanent or self._wait_reason(hello):
+            writer.write(wire.frame(wire.Refused(reason, retry=not permanent)))
+            await writer.drain()
+            return None
+        proof = wire.proof(self._token, "controller", *transcript)
+        writer.write(wire.frame(wire.Welcome(proof, self._lease_seconds)))
+        return hello
+
+    def _refusal_reason(self, hello: wire.Hello, transcript: tuple[str, ...]) -> str:
+        """Why this agent is refused; empty if it is not."""
+        if not wire.verify_proof(hello.proof, self._token, "agent", *transcript):
+            return "the token is not that of this cluster"
+        if hello.version != wire.VERSION:
+            return f"the agent has version {hello.version}, the controller {wire.VERSION}"
+        expected = self._nodes.get(hello.node.name)
+        if expected is None:
+            return f"the cluster has no node {hello.node.name!r}"
+        if (expected.gpus, expected.gpu_type) != (hello.node.gpus, hello.node.gpu_type):
+            return (
+                f"node {expected.name!r} is to have {expected.gpus} GPUs of type "
+                f"{expected.gpu_type!r}, the agent has {hello.node.gpus} of {hello.node.gpu_type!r}"
+            )
+        connection = self._connections.get(expected.name)
+        if connection is not None and connection.identity != hello.identity:
+            return f"another agent is connected for node {expected.name!r}"
+        return ""
+
+    def _wait_reason(self, hello: wire.Hello) -> str:
+        """Why this agent has to wait; empty if it does not. Raises OSError if that cannot be read."""
+        name = hello.node.name
+        known = self._current_agents
+        same = known is None or not known.is_different(name, hello.identity)
+        if same or name not in self._last_contact or not self._coordinator.may_be_in_use(name):
+            return ""
+        return (
+            f"the last agent of node {name!r} had another folder, and its jobs may run until its "
+            f"lease has run out, in {self._lost_after_seconds:.0f} s at most"
+        )
+
+    async def _serve_agent(
+        self,
+        hello: wire.Hello,
+        inventory: wire.NodeInventory,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Receive an accepted agent's messages. Raises OSError if its identity cannot be recorded."""
+        name = hello.node.name
+        if self._current_agents is not None:
+            self._current_agents.record(name, hello.identity)
+        if before := self._connections.get(name):
+            before.writer.transport.abort()
+        connection = self._connections[name] = _Connection(hello.identity, writer)
+        self._last_contact[name] = time.monotonic()
+        address = hello.address or writer.get_extra_info("peername")[0]
+        try:
+            self._coordinator.node_joined(name, address, inventory.tasks)
+            self._log_fetcher.node_connected(name)
+            while True:
+                async with asyncio.timeout(wire.SILENCE_SECONDS):
+                    message = await wire.receive(reader, wire.from_agent)
+                if self._connections.get(name) is not connection:
+                    return
+                self._last_contact[name] = time.monotonic()
+                if isinstance(message, wire.Ping):
+                    self._send_to_agent(name, wire.Pong(message.at))
+                elif isinstance(message, wire.LogSizes | wire.LogChunk):
+                    self._log_fetcher.on_answer(name, message)
+                else:
+                    self._coordinator.on_message(name, message)
+        finally:
+            if self._connections.get(name) is connection:
+                del self._connections[name]
+                self._coordinator.node_disconnected(name)
+                self._log_fetcher.node_disconnected(name)

@@ -1,0 +1,327 @@
+"""Coordinates attempts over nodes: orders become tasks on nodes, reports of tasks become reports of attempts.
+
+No sockets and no clock: orders and messages of agents go in; reports and messages to agents come out. For
+each node it mirrors what the agent reported (`NodeSession`); for each attempt it keeps the orders
+(`CoordinatedAttempt`). After every change it settles the attempts concerned from these two. So the order of
+messages does not matter, nor whether one is repeated or lost.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from volvelle.live.agent import wire
+from volvelle.live.agent.wire import AttemptKey, NodeTask, StartTask, TaskEnded, TaskStarted
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptProgress,
+    AttemptStarted,
+    Forget,
+    NodeJoined,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+)
+from volvelle.live.nodes.coordinated_attempt import (
+    CoordinatedAttempt,
+    attempt_end,
+    combine_ends,
+    lost_task,
+)
+from volvelle.live.nodes.node_session import NodeSession
+from volvelle.model.node import Node
+
+
+class AttemptCoordinator:
+    """Coordinates attempts on ``nodes`` and on those that are ``leaving``.
+
+    ``report`` goes to the controller, ``send`` to the agent of a connected node.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        report: Callable[[Report], None],
+        send: Callable[[str, wire.ToAgent], None],
+        leaving: Iterable[Node] = (),
+    ) -> None:
+        self._report, self._send = report, send
+        self._sessions = {node.name: NodeSession(node) for node in nodes}
+        self._sessions |= {node.name: NodeSession(node, leaving=True) for node in leaving}
+        self._attempts: dict[AttemptKey, CoordinatedAttempt] = {}
+        self._latest: dict[int, int] = {}
+        """The latest attempt that was ordered, by the job's number: older ones are not started."""
+        self._latest_forgotten: dict[int, int] = {}
+        """The latest attempt that was forgotten, by the job's number."""
+
+    # ------------------------------------------------------------------ orders
+
+    def order(self, order: Order) -> None:
+        """Carry an order out, as far as the nodes are connected."""
+        key = order.number, order.attempt
+        match order:
+            case Start():
+                self._start(key, order)
+            case Stop():
+                attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
+                self._note_latest(key)
+                if attempt.stop is None or order.kill:
+                    attempt.stop = order
+                self._settle(attempt, repeat=True)
+            case Forget():
+                self._forget(key)
+
+    def _start(self, key: AttemptKey, order: Start) -> None:
+        if key not in self._attempts and self._latest.get(order.number, 0) >= order.attempt:
+            return
+        attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
+        self._note_latest(key)
+        names = [grant.node for grant in order.grants]
+        attempt.start, attempt.nodes = order, self._known_names(names)
+        for name in names:
+            if name not in self._sessions:
+                reason = f"there is no node {name}"
+                attempt.end = attempt.end or attempt_end(key, Outcome.LOST, reason)
+        attempt.started = False
+        self._settle(attempt, repeat=True)
+
+    def _forget(self, key: AttemptKey) -> None:
+        number, attempt_number = key
+        self._note_latest(key)
+        self._latest_forgotten[number] = max(attempt_number, self._latest_forgotten.get(number, 0))
+        attempt = self._attempts.pop(key, CoordinatedAttempt(key))
+        for name in attempt.nodes:
+            session = self._sessions[name]
+            if session.tasks.pop(key, None) and session.connected:
+                self._send(name, Forget(number, attempt_number))
+
+    def _note_latest(self, key: AttemptKey) -> None:
+        self._latest[key[0]] = max(key[1], self._latest.get(key[0], 0))
+
+    # ------------------------------------------------------------------ nodes
+
+    def add_node(self, node: Node) -> None:
+        """Accept a node that was not known, or has changed."""
+        known = self._sessions.get(node.name)
+        if known is None or known.node != node:
+            self._sessions[node.name] = NodeSession(node)
+
+    def node_joined(
+        self, name: str, address: str, tasks: Iterable[TaskStarted | TaskEnded]
+    ) -> None:
+        """The agent of a node has connected, with ``tasks`` on the node."""
+        session = self._sessions[name]
+        before, session.tasks = session.tasks, {}
+        session.connected = session.reported = True
+        session.address = address
+        for attempt in self._attempts_on(name):
+            attempt.forget_connection(name)
+        for state in tasks:
+            self._accept(name, state)
+        for key, known in before.items():
+            if key not in session.tasks and key in self._attempts:
+                vanished = lost_task(known.task, f"{name} knows nothing of it any more")
+                self._record(name, known if isinstance(known, TaskEnded) else vanished)
+        attempts = tuple(session.tasks)
+        self._report(NodeJoined(node=session.node, leaving=session.leaving, attempts=attempts))
+        self._settle_on(name)
+
+    def node_disconnected(self, name: str) -> None:
+        """The connection to a node has ended; it may come back."""
+        self._sessions[name].connected = False
+
+    def node_lost(self, name: str, reason: str) -> None:
+        """A node was reported lost, and with certainty all that ran there has ended."""
+        session = self._sessions[name]
+        session.connected, session.reported = False, True
+        for attempt in self._attempts_on(name):
+            if not isinstance(session.tasks.get(attempt.key), TaskEnded):
+                rank = attempt.nodes.index(name)
+                task = NodeTask(*attempt.key, rank, attempt.nodes)
+                self._record(name, lost_task(task, f"{name} was lost: {reason}"))
+        self._settle_on(name)
+
+    def in_use(self, name: str) -> bool:
+        """Whether an attempt is on a node, or is to be started there."""
+        return any(
+            attempt.end is None or name in self._running_nodes(attempt)
+            for attempt in self._attempts_on(name)
+        )
+
+    def may_be_in_use(self, name: str) -> bool:
+        """Whether an attempt may be on a node; always true before its agent has reported."""
+        return not self._sessions[name].reported or self.in_use(name)
+
+    # ------------------------------------------------------------------ messages of agents
+
+    def on_message(self, name: str, message: wire.FromAgent) -> None:
+        """A message of a connected node."""
+        match message:
+            case TaskStarted() | TaskEnded():
+                if self._accept(name, message):
+                    attempt = self._attempts[message.task.key]
+                    self._settle(attempt, repeat=isinstance(message, TaskEnded))
+            case AttemptProgress(number=number, attempt=attempt_number):
+                known = self._attempts.get((number, attempt_number))
+                if known is not None and known.end is None:
+                    self._report(message)
+            case wire.SignalTask(number, attempt_number):
+                if known := self._attempts.get((number, attempt_number)):
+                    known.signal = message
+                    known.signal_sent = {name}
+                    self._settle(known)
+            case wire.ExitAt(number, attempt_number, iteration):
+                if known := self._attempts.get((number, attempt_number)):
+                    known.exit_at, known.exit_confirmed = iteration, {name}
+                    self._settle(known)
+            case wire.ExitConfirmed(number, attempt_number, iteration):
+                known = self._attempts.get((number, attempt_number))
+                if known is not None and known.exit_at == iteration:
+                    known.exit_confirmed.add(name)
+                    self._forward_exit(known)
+            case wire.RenewLease(number, attempt_number, request_id):
+                known = self._attempts.get((number, attempt_number))
+                valid = known is not None and known.stop is None
+                self._send(name, wire.LeaseRenewal(request_id, valid))
+
+    def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
+        """Record a task's state unless its attempt was forgotten. Returns whether it was recorded."""
+        number, attempt_number = state.task.key
+        if attempt_number > self._latest_forgotten.get(number, 0):
+            self._record(name, state)
+            return True
+        ended = isinstance(state, TaskEnded)
+        answer = (
+            Forget(number, attempt_number) if ended else Stop(number, attempt_number, kill=True)
+        )
+        self._send(name, answer)
+        return False
+
+    def _record(self, name: str, state: TaskStarted | TaskEnded) -> None:
+        """Mirror the state of a task."""
+        key = state.task.key
+        self._note_latest(key)
+        attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
+        attempt.nodes = attempt.nodes or self._known_names(state.task.nodes)
+        attempt.start_sent.discard(name)
+        if isinstance(state, TaskEnded) and name not in attempt.ended_nodes:
+            attempt.ended_nodes.append(name)
+        self._sessions[name].tasks[key] = state
+
+    def _known_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of ``names`` that the cluster still has."""
+        return tuple(name for name in names if name in self._sessions)
+
+    def _attempts_on(self, name: str) -> Iterator[CoordinatedAttempt]:
+        return (attempt for attempt in self._attempts.values() if name in attempt.nodes)
+
+    # ------------------------------------------------------------------ settling
+
+    def _settle_on(self, name: str) -> None:
+        for attempt in list(self._attempts.values()):
+            if name in attempt.nodes or not attempt.nodes:
+                self._settle(attempt)
+
+    def _settle(self, attempt: CoordinatedAttempt, *, repeat: bool = False) -> None:
+        """Send and report what follows from all that is known of an attempt.
+
+        ``repeat``: report its end again, if it has ended.
+        """
+        if attempt.end is not None:
+            if repeat:
+                self._report(attempt.end)
+            if self._running_nodes(attempt):  # a task outlived its node: the node was not lost
+                self._send_stops(attempt, Stop(*attempt.key, kill=True))
+            return
+        unreported = self._awaits_inventory(attempt)
+        states = (self._sessions[name].tasks[attempt.key] for name in attempt.ended_nodes)
+        ends = [state for state in states if isinstance(state, TaskEnded)]
+        failed = any(end.outcome is not Outcome.FINISHED for end in ends)
+        if failed and attempt.stop is None:
+            self._send_stops(attempt, Stop(*attempt.key, kill=True))
+        elif attempt.stop is not None:
+            self._send_stops(attempt, attempt.stop)
+        ending = failed or attempt.stop is not None or len(ends) == len(attempt.nodes) > 0
+        if ending and not (self._running_nodes(attempt) or attempt.start_sent or unreported):
+            self._conclude(attempt, ends)
+        if not ending and not unreported:
+            self._start_tasks(attempt)
+        if attempt.signal:
+            self._forward_signal(attempt, attempt.signal)
+        if attempt.exit_at:
+            self._forward_exit(attempt)
+
+    def _conclude(self, attempt: CoordinatedAttempt, ends: list[TaskEnded]) -> None:
+        attempt.end = combine_ends(attempt.key, ends) if ends else _end_of_nothing(attempt)
+        self._report(attempt.end)
+
+    def _running_nodes(self, attempt: CoordinatedAttempt) -> list[str]:
+        """The nodes on which the attempt runs, as far as they have reported."""
+        sessions = self._sessions
+        return [
+            name
+            for name in attempt.nodes
+            if isinstance(sessions[name].tasks.get(attempt.key), TaskStarted)
+        ]
+
+    def _awaits_inventory(self, attempt: CoordinatedAttempt) -> bool:
+        """Whether a node that may have a task of the attempt has not reported yet."""
+        names = attempt.nodes or tuple(self._sessions)
+        return any(
+            not (
+                session.connected
+                or attempt.key in session.tasks
+                or (session.reported and not attempt.nodes)
+            )
+            for session in map(self._sessions.__getitem__, names)
+        )
+
+    def _start_tasks(self, attempt: CoordinatedAttempt) -> None:
+        """Start the leading task; once it has started, the others; once all have, report it."""
+        if attempt.start is None or attempt.started:
+            return
+        leading, *_ = nodes = attempt.nodes
+        begun = {name for name in nodes if attempt.key in self._sessions[name].tasks}
+        if len(begun) == len(nodes):
+            attempt.started = True
+            self._report(AttemptStarted(*attempt.key))
+            return
+        session = self._sessions[leading]
+        first, address = session.tasks.get(attempt.key), session.address
+        port = first.port if isinstance(first, TaskStarted) else 0  # not needed after a quick end
+        for rank, name in enumerate(nodes if leading in begun else (leading,)):
+            if name not in begun and name not in attempt.start_sent:
+                attempt.start_sent.add(name)
+                order = StartTask(start=attempt.start, rank=rank, address=address, port=port)
+                self._send(name, order)
+
+    def _send_stops(self, attempt: CoordinatedAttempt, stop: Stop) -> None:
+        for name in {*self._running_nodes(attempt), *attempt.start_sent}:
+            if self._sessions[name].connected and attempt.stops_sent.get(name) != stop:
+                attempt.stops_sent[name] = stop
+                self._send(name, stop)
+
+    def _forward_signal(self, attempt: CoordinatedAttempt, signal: wire.SignalTask) -> None:
+        """Have the stop signal sent on all nodes."""
+        for name in self._running_nodes(attempt):
+            if self._sessions[name].connected and name not in attempt.signal_sent:
+                attempt.signal_sent.add(name)
+                self._send(name, signal)
+
+    def _forward_exit(self, attempt: CoordinatedAttempt) -> None:
+        """Have all running nodes write the last iteration; then confirm it to the leading node."""
+        running = self._running_nodes(attempt)
+        waiting = [name for name in running if name not in attempt.exit_confirmed]
+        for name in waiting:
+            if self._sessions[name].connected:
+                self._send(name, wire.ExitAt(*attempt.key, attempt.exit_at))
+        leading = attempt.nodes[0]
+        if not waiting and self._sessions[leading].connected:
+            self._send(leading, wire.ExitConfirmed(*attempt.key, attempt.exit_at))
+
+
+def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
+    """The end of an attempt of which no task ever started."""
+    if attempt.start:
+        return attempt_end(attempt.key, Outcome.STOPPED, "")
+    return attempt_end(attempt.key, Outcome.LOST, "no node knows of it")

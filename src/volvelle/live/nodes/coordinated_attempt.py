@@ -1,0 +1,68 @@
+"""The coordination state of one attempt, and how the ends of its tasks combine."""
+
+from dataclasses import dataclass, field
+
+from volvelle.live.agent.wire import AttemptKey, NodeTask, SignalTask, TaskEnded
+from volvelle.live.messages import AttemptEnded, Outcome, Start, Stop
+
+_SEVERITY = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
+"""An attempt ends as its worst task."""
+
+
+@dataclass
+class CoordinatedAttempt:
+    """An attempt: its orders, and what was sent to its nodes.
+
+    start_sent, stops_sent, signal_sent: sent on the present connection of each node. exit_confirmed: nodes
+    whose control blocks hold the last iteration. ended_nodes: in the order of their reports.
+    """
+
+    key: AttemptKey
+    nodes: tuple[str, ...] = ()
+    start: Start | None = None
+    stop: Stop | None = None
+    start_sent: set[str] = field(default_factory=set)
+    stops_sent: dict[str, Stop] = field(default_factory=dict)
+    ended_nodes: list[str] = field(default_factory=list)
+    started: bool = False
+    end: AttemptEnded | None = None
+    signal: SignalTask | None = None
+    signal_sent: set[str] = field(default_factory=set)
+    exit_at: int = 0
+    exit_confirmed: set[str] = field(default_factory=set)
+
+    def forget_connection(self, name: str) -> None:
+        """Node ``name`` has a new connection, on which nothing was sent yet."""
+        self.start_sent.discard(name)
+        self.stops_sent.pop(name, None)
+        self.signal_sent.discard(name)
+        self.exit_confirmed.discard(name)
+
+
+def lost_task(task: NodeTask, reason: str) -> TaskEnded:
+    """The end of a task that was lost."""
+    return TaskEnded(task=task, outcome=Outcome.LOST, reason=reason)
+
+
+def attempt_end(key: AttemptKey, outcome: Outcome, reason: str) -> AttemptEnded:
+    """The end of an attempt of which no task ended."""
+    return AttemptEnded(number=key[0], attempt=key[1], outcome=outcome, reason=reason)
+
+
+def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
+    """The end of an attempt from the ends of its tasks, in the order of their reports.
+
+    Of several failures the first gives the reason: the others may follow from it.
+    """
+    worst = max(ends, key=lambda end: _SEVERITY.index(end.outcome))
+    several = len(worst.task.nodes) > 1
+    prefix = f"{worst.task.nodes[worst.task.rank]}: " if several and worst.reason else ""
+    return AttemptEnded(
+        number=key[0],
+        attempt=key[1],
+        outcome=worst.outcome,
+        exit_code=worst.exit_code,
+        reason=prefix + worst.reason,
+        iterations=max(end.iterations for end in ends),
+        saved_iterations=max(end.saved_iterations for end in ends),
+    )

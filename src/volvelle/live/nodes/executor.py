@@ -1,0 +1,79 @@
+"""The interface of executors, which turn orders into processes.
+
+An executor is a part like any other: found through the registry ``executors`` (entry points
+``volvelle.executors``), its parameters are fields. Its life cycle: `open`, any number of `send`, `close`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from volvelle.core.registry import Part, Registry
+from volvelle.live.messages import Order, Report
+from volvelle.live.nodes.gpu_demand import GpuDemand
+from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.model.cluster import Cluster
+from volvelle.model.node import Node
+
+
+@dataclass(frozen=True)
+class ExecutorContext:
+    """What an executor works with: the cluster it provides, and a folder that outlives the controller.
+
+    token: with which agents and server authenticate each other. expected: nodes on which attempts may run
+    from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
+    there. demand: the present GPU demand, for executors that can add nodes; may be called at any time, from
+    any thread.
+    """
+
+    cluster: Cluster
+    folder: Path
+    token: str
+    expected: tuple[Node, ...] = ()
+    demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
+
+    @property
+    def leaving(self) -> tuple[Node, ...]:
+        """Expected nodes that the cluster no longer has: attempts run to their end, nothing new starts."""
+        names = {node.name for node in self.cluster.nodes}
+        return tuple(node for node in self.expected if node.name not in names)
+
+
+class OpenExecutor(Protocol):
+    """An executor in operation."""
+
+    @property
+    def logs(self) -> NodeLogs:
+        """Job logs on its nodes."""
+        ...
+
+    def send(self, order: Order) -> None:
+        """Carry ``order`` out, sooner or later. Returns at once, from any thread.
+
+        An order to a disconnected node is kept until the node is back or lost.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release everything. Jobs run on, and the next `Executor.open` with the same folder finds them."""
+        ...
+
+
+class Executor(Part):
+    """Runs jobs on nodes."""
+
+    def discover_cluster(self) -> Cluster | None:
+        """The nodes that it finds by itself if the configuration names none; None: it finds none."""
+        return None
+
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+        """Begin, or take over. ``report`` may be called from any thread, at once.
+
+        Every node is reported with `NodeJoined` when it connects, with all active attempts on it. Raises
+        `Problem` if it cannot begin.
+        """
+        raise NotImplementedError
+
+
+executors: Registry[Executor] = Registry("executor", "executors", "volvelle.live.nodes.executors")

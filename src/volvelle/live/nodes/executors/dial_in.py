@@ -1,0 +1,73 @@
+"""Machines whose agents are started there with ``volvelle agent`` and dial in."""
+
+import resource
+import ssl
+from collections.abc import Callable
+from typing import ClassVar
+
+from pydantic import Field
+
+from volvelle.live.messages import Report
+from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.current_agents import CurrentAgents
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
+from volvelle.model.problems import Problem
+
+_DESCRIPTORS_BESIDE_AGENTS = 256
+
+
+@executors.register
+class DialIn(Executor):
+    """Machines whose agents, started there with `volvelle agent`, dial in."""
+
+    name: ClassVar[str] = "dial-in"
+
+    host: str = Field("127.0.0.1", description="address to listen at; 0.0.0.0: all")
+    port: int = Field(7475, ge=0, le=65_535, description="port to listen at")
+    lease_seconds: float = Field(
+        600.0, gt=0, description="how long jobs of a node run on without contact to the controller"
+    )
+    certificate: str = Field("", description="PEM file for TLS, with its chain")
+    key: str = Field("", description="PEM file of the certificate's key")
+
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+        """Listen. Raises `Problem`."""
+        nodes, leaving = context.cluster.nodes, context.leaving
+        _raise_descriptor_limit(len(nodes) + len(leaving) + _DESCRIPTORS_BESIDE_AGENTS)
+        return AgentsServer(
+            nodes,
+            context.token,
+            report,
+            leaving=leaving,
+            host=self.host,
+            port=self.port,
+            lease_seconds=self.lease_seconds,
+            current_agents=CurrentAgents(context.folder / "current-agents"),
+            security=self._security(),
+        )
+
+    def _security(self) -> ssl.SSLContext | None:
+        if not self.certificate:
+            return None
+        security = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            security.load_cert_chain(self.certificate, self.key or None)
+        except (OSError, ssl.SSLError) as error:
+            raise Problem(
+                f"executor 'dial-in': cannot use certificate {self.certificate}: {error}",
+                mend="name PEM files of a certificate and of its key",
+            ) from None
+        return security
+
+
+def _raise_descriptor_limit(wanted: int) -> None:
+    """Allow a connection to each agent. Raises `Problem` if the system does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise Problem(
+            f"{wanted} open files are needed for so many agents, the system allows {hard}",
+            mend="raise the limit (ulimit -n)",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,26 @@
+"""The interface for reading job logs from the nodes where they were written, in chunks."""
+
+from concurrent.futures import Future
+from typing import Protocol
+
+CHUNK_BYTES = 1 << 16
+"""Maximum size of one read."""
+
+
+class NodeUnreachableError(Exception):
+    """The node cannot be asked now. The message is for the reader of the logs."""
+
+
+class NodeLogs(Protocol):
+    """Job logs on nodes.
+
+    Both methods return at once, from any thread. Their futures may fail with `NodeUnreachableError`.
+    """
+
+    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+        """Bytes of the logs of job ``number`` on ``node``, by attempt."""
+        ...
+
+    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+        """A log from byte ``offset`` on, at most `CHUNK_BYTES`; empty at its end."""
+        ...

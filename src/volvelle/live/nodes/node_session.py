@@ -1,0 +1,22 @@
+"""What the agents server knows of one node."""
+
+from dataclasses import dataclass, field
+
+from volvelle.live.agent.wire import AttemptKey, TaskEnded, TaskStarted
+from volvelle.model.node import Node
+
+
+@dataclass
+class NodeSession:
+    """A node as its agent reported it.
+
+    connected: now. reported: its tasks are known, because its agent connected since the server started, or
+    because it was lost. address: where other nodes reach its programs.
+    """
+
+    node: Node
+    leaving: bool = False
+    connected: bool = False
+    reported: bool = False
+    address: str = ""
+    tasks: dict[AttemptKey, TaskStarted | TaskEnded] = field(default_factory=dict)

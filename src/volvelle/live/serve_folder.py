@@ -1,0 +1,108 @@
+"""The folder of a server, where commands on the same machine find its address and token.
+
+::
+
+    token         the first operator's token
+    agents.token  the token of agents; both files are readable by their owner only
+    server.json   the server's address, while it listens
+    store.db      the store, unless it is elsewhere
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from volvelle.model.problems import Problem
+
+DEFAULT_FOLDER = Path("volvelle-serve")
+
+
+def read_secret(path: Path) -> str:
+    """The secret in ``path``; empty if there is none or it is not readable."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def write_secret(path: Path, secret: str) -> None:
+    """Write ``secret`` so that at no moment anybody but its owner can read it."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(secret + "\n")
+    partial.replace(path)
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a server listens. ``certificate``: its TLS certificate, if it has one."""
+
+    url: str
+    certificate: str | None = None
+
+
+@dataclass(frozen=True)
+class ServeFolder:
+    """The folder at ``path``."""
+
+    path: Path
+
+    @classmethod
+    def nearest(cls, start: Path) -> "ServeFolder | None":
+        """The default folder in ``start`` or a folder above it, if a server listens there."""
+        for folder in (start, *start.parents):
+            found = cls(folder / DEFAULT_FOLDER)
+            if found._address_file.is_file():
+                return found
+        return None
+
+    def prepare(self) -> None:
+        """Create it, for its owner only. Raises `Problem` if it cannot be created or written."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Problem(
+                f"cannot make the folder {self.path}: {str(error.strerror).lower()}",
+                mend="say --folder with one that you may write to",
+            ) from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise Problem(
+                f"the folder {self.path} may not be written to",
+                mend="say --folder with another one",
+            )
+
+    @property
+    def token_file(self) -> Path:
+        """File of the first operator's token."""
+        return self.path / "token"
+
+    @property
+    def agents_token_file(self) -> Path:
+        """File of the token with which agents and server authenticate each other."""
+        return self.path / "agents.token"
+
+    @property
+    def _address_file(self) -> Path:
+        return self.path / "server.json"
+
+    def write_address(self, address: ServerAddress) -> None:
+        """Publish where the server listens."""
+        partial = self._address_file.with_name("server.json.partial")
+        partial.write_text(json.dumps(address.__dict__) + "\n", encoding="utf-8")
+        partial.replace(self._address_file)
+
+    def remove_address(self) -> None:
+        """The server no longer listens."""
+        self._address_file.unlink(missing_ok=True)
+
+    def read_address(self) -> ServerAddress:
+        """Where the server listens. Raises `Problem` if that cannot be read."""
+        try:
+            return ServerAddress(**json.loads(self._address_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise Problem(
+                f"cannot read {self._address_file}", mend="start the server anew: volvelle serve"
+            ) from None

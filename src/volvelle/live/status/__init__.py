@@ -1,0 +1,1 @@
+"""Status: what the controller publishes after each cycle. See README.md."""

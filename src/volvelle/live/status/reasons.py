@@ -1,0 +1,84 @@
+"""Why jobs wait, as text with numbers: the dominant reason of the last decision."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from volvelle.core.columns import Column, Reason
+from volvelle.core.scheduler import Scheduler
+
+
+def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[int, str]:
+    """The reason of each job that has no GPUs and is not held. ``starts``: expected start times."""
+    matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
+    rows = np.flatnonzero(matrix[Column.HELD] == 0.0)
+    numbers = matrix[Column.NUMBER, rows].astype(np.int64).tolist()
+    ahead = _count_ahead(numbers, starts)
+    free_gpus = _FreeGpus(scheduler)
+    found: dict[int, str] = {}
+    causes = matrix[Column.REASON, rows].tolist()
+    for number, row, cause in zip(numbers, rows.tolist(), causes, strict=True):
+        wanted, types = float(matrix[Column.LEAST, row]), int(matrix[Column.TYPES, row])
+        pool = int(matrix[Column.POOL, row])
+        text = _describe(scheduler, Reason(int(cause)), wanted, free_gpus.of_types(types), pool)
+        found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
+    return found | _admission_reasons(scheduler)
+
+
+def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
+    text = f"admission {scheduler.composition.admission.name!r} does not admit it yet"
+    return {
+        event.number: f"{text}; {_jobs(place)} before it in the admission queue" if place else text
+        for place, event in enumerate(scheduler.at_the_door)
+    }
+
+
+def _describe(
+    scheduler: Scheduler, cause: Reason, wanted: float, free: tuple[int, str, int], pool: int
+) -> str:
+    total, node, most = free
+    gpus = f"{wanted:g} GPU{'' if wanted == 1 else 's'}"
+    there = f"{total} free" + (f", most on {node} ({most})" if total else "")
+    composition = scheduler.composition
+    match cause:
+        case Reason.ORDER if total >= wanted:
+            return f"{there}, but a job before it in the order waits for more"
+        case Reason.QUOTA:
+            quota = scheduler.cluster.pools[pool]
+            return f"waits for {gpus} of pool {quota.name!r}, whose {quota.quota:g} are in use"
+        case Reason.PLACEMENT:
+            return f"placement {composition.placement.label!r} finds no room for {gpus}: {there}"
+        case Reason.POLICY:
+            return f"policy {composition.policy.label!r} gives its GPUs to others: {there}"
+        case Reason.ROUND:
+            return f"the next round of policy {composition.policy.label!r} decides"
+        case _:
+            return f"waits for {gpus}: {there}"
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"
+
+
+def _count_ahead(numbers: list[int], starts: Mapping[int, float]) -> dict[int, int]:
+    """How many of the waiting jobs are expected to start before each."""
+    order = sorted(numbers, key=lambda number: (starts.get(number, np.inf), number))
+    return {number: place for place, number in enumerate(order)}
+
+
+class _FreeGpus:
+    """Free GPUs on nodes that take jobs."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._resources = scheduler.resources
+        self._free = np.where(self._resources.schedulable, self._resources.free, 0)
+        self._cache: dict[int, tuple[int, str, int]] = {}
+
+    def of_types(self, types: int) -> tuple[int, str, int]:
+        """Free GPUs of a set of types, the node that has most of them, and how many it has."""
+        if types not in self._cache:
+            free = np.where((types >> self._resources.node_type) & 1, self._free, 0)
+            best = int(np.argmax(free)) if len(free) else 0
+            name = self._resources.names[best] if len(free) else ""
+            self._cache[types] = (int(free.sum()), name, int(free[best]) if len(free) else 0)
+        return self._cache[types]

@@ -1,0 +1,77 @@
+"""Access to the store's database: connections, transactions, and its errors as ours."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from volvelle.live.store.backends import Backend, backends
+from volvelle.model.problems import Problem, nearest
+
+
+class StoreFailed(Exception):  # noqa: N818 - it is what happened
+    """The store could not be read or written; nothing is known to have been committed."""
+
+
+class Database:
+    """The database of ``backend``. Every method may be called from any thread."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.engine = backend.engine()
+        self._writing_engine = self.engine.execution_options(writing=True)
+
+    @property
+    def where(self) -> str:
+        """Its URL, without a password."""
+        return self.backend.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction for writing. Raises `StoreFailed`."""
+        with self._connection(self._writing_engine.begin) as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction for reading. Raises `StoreFailed`."""
+        with self._connection(self.engine.connect) as connection:
+            yield connection
+
+    @contextmanager
+    def _connection(self, connect: Callable[[], Any]) -> Iterator[Connection]:
+        try:
+            with connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StoreFailed(f"{self.where}: {database_message(error)}") from error
+
+
+def backend_of(url: str) -> Backend:
+    """The backend for a URL, or for the path of a SQLite file. Raises `Problem`."""
+    if "://" not in url:
+        url = f"sqlite:///{url}"
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise Problem(
+            f"{url!r} is not the URL of a store",
+            mend="write postgresql://USER@HOST/NAME",
+            usage=True,
+        ) from None
+    name = parsed.get_backend_name()
+    if name not in backends:
+        raise Problem(
+            f"stores of kind {name!r} are not known{nearest(name, backends)}",
+            mend=f"known are {' and '.join(backends)}",
+            usage=True,
+        )
+    return backends[name](parsed)
+
+
+def database_message(error: SQLAlchemyError) -> str:
+    """The database's own message, in one line."""
+    original = getattr(error, "orig", None)
+    return str(original or error).strip().splitlines()[0]

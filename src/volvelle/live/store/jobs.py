@@ -1,0 +1,130 @@
+"""The tables of accepted jobs and of their submissions."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, RowMapping, Select, bindparam, insert, select, tuple_, update
+
+from volvelle.live.store import schema
+from volvelle.live.store.database import Database
+from volvelle.live.store.rows import CycleBatch, JobEnd, JobRecord, Promise, Submission
+
+# Statements of every cycle are made once: SQLAlchemy spends more on making one than SQLite on executing it.
+_SELECT_SUBMISSIONS = select(schema.submissions).where(
+    tuple_(schema.submissions.c.user, schema.submissions.c.key).in_(
+        bindparam("keys", expanding=True)
+    )
+)
+_INSERT_JOBS = insert(schema.jobs)
+_INSERT_SUBMISSIONS = insert(schema.submissions)
+_THIS_JOB = schema.jobs.c.number == bindparam("which")
+_END_JOBS = (
+    update(schema.jobs)
+    .where(_THIS_JOB)
+    .values({name: bindparam(name) for name in ("state", "reason", "ended", "status")})
+)
+_PROMISE = (
+    update(schema.jobs)
+    .where(_THIS_JOB)
+    .values(
+        forecast_finish=bindparam("finish"),
+        promised_p50=bindparam("p50"),
+        promised_p90=bindparam("p90"),
+    )
+)
+
+
+class JobTable:
+    """The jobs in ``database``. Every method may raise `StoreFailed`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, number: int) -> JobRecord | None:
+        """One accepted job."""
+        query = select(schema.jobs).where(schema.jobs.c.number == number)
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _record(row)
+
+    def list_unfinished(self) -> Iterator[JobRecord]:
+        """The jobs that are not over, by number."""
+        query = select(schema.jobs).where(schema.jobs.c.state.is_(None))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(schema.jobs.c.number)).mappings().all()
+        return (_record(row) for row in rows)
+
+    def list_latest(
+        self,
+        *,
+        user: str | None = None,
+        states: Sequence[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[JobRecord]:
+        """Jobs, the latest first: of ``user``, ended in one of ``states``, with numbers below ``before``."""
+        table = schema.jobs
+        query: Select[Any] = select(table).order_by(table.c.number.desc()).limit(limit)
+        if user is not None:
+            query = query.where(table.c.user == user)
+        if states is not None:
+            query = query.where(table.c.state.in_(states))
+        if before is not None:
+            query = query.where(table.c.number < before)
+        with self._database.reading() as connection:
+            return [_record(row) for row in connection.execute(query).mappings()]
+
+    def find_submissions(
+        self, keys: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], Submission]:
+        """The submissions under these users and idempotency keys."""
+        if not keys:
+            return {}
+        with self._database.reading() as connection:
+            rows = connection.execute(_SELECT_SUBMISSIONS, {"keys": list(keys)})
+            found = [Submission(*row) for row in rows]
+        return {(each.user, each.key): each for each in found}
+
+    def write_promises(self, promises: Iterable[Promise]) -> None:
+        """Store the first forecasts of jobs."""
+        rows = [
+            {"which": each.number, "finish": each.finish, "p50": each.p50, "p90": each.p90}
+            for each in promises
+        ]
+        with self._database.writing() as connection:
+            connection.execute(_PROMISE, rows)
+
+    @staticmethod
+    def write_batch(connection: Connection, batch: CycleBatch) -> None:
+        """Write the jobs, submissions and ends of a cycle, in its transaction."""
+        if batch.accepted:
+            connection.execute(_INSERT_JOBS, [_row(record) for record in batch.accepted])
+        if batch.submissions:
+            rows = [msgspec.to_builtins(each) for each in batch.submissions]
+            connection.execute(_INSERT_SUBMISSIONS, rows)
+        if batch.ended:
+            connection.execute(_END_JOBS, [_end_row(end) for end in batch.ended])
+
+
+def _row(record: JobRecord) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(record)
+    return row | {"request": msgspec.json.encode(record.request).decode()}
+
+
+def _end_row(end: JobEnd) -> dict[str, Any]:
+    return {
+        "which": end.number,
+        "state": end.state,
+        "reason": end.reason,
+        "ended": end.ended,
+        "status": msgspec.json.encode(end.status).decode(),
+    }
+
+
+def _record(row: RowMapping) -> JobRecord:
+    values = dict(row)
+    values["request"] = msgspec.json.decode(values["request"])
+    if values["status"] is not None:
+        values["status"] = msgspec.json.decode(values["status"])
+    return JobRecord(**values)

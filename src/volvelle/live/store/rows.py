@@ -1,0 +1,93 @@
+"""The rows of the store. Times are seconds since the Unix epoch, but for those in journal entries."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from volvelle.core.journal import Entry
+from volvelle.live.records import ControlRecord
+
+
+@dataclass(frozen=True)
+class StoredEntry:
+    """One cycle: its sequence number, its journal entry, and the records that the scheduler is not told."""
+
+    seq: int
+    entry: Entry
+    records: tuple[ControlRecord, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRecord:
+    """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
+
+    position: in its array. request: as submitted, JSON. forecast_finish, promised_p50, promised_p90: see
+        `Promise`.
+    status: its last status, JSON.
+    """
+
+    number: int
+    user: str
+    name: str
+    position: int
+    request: dict[str, Any]
+    submitted: float
+    forecast_finish: float | None = None
+    promised_p50: float | None = None
+    promised_p90: float | None = None
+    state: str | None = None
+    reason: str | None = None
+    ended: float | None = None
+    status: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobEnd:
+    """The end of a job."""
+
+    number: int
+    state: str
+    reason: str
+    ended: float
+    status: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The jobs ``first`` to ``first + count - 1``, submitted under idempotency key ``key``."""
+
+    user: str
+    key: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The first forecast of a job: its finish, and the calibrated P50 and P90 that its user was told."""
+
+    number: int
+    finish: float
+    p50: float | None
+    p90: float | None
+
+
+@dataclass(frozen=True)
+class Token:
+    """An access token, of which only the digest is kept."""
+
+    digest: str
+    user: str
+    role: str
+    label: str = ""
+    created: float = 0.0
+    revoked: bool = False
+
+
+@dataclass(frozen=True)
+class CycleBatch:
+    """All changes of one cycle, for one transaction."""
+
+    entry: StoredEntry
+    accepted: tuple[JobRecord, ...] = ()
+    submissions: tuple[Submission, ...] = ()
+    ended: tuple[JobEnd, ...] = field(default=())

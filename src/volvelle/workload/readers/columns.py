@@ -1,0 +1,261 @@
+"""Many rows of a table as columns, each read and checked at once.
+
+What is wrong with a row is noted under its line. Of several wrong things the one counts that was looked
+at first, as if the row had been read alone; what is read of such a row otherwise is without meaning.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from volvelle.model.job import Job
+from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
+from volvelle.workload.readers.rows import (
+    ABSENT,
+    MOST,
+    MOST_GPUS,
+    MOST_SECONDS,
+    Header,
+    read_duration,
+    read_number,
+    read_numbers,
+    read_timestamp,
+)
+
+Value = TypeVar("Value")
+
+
+class Columns:
+    """Rows with as many cells as the header, in ``lines`` of the file; ``wrong`` says of which and why."""
+
+    __slots__ = ("_cells", "header", "lines", "wrong")
+
+    def __init__(
+        self,
+        header: Header,
+        lines: Sequence[int],
+        cells: Sequence[Sequence[str]],
+        wrong: dict[int, Broken | Unfit],
+    ) -> None:
+        self.header = header
+        self.lines = lines
+        self.wrong = wrong
+        self._cells = cells
+
+    @classmethod
+    def of_rows(cls, header: Header, rows: Sequence[tuple[int, Sequence[str]]]) -> "Columns":
+        """The columns of ``rows``: lines and cells."""
+        cells = list(zip(*(cells for _, cells in rows), strict=True))
+        return cls(header, [line for line, _ in rows], cells or [()] * header.width, {})
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def under(self, header: Header, scales: Iterable[tuple[int, float]]) -> "Columns":
+        """The same rows under another header, with a column more for each of ``scales``.
+
+        That is the column at a position times a factor.
+        """
+        more = [[_times(cell, factor) for cell in self._cells[at]] for at, factor in scales]
+        return Columns(header, self.lines, [*self._cells, *more], self.wrong)
+
+    def part(self, rows: Sequence[int]) -> "Columns":
+        """Some of the rows, by their place here."""
+        if len(rows) == len(self):
+            return self
+        return _Part(self, rows)
+
+    def note(self, row: int, what: Broken | Unfit) -> None:
+        """This is wrong with a row, unless something was before."""
+        self.wrong.setdefault(self.lines[row], what)
+
+    def texts(self, column: str) -> list[str]:
+        """The cells without surrounding blanks; empty where the table lacks the column."""
+        return [cell.strip() for cell in self._column(column)]
+
+    def labels(self, column: str) -> list[str]:
+        """The cells as few names, each held once however many jobs bear it."""
+        return self.each(column, sys.intern, "")
+
+    def absent(self, column: str) -> list[bool]:
+        """Whether each cell says that there is no value."""
+        return self.each(column, lambda text: text.lower() in ABSENT, True)
+
+    def required(self, column: str) -> list[str]:
+        """The cells, which must not be empty."""
+        texts = self.texts(column)
+        if not all(texts):
+            for row, text in enumerate(texts):
+                if not text:
+                    self.note(row, Broken(f"missing {column}", column))
+        return texts
+
+    def each(self, column: str, read: Callable[[str], Value], instead: Value) -> list[Value]:
+        """What ``read`` makes of each cell, asked once for each different text.
+
+        ``instead`` stands where it raises `Broken` or `Unfit`, which is noted.
+        """
+        return self._made(self._column(column), lambda cell: read(cell.strip()), instead)
+
+    def optional(self, column: str, read: Callable[[str], Value], absent: Value) -> list[Value]:
+        """What ``read`` makes of each cell, ``absent`` where there is no value."""
+        if column not in self.header:
+            return [absent] * len(self)
+        return self.each(
+            column, lambda text: absent if text.lower() in ABSENT else read(text), absent
+        )
+
+    def optional_numbers(self, column: str, most: float = MOST) -> list[float | None]:
+        """The cells as numbers from 0 to ``most``; None where they are absent."""
+
+        def read(cell: str) -> float | None:
+            absent = cell.strip().lower() in ABSENT
+            return None if absent else read_number(cell, column, most=most)
+
+        return self._made(self._column(column), read, None)
+
+    def optional_durations(self, column: str) -> list[float | None]:
+        """The cells as durations in any form `parse_duration` reads; None where they are absent."""
+        return self.optional(column, partial(read_duration, column=column), None)
+
+    def numbers(self, column: str, default: float | None = None, most: float = MOST) -> list[float]:
+        """The cells as numbers from 0 to ``most``; ``default`` where they are absent."""
+        if default is not None and column not in self.header:
+            return [default] * len(self)
+        return self._floats(column, lambda cell: read_number(cell, column, default, most), most)
+
+    def gpus(self, column: str) -> list[float]:
+        """The cells as numbers of GPUs, whole or not."""
+        return self.numbers(column, most=MOST_GPUS)
+
+    def seconds(self, column: str, unit: float = 1.0) -> list[float]:
+        """The cells, counted in ``unit`` seconds, as seconds."""
+        return [number * unit for number in self.numbers(column, most=MOST_SECONDS / unit)]
+
+    def durations(self, column: str) -> list[float]:
+        """The cells as durations in any form `parse_duration` reads."""
+        return self._floats(column, lambda cell: read_duration(cell.strip(), column), MOST_SECONDS)
+
+    def timestamps(self, column: str) -> list[float]:
+        """The cells as points in time, numbers of seconds or ISO times."""
+        return self._floats(column, lambda cell: read_timestamp(cell.strip(), column), MOST_SECONDS)
+
+    def seconds_lists(self, column: str, separator: str, unit: float) -> list[tuple[float, ...]]:
+        """The cells as times joined by ``separator`` and counted in ``unit`` seconds, as seconds."""
+        texts = self.texts(column)
+        try:
+            numbers = list(map(float, separator.join(texts).split(separator)))
+            one_by_one = iter([number * unit for number in numbers])
+            if _within(numbers, MOST_SECONDS):
+                return [tuple(islice(one_by_one, text.count(separator) + 1)) for text in texts]
+        except ValueError:
+            pass
+
+        def read(text: str) -> tuple[float, ...]:
+            numbers = read_numbers(text, column, separator, MOST_SECONDS)
+            return tuple(number * unit for number in numbers)
+
+        return self.each(column, read, ())
+
+    def spans(self, start: str, end: str) -> list[float]:
+        """Seconds from the times in column ``start`` to those in ``end``, which are not before them."""
+        started, ended = self.timestamps(start), self.timestamps(end)
+        for row, (earlier, later) in enumerate(zip(started, ended, strict=True)):
+            if later < earlier:
+                text = self._column(end)[row].strip()
+                self.note(row, Broken("ends before it starts", end, text))
+        return [later - earlier for earlier, later in zip(started, ended, strict=True)]
+
+    def _column(self, column: str) -> Sequence[str]:
+        position = self.header.index.get(column)
+        return [""] * len(self) if position is None else self._cells[position]
+
+    def _floats(self, column: str, read: Callable[[str], float], most: float) -> list[float]:
+        """Plain numbers from 0 to ``most`` all at once; where one is not, each by ``read``."""
+        cells = self._column(column)
+        try:
+            numbers = list(map(float, cells))
+        except ValueError:
+            return self._made(cells, read, 0.0)
+        return numbers if _within(numbers, most) else self._made(cells, read, 0.0)
+
+    def _made(
+        self, cells: Sequence[str], read: Callable[[str], Value], instead: Value
+    ) -> list[Value]:
+        """What ``read`` makes of each different cell, ``instead`` where that is noted as wrong."""
+        made: dict[str, Value] = {}
+        wrong: dict[str, Broken | Unfit] = {}
+        for cell in set(cells):
+            try:
+                made[cell] = read(cell)
+            except (Broken, Unfit) as what:
+                made[cell], wrong[cell] = instead, what
+        if wrong:
+            for row, cell in enumerate(cells):
+                if cell in wrong:
+                    self.note(row, wrong[cell])
+        return [made[cell] for cell in cells]
+
+
+def _within(numbers: Sequence[float], most: float) -> bool:
+    """Whether all are from 0 to ``most``, and none is NaN."""
+    if not numbers:
+        return True
+    return min(numbers) >= 0.0 and max(numbers) <= most and not math.isnan(sum(numbers))
+
+
+class _Part(Columns):
+    """Some rows of others; their cells are looked up when a column is asked for."""
+
+    __slots__ = ("_rows", "_whole")
+
+    def __init__(self, whole: Columns, rows: Sequence[int]) -> None:
+        super().__init__(whole.header, [whole.lines[row] for row in rows], (), whole.wrong)
+        self._whole = whole
+        self._rows = rows
+
+    def _column(self, column: str) -> Sequence[str]:
+        cells = self._whole._column(column)
+        return [cells[row] for row in self._rows]
+
+
+def _times(text: str, factor: float) -> str:
+    """The product as text; what is no number is left for its column to complain about."""
+    try:
+        return repr(float(text) * factor)
+    except ValueError:
+        return text
+
+
+def jobs_of(
+    blocks: Iterable[Columns], make: Callable[[Columns], Sequence[Job | None]], ledger: Ledger
+) -> Iterator[Job]:
+    """The jobs ``make`` finds, one in each row; wrong rows, and repeated ids, go to the ledger."""
+    seen: set[str] = set()
+    for block in blocks:
+        made = make(block)
+        if not block.wrong:
+            sound = [job for job in made if job is not None]
+            names = {job.spec.id for job in sound}
+            if len(names) == len(sound) and seen.isdisjoint(names):
+                seen |= names
+                ledger.report.kept += len(sound)
+                yield from sound
+                continue
+        jobs = dict(zip(block.lines, made, strict=True))
+        for line in sorted(jobs.keys() | block.wrong.keys()):
+            what = block.wrong.get(line)
+            job = jobs.get(line)
+            if what is None and job is not None and job.spec.id in seen:
+                what = Broken("duplicate id", "id", job.spec.id)
+            if isinstance(what, Broken):
+                ledger.broken(what, line)
+            elif what is not None:
+                ledger.unfit(what, line)
+            elif job is not None:
+                seen.add(job.spec.id)
+                ledger.report.kept += 1
+                yield job

@@ -1,0 +1,340 @@
+"""A fake executor, a fake clock and a fake cluster, all in memory, for tests of the controller.
+
+Jobs take as many seconds as their command says (`sleep 5`), save after every iteration (one second each),
+and end when they are ordered to. A `FakeCluster` outlives the executors: it has the nodes and what runs on
+them.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from sqlalchemy import event
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header
+from volvelle.live.control.clock import Clock
+from volvelle.live.control.controller import Controller
+from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptProgress,
+    AttemptStarted,
+    Forget,
+    NodeJoined,
+    NodeLost,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+)
+from volvelle.live.nodes.executor import Executor, ExecutorContext
+from volvelle.live.store import Store
+from volvelle.model.cluster import Cluster, parse_cluster
+
+T = TypeVar("T")
+
+
+@dataclass
+class FakeAttempt:
+    """The processes of one attempt. ``done``: saved iterations of the job."""
+
+    start: Start
+    began: float
+    done: float
+    seconds: float
+    fails: bool
+    stopping: bool = False
+
+
+@dataclass
+class FakeCluster:
+    """The nodes and the attempts that run on them. Reports wait in ``outbox`` until they are delivered."""
+
+    cluster: Cluster
+    now: float = 1_000_000.0
+    runs: dict[int, FakeAttempt] = field(default_factory=dict)
+    ended: dict[tuple[int, int], AttemptEnded] = field(default_factory=dict)
+    highest: dict[int, int] = field(default_factory=dict)
+    saved: dict[int, float] = field(default_factory=dict)
+    up: set[str] = field(default_factory=set)
+    outbox: list[Report] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+    """Nodes that send no reports, though their attempts run on."""
+    report: Callable[[Report], None] = lambda report: None
+    """The controller's callback for reports of the executor itself: on nodes."""
+    history: list[tuple[float, str, int, int]] = field(default_factory=list)
+
+    def clock(self) -> Clock:
+        return Clock(wall=lambda: self.now, monotonic=lambda: self.now)
+
+    # ---------------------------------------------------------------- calls of the executor
+
+    def join(self, name: str) -> None:
+        node = next(node for node in self.cluster.nodes if node.name == name)
+        self.up.add(name)
+        attempts = tuple(
+            (run.start.number, run.start.attempt)
+            for run in self.runs.values()
+            if any(grant.node == name for grant in run.start.grants)
+        )
+        self.report(NodeJoined(node=node, attempts=attempts))
+
+    def execute(self, order: Order) -> None:
+        match order:
+            case Start():
+                self._start(order)
+            case Stop():
+                self._stop(order)
+            case Forget():
+                self.ended.pop((order.number, order.attempt), None)
+
+    def _start(self, order: Start) -> None:
+        if order.attempt <= self.highest.get(order.number, 0):
+            self._answer_repeat(order)
+            return
+        self.highest[order.number] = order.attempt
+        if not {grant.node for grant in order.grants} <= self.up:
+            self._report_end(order.number, order.attempt, Outcome.LOST, "its node is lost")
+            return
+        assert order.number not in self.runs, f"job {order.number} runs twice"
+        held = {
+            (g.node, gpu) for run in self.runs.values() for g in run.start.grants for gpu in g.gpus
+        }
+        wanted = {(grant.node, gpu) for grant in order.grants for gpu in grant.gpus}
+        assert not held & wanted, f"GPUs {held & wanted} are held by two"
+        kind, seconds = order.launch.command[0], float(order.launch.command[1])
+        done = self.saved.get(order.number, 0.0)
+        self.runs[order.number] = FakeAttempt(order, self.now, done, seconds, kind == "fail")
+        self.history.append((self.now, "start", order.number, order.attempt))
+        self.outbox.append(AttemptStarted(order.number, order.attempt))
+
+    def _answer_repeat(self, order: Start) -> None:
+        run, key = self.runs.get(order.number), (order.number, order.attempt)
+        if run is not None and run.start.attempt == order.attempt:
+            self.outbox.append(AttemptStarted(*key))
+        elif key in self.ended:
+            self.outbox.append(self.ended[key])
+
+    def _stop(self, order: Stop) -> None:
+        run = self.runs.get(order.number)
+        if run is None or run.start.attempt != order.attempt:
+            if end := self.ended.get((order.number, order.attempt)):
+                self.outbox.append(end)
+                return
+            self.highest[order.number] = max(order.attempt, self.highest.get(order.number, 0))
+            self._report_end(order.number, order.attempt, Outcome.LOST, "unknown here")
+        elif order.kill:
+            self._end(run, Outcome.STOPPED, exit_code=-9)
+        else:
+            run.stopping = True
+
+    def lose(self, name: str) -> None:
+        """Remove a node. Attempts on it are lost, on their other nodes too."""
+        self.up.discard(name)
+        for run in list(self.runs.values()):
+            if any(grant.node == name for grant in run.start.grants):
+                self._end(run, Outcome.LOST)
+        self.report(NodeLost(name, "its cable was pulled"))
+
+    # ---------------------------------------------------------------- the passage of time
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance all attempts; those that are complete or were ordered to stop end."""
+        self.now += seconds
+        for run in list(self.runs.values()):
+            run.done = min(run.done + seconds, run.seconds)
+            self.saved[run.start.number] = run.done
+            if run.done >= run.seconds:
+                self._end(run, Outcome.FAILED if run.fails else Outcome.FINISHED)
+            elif run.stopping:
+                self._end(run, Outcome.STOPPED)
+
+    def report_progress(self) -> None:
+        for run in self.runs.values():
+            self.outbox.append(
+                AttemptProgress(
+                    number=run.start.number,
+                    attempt=run.start.attempt,
+                    iterations=int(run.done),
+                    saved_iterations=int(run.done),
+                    total_iterations=int(run.seconds),
+                    iteration_seconds=1.0,
+                )
+            )
+
+    def report_ends_again(self) -> None:
+        """Ends are reported until they are forgotten."""
+        self.outbox.extend(self.ended.values())
+
+    def _end(self, run: FakeAttempt, outcome: Outcome, exit_code: int | None = None) -> None:
+        del self.runs[run.start.number]
+        number, attempt = run.start.number, run.start.attempt
+        self.history.append((self.now, outcome.value, number, attempt))
+        self._report_end(number, attempt, outcome, "", int(run.done), exit_code)
+
+    def _report_end(
+        self,
+        number: int,
+        attempt: int,
+        outcome: Outcome,
+        reason: str,
+        iterations: int = 0,
+        exit_code: int | None = None,
+    ) -> None:
+        end = AttemptEnded(
+            number=number,
+            attempt=attempt,
+            outcome=outcome,
+            exit_code=exit_code,
+            reason=reason,
+            iterations=iterations,
+            saved_iterations=iterations,
+        )
+        self.ended[number, attempt] = end
+        self.outbox.append(end)
+
+
+class FakeExecutor(Executor):
+    """The executor of a `FakeCluster`. Orders arrive at once, reports wait to be delivered."""
+
+    name: ClassVar[str] = "fake"
+
+    fake_cluster: Any
+
+    def open(
+        self, context: ExecutorContext, report: Callable[[Report], None]
+    ) -> "OpenFakeExecutor":
+        opened = OpenFakeExecutor(self.fake_cluster)
+        self.fake_cluster.report = report
+        for node in self.fake_cluster.cluster.nodes:
+            if node.name in self.fake_cluster.up:
+                self.fake_cluster.join(node.name)
+            elif node.name not in self.fake_cluster.silent:
+                report(NodeLost(node.name, "it is not connected"))
+        return opened
+
+
+class NoLogs:
+    """Nodes without logs."""
+
+    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+        return self._resolved({})
+
+    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+        return self._resolved(b"")
+
+    def _resolved(self, answer: T) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_result(answer)
+        return future
+
+
+class OpenFakeExecutor:
+    def __init__(self, fake_cluster: FakeCluster) -> None:
+        self._fake_cluster = fake_cluster
+        self.logs = NoLogs()
+        self.sent: list[Order] = []
+
+    def send(self, order: Order) -> None:
+        self.sent.append(order)
+        self._fake_cluster.execute(order)
+
+    def close(self) -> None:
+        pass
+
+
+def header_of(cluster: Cluster, policy: str = "fifo", **parts: str) -> Header:
+    written = WrittenComposition(
+        policy=policy,
+        placement=parts.get("placement", "first-free"),
+        admission=parts.get("admission", "accept-all"),
+        estimator=parts.get("estimator", "declared"),
+    )
+    return Header(volvelle="test", cluster=cluster, composition=written)
+
+
+@dataclass
+class ControllerHarness:
+    """A fake cluster and its controller, which is stepped by hand, without threads, and can be restarted."""
+
+    folder: Path
+    fake_cluster: FakeCluster
+    header: Header
+    controller: Controller
+
+    @classmethod
+    def at(
+        cls, folder: Path, cluster: str = "1x2", policy: str = "fifo", **parts: str
+    ) -> "ControllerHarness":
+        made = parse_cluster(cluster)
+        fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
+        header = header_of(made, policy, **parts)
+        return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
+
+    def crash(self) -> None:
+        """Crash the controller and start another one."""
+        self.controller.store.close()
+        self.controller = open_controller(self.folder, self.fake_cluster, self.header)
+
+    def deliver(self) -> None:
+        """Deliver all reports to the controller, and those that follow from them."""
+        while self.fake_cluster.outbox or self.controller.has_inputs:
+            reports, self.fake_cluster.outbox = self.fake_cluster.outbox, []
+            for report in reports:
+                self.controller.report(report)
+            self.controller.step()
+
+    def step(self, seconds: float) -> None:
+        self.fake_cluster.pass_time(seconds)
+        self.deliver()
+        self.controller.step()
+        self.deliver()
+
+
+@cache
+def _empty_store() -> bytes:
+    """Copied for each test: making one takes longer than most of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        Store.open(str(path)).close()
+        return path.read_bytes()
+
+
+def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> Controller:
+    if not (folder / "store.db").exists():
+        (folder / "store.db").write_bytes(_empty_store())
+    store = Store.open(str(folder / "store.db"))
+    _disable_fsync(store)
+    context = ExecutorContext(header.cluster, folder, "secret")
+    controller = Controller(
+        store, header, FakeExecutor(fake_cluster=fake_cluster), context, fake_cluster.clock()
+    )
+    controller.open()
+    return controller
+
+
+def _disable_fsync(store: Store) -> None:
+    """No waiting for the disk: here only the controller crashes, never the machine."""
+    store._database.engine.dispose()
+
+    @event.listens_for(store._database.engine, "connect")
+    def disable(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+
+def sleeping(seconds: float, gpus: int = 1, **more: Any) -> JobRequest:
+    return JobRequest(command=("sleep", str(seconds)), gpus=gpus, estimate=seconds, **more)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition was not met in time"
+        time.sleep(0.01)

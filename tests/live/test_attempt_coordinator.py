@@ -1,0 +1,239 @@
+"""Orders, nodes and connections in any order: no task runs twice, no end is reported while a task runs."""
+
+import random
+from collections import deque
+
+import pytest
+
+from volvelle.live.agent import wire
+from volvelle.live.agent.wire import AttemptKey, NodeTask, TaskEnded, TaskStarted
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptStarted,
+    Forget,
+    Grant,
+    Launch,
+    NodeJoined,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+)
+from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
+from volvelle.model.node import Node
+
+NAMES = ("a", "b", "c")
+JOB = 1
+
+
+class FakeAgent:
+    """An agent that runs nothing, at the other end of a connection that may break at any moment."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.inbox: deque[wire.ToAgent] = deque()
+        self.outbox: deque[wire.FromAgent] = deque()
+        self.tasks: dict[AttemptKey, TaskStarted | TaskEnded] = {}
+        self.seen: set[AttemptKey] = set()
+
+    def running(self) -> list[AttemptKey]:
+        return [key for key, task in self.tasks.items() if isinstance(task, TaskStarted)]
+
+    def receive(self, message: wire.ToAgent) -> None:
+        match message:
+            case wire.StartTask() if message.task.key not in self.seen:
+                self.seen.add(message.task.key)
+                self._report(TaskStarted(message.task, 1))
+            case wire.StartTask():
+                lost = TaskEnded(task=message.task, outcome=Outcome.LOST)
+                self._report(self.tasks.get(message.task.key, lost))
+            case Stop(number, attempt):
+                self.end((number, attempt), Outcome.STOPPED)
+            case Forget(number, attempt) if (number, attempt) not in self.running():
+                self.tasks.pop((number, attempt), None)
+
+    def end(self, key: AttemptKey, outcome: Outcome) -> None:
+        task = self.tasks.get(key)
+        if isinstance(task, TaskStarted):
+            self._report(TaskEnded(task=task.task, outcome=outcome))
+
+    def _report(self, report: TaskStarted | TaskEnded) -> None:
+        self.tasks[report.task.key] = report
+        if self.up:
+            self.outbox.append(report)
+
+
+class CoordinatorHarness:
+    """A coordinator with three nodes, and a controller that runs one job repeatedly."""
+
+    def __init__(self) -> None:
+        self.agents = {name: FakeAgent() for name in NAMES}
+        self.order: dict[AttemptKey, Order] = {}
+        """The last order about the current attempt, if there is one."""
+        self.attempt = 0
+        self.ended: list[AttemptEnded] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Restart the controller, which remembers its orders, with a new coordinator."""
+        for agent in self.agents.values():
+            agent.up = False
+            agent.inbox.clear()
+            agent.outbox.clear()
+        nodes = [Node(name, 1) for name in NAMES]
+        self.pending: deque[Report] = deque()
+        self.coordinator = AttemptCoordinator(
+            nodes,
+            self.pending.append,
+            lambda name, message: self.agents[name].inbox.append(message),
+        )
+        for order in list(self.order.values()):
+            self.coordinator.order(order)
+
+    def control(self) -> None:
+        """Handle pending reports, as a controller does."""
+        while self.pending:
+            match self.pending.popleft():
+                case AttemptEnded() as ended:
+                    key = ended.number, ended.attempt
+                    running = [n for n, agent in self.agents.items() if key in agent.running()]
+                    assert not running, f"{ended} while it runs on {running}"
+                    self.coordinator.order(Forget(*key))
+                    if self.order.pop(key, None) is not None:
+                        self.ended.append(ended)
+                case NodeJoined(attempts=attempts):
+                    for key in attempts:
+                        if key not in self.order:
+                            self.coordinator.order(Stop(*key, kill=True))
+                    for key, order in self.order.items():
+                        if key not in attempts:
+                            self.coordinator.order(order)
+                case AttemptStarted() | _:
+                    pass
+
+    def act(self, what: str, name: str, nodes: int) -> None:
+        agent = self.agents[name]
+        match what:
+            case "start" if not self.order:
+                self.attempt += 1
+                names = [*NAMES[NAMES.index(name) :], *NAMES][:nodes]
+                grants = tuple(Grant(each, (0,)) for each in names)
+                start = Start(
+                    number=JOB,
+                    attempt=self.attempt,
+                    user="dana",
+                    grants=grants,
+                    launch=Launch(command=("true",)),
+                )
+                self.order[JOB, self.attempt] = start
+                self.coordinator.order(start)
+            case "stop":
+                for key in self.order:
+                    self.order[key] = Stop(*key)
+                    self.coordinator.order(Stop(*key))
+            case "repeat":
+                for order in self.order.values():
+                    self.coordinator.order(order)
+            case "break" if agent.up:
+                agent.up = False
+                agent.inbox.clear()
+                agent.outbox.clear()
+                self.coordinator.node_disconnected(name)
+            case "join" if not agent.up:
+                agent.up = True
+                self.coordinator.node_joined(name, "", tuple(agent.tasks.values()))
+            case "lose" if not agent.up:
+                self.agents[name] = FakeAgent()
+                self.agents[name].seen = agent.seen
+                self.coordinator.node_lost(name, "it burnt")
+            case "receive" if agent.inbox:
+                agent.receive(agent.inbox.popleft())
+            case "send" if agent.outbox:
+                self.coordinator.on_message(name, agent.outbox.popleft())
+            case "finish" | "fail":
+                for key in agent.running():
+                    agent.end(key, Outcome.FINISHED if what == "finish" else Outcome.FAILED)
+            case "restart":
+                self.restart()
+        self.control()
+        assert all(len(agent.running()) <= 1 for agent in self.agents.values())
+        assert len({key for agent in self.agents.values() for key in agent.running()}) <= 1
+
+    def settle(self) -> None:
+        """Join all nodes and deliver all messages."""
+        for name in NAMES:
+            self.act("join", name, 1)
+        for _ in range(50):
+            for name in NAMES:
+                self.act("receive", name, 1)
+                self.act("send", name, 1)
+
+
+OFTEN = ["receive", "send", "join"]
+SOMETIMES = ["start", "stop", "repeat", "break", "lose", "finish", "fail", "restart"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_attempts_run_once_and_end_after_their_last_task(seed: int) -> None:
+    random_state, outcomes = random.Random(seed), set[Outcome]()
+    for _ in range(50):
+        harness = CoordinatorHarness()
+        for _ in range(random_state.randrange(20, 200)):
+            what = random_state.choice(random_state.choice((OFTEN, SOMETIMES)))
+            harness.act(what, random_state.choice(NAMES), random_state.randint(1, 3))
+        harness.settle()
+        harness.act("stop", "a", 1)
+        harness.settle()
+        assert not harness.order  # all that was started has ended
+        assert not any(agent.tasks for agent in harness.agents.values())  # and is forgotten
+        outcomes.update(ended.outcome for ended in harness.ended)
+    assert outcomes == set(Outcome)
+
+
+def task_started(name: str, rank: int, port: int = 7) -> TaskStarted:
+    return TaskStarted(NodeTask(JOB, 1, rank, ("a", "b")), port)
+
+
+def test_other_nodes_start_once_the_leading_node_has_reported_its_port() -> None:
+    sent: list[tuple[str, wire.ToAgent]] = []
+    reports: list[Report] = []
+    coordinator = AttemptCoordinator(
+        [Node("a", 1), Node("b", 1)], reports.append, lambda *it: sent.append(it)
+    )
+    start = Start(
+        number=JOB,
+        attempt=1,
+        user="dana",
+        grants=(Grant("a", (0,)), Grant("b", (0,))),
+        launch=Launch(command=("true",)),
+    )
+    coordinator.order(start)
+    coordinator.node_joined("a", "10.0.0.1", ())
+    assert sent == []  # not before all nodes are there
+    coordinator.node_joined("b", "10.0.0.2", ())
+    assert sent == [("a", wire.StartTask(start=start, rank=0, address="10.0.0.1"))]
+    coordinator.on_message("a", task_started("a", 0))
+    assert sent[1:] == [("b", wire.StartTask(start=start, rank=1, address="10.0.0.1", port=7))]
+    coordinator.on_message("b", task_started("b", 1))
+    assert reports[-1] == AttemptStarted(JOB, 1)
+
+
+def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_gets_the_confirmation() -> (
+    None
+):
+    sent: list[tuple[str, wire.ToAgent]] = []
+    coordinator = AttemptCoordinator(
+        [Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: sent.append(it)
+    )
+    coordinator.node_joined("a", "", (task_started("a", 0),))
+    coordinator.node_joined("b", "", (task_started("b", 1),))
+    coordinator.on_message("a", wire.ExitAt(JOB, 1, 12))
+    assert sent == [("b", wire.ExitAt(JOB, 1, 12))]
+    coordinator.node_disconnected("b")
+    coordinator.node_joined(
+        "b", "", (task_started("b", 1),)
+    )  # it may or may not have received the first
+    assert sent[1:] == [("b", wire.ExitAt(JOB, 1, 12))]
+    coordinator.on_message("b", wire.ExitConfirmed(JOB, 1, 12))
+    assert sent[2:] == [("a", wire.ExitConfirmed(JOB, 1, 12))]

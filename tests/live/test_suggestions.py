@@ -1,0 +1,144 @@
+"""Suggestions for a waiting job come from forecasts of the scheduler itself."""
+
+import time
+
+import msgspec
+import pytest
+from fake_cluster import header_of
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import JobHeld, JobSubmitted, NodeChanged
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.forecasts import suggestions as suggestions_module
+from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.forecasts.suggestions import Suggestions, suggest
+from volvelle.live.job_request import JobRequest
+from volvelle.live.status.view import JobState, JobStatusView
+from volvelle.model.cluster import Cluster, NodeState, Pool, parse_cluster
+
+EPOCH = 1000.0
+HOUR = 3600.0
+
+
+def wanted(gpus: int, **others: object) -> JobRequest:
+    return JobRequest.model_validate({"command": "train", "gpus": gpus, "estimate": "1h"} | others)
+
+
+def scheduler_of(cluster: Cluster, policy: str, *requests: JobRequest) -> Scheduler:
+    """A scheduler to which these were submitted at time 0, one after the other."""
+    written = WrittenComposition(policy, "consolidated", "accept-all", "declared")
+    scheduler = msgspec.structs.replace(header_of(cluster), composition=written).scheduler()
+    for number, request in enumerate(requests):
+        scheduler.handle(0.0, [JobSubmitted(0.0, number, request.spec(number, "ada", 0.0))])
+    return scheduler
+
+
+def suggestions_for(
+    scheduler: Scheduler, number: int, request: JobRequest, *, forecast_seconds: float = 0.0
+) -> Suggestions:
+    """Suggestions for job ``number`` at time 10, if the last forecast took ``forecast_seconds``."""
+    job = JobStatusView(
+        number=number, name="", user="ada", state=JobState.WAITING, gpus=float(request.gpus),
+        submitted=EPOCH, request=request.as_json(),
+    )  # fmt: skip
+    return suggest(scheduler.fork(), ForecastCalibration(), job, 10.0, EPOCH, forecast_seconds)
+
+
+def test_fewer_gpus_that_are_free_let_it_start_now_and_take_longer() -> None:
+    requests = wanted(5), wanted(8)
+    found = suggestions_for(scheduler_of(parse_cluster("1x8"), "fifo", *requests), 1, requests[1])
+    assert found.after == 0
+    (change,) = found.changes
+    assert (change.what, change.request["gpus"]) == ("2 GPUs instead of 8", 2)
+    assert (change.start, change.p50) == (EPOCH + 10, EPOCH + 10 + 4 * HOUR)
+
+
+def test_another_gpu_type_that_is_free_comes_before_fewer_gpus() -> None:
+    requests = wanted(4, gpu_types=["a100"]), wanted(4, gpu_types=["a100"])
+    cluster = parse_cluster("1x4:a100,1x4:v100")
+    found = suggestions_for(scheduler_of(cluster, "fifo-skip", *requests), 1, requests[1])
+    (change,) = found.changes
+    assert change.what == "GPU type v100 instead of a100"
+    assert change.request == {"gpu_types": ("v100",)}
+
+
+def test_another_pool_with_room_helps_where_ones_own_is_used_up() -> None:
+    requests = wanted(4, pool="vision"), wanted(4, pool="vision")
+    pools = (Pool("vision", 4.0), Pool("speech", 4.0))
+    cluster = msgspec.structs.replace(parse_cluster("1x8"), pools=pools)
+    scheduler = scheduler_of(cluster, "fifo-skip", *requests)
+    assert (
+        suggestions_for(scheduler, 1, requests[1]).changes[0].what
+        == "pool speech instead of vision"
+    )
+
+
+def test_a_shorter_estimate_helps_only_where_the_policy_looks_at_it() -> None:
+    requests = wanted(2, estimate="4h"), wanted(4, estimate="1h"), wanted(2, estimate="6h")
+    backfilled = suggestions_for(
+        scheduler_of(parse_cluster("1x4"), "easy", *requests), 2, requests[2]
+    )
+    assert "an estimate of 3h 00m instead of 6h 00m" in [one.what for one in backfilled.changes]
+    in_order = suggestions_for(
+        scheduler_of(parse_cluster("1x4"), "fifo", *requests), 2, requests[2]
+    )
+    assert not any("estimate" in one.what for one in in_order.changes)
+
+
+def test_a_node_that_is_drained_is_named() -> None:
+    request = wanted(4)
+    scheduler = scheduler_of(parse_cluster("2x4"), "fifo", wanted(4))
+    scheduler.handle(1.0, [NodeChanged(1.0, "node-1", NodeState.DRAINING)])
+    scheduler.handle(2.0, [JobSubmitted(2.0, 1, request.spec(1, "ada", 2.0))])
+    found = suggestions_for(scheduler, 1, request)
+    assert (found.changes[0].what, found.changes[0].request) == ("node node-1 resumed", {})
+
+
+def test_for_a_held_job_its_release_is_suggested() -> None:
+    request = wanted(4)
+    scheduler = scheduler_of(parse_cluster("1x4"), "fifo", request)
+    scheduler.handle(1.0, [JobHeld(1.0, 0)])
+    scheduler.handle(2.0, [])
+    (change,) = suggestions_for(scheduler, 0, request).changes
+    assert (change.what, change.start) == ("its release", EPOCH + 10)
+
+
+def test_for_a_preempted_job_the_next_start_counts() -> None:
+    requests = wanted(4, estimate="2h"), wanted(4, estimate="1h")
+    scheduler = scheduler_of(parse_cluster("1x4"), "srtf", *requests)
+    expected = forecast_jobs(scheduler.fork(), 10.0, ForecastCalibration(), EPOCH).times
+    assert (expected[0].start, expected[1].start) == (HOUR, 0.0)
+    assert suggestions_for(scheduler, 0, requests[0]).after == 1
+
+
+@pytest.mark.parametrize("policy", ["fifo", "tiresias", "themis"])
+def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) -> None:
+    """For a policy in rounds the next round counts as immediate."""
+    requests = wanted(3), wanted(4)
+    scheduler = scheduler_of(parse_cluster("1x4"), policy, *requests)
+    found = suggestions_for(scheduler, 1, requests[1], forecast_seconds=60.0)
+    assert found.after is None
+    period = scheduler.composition.policy.round or 0.0
+    for change in found.changes:
+        assert change.p50 is None
+        assert EPOCH + 10 <= change.start <= EPOCH + 10 + period
+
+
+def test_an_exhausted_time_budget_is_reported_as_incomplete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", -1.0)
+    requests = wanted(3), wanted(4)
+    found = suggestions_for(scheduler_of(parse_cluster("1x4"), "fifo", *requests), 1, requests[1])
+    assert (found.changes, found.complete) == ((), False)
+
+
+def test_the_live_scheduler_is_unchanged() -> None:
+    requests = wanted(3), wanted(4)
+    scheduler = scheduler_of(parse_cluster("1x4"), "fifo", *requests)
+    before = scheduler.jobs.matrix.copy()
+    began = time.perf_counter()
+    suggestions_for(scheduler, 1, requests[1])
+    assert time.perf_counter() - began < 30.0
+    assert (before[:, :2] == scheduler.jobs.matrix[:, :2])[before[:, :2] == before[:, :2]].all()

@@ -1,0 +1,76 @@
+"""The outcome of a task."""
+
+from pathlib import Path
+
+import pytest
+
+from volvelle.client.control_block import ATTACHED, PREEMPTED, ControlBlock
+from volvelle.live.agent.folders import ExitRecord, StopRecord
+from volvelle.live.agent.task_outcome import task_outcome
+from volvelle.live.messages import Launch, Outcome
+
+STOP = StopRecord(at=0.0)
+KILL = StopRecord(at=0.0, kill=True)
+FORCED = StopRecord(at=0.0, forced=True)
+CUT_OFF = StopRecord(at=0.0, reason="its node was cut off from the controller")
+
+
+@pytest.mark.parametrize(
+    ("end", "stop", "fields", "outcome", "reason"),
+    [
+        (ExitRecord(0), None, [], Outcome.FINISHED, ""),
+        (ExitRecord(0), None, [ATTACHED], Outcome.FINISHED, ""),
+        (ExitRecord(0), None, [ATTACHED, PREEMPTED], Outcome.STOPPED, "exited by itself"),
+        (ExitRecord(0), STOP, [ATTACHED, PREEMPTED], Outcome.STOPPED, ""),
+        (ExitRecord(0), STOP, [ATTACHED], Outcome.FINISHED, ""),  # it was complete
+        (ExitRecord(0), STOP, [], Outcome.STOPPED, ""),  # it may or may not be complete
+        (ExitRecord(1), STOP, [ATTACHED], Outcome.STOPPED, "exit code 1: the last line"),
+        (ExitRecord(-15), STOP, [], Outcome.STOPPED, "killed by SIGTERM: the last line"),
+        (ExitRecord(-9), KILL, [], Outcome.STOPPED, "killed by order"),
+        (
+            ExitRecord(-9),
+            FORCED,
+            [ATTACHED],
+            Outcome.STOPPED,
+            "ignored its lease: killed after 30 s",
+        ),
+        (ExitRecord(-9), FORCED, [], Outcome.STOPPED, "ignored SIGTERM: killed after 30 s"),
+        (ExitRecord(0), CUT_OFF, [ATTACHED, PREEMPTED], Outcome.STOPPED, CUT_OFF.reason),
+        (ExitRecord(3), None, [], Outcome.FAILED, "exit code 3: the last line"),
+        (ExitRecord(-11), None, [], Outcome.FAILED, "killed by SIGSEGV: the last line"),
+        (
+            ExitRecord(error="its supervisor was killed"),
+            None,
+            [],
+            Outcome.FAILED,
+            "its supervisor was killed",
+        ),
+        (
+            ExitRecord(-9, lease_expired=True),
+            None,
+            [],
+            Outcome.STOPPED,
+            "its node was cut off: killed as its lease ran out",
+        ),
+        (
+            ExitRecord(error="its supervisor was killed", rebooted=True),
+            None,
+            [],
+            Outcome.LOST,
+            "the machine was started anew",
+        ),
+    ],
+)
+def test_the_outcome_follows_from_exit_order_and_control_block(
+    tmp_path: Path,
+    end: ExitRecord,
+    stop: StopRecord | None,
+    fields: list[int],
+    outcome: Outcome,
+    reason: str,
+) -> None:
+    block = ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=1)
+    for field in fields:
+        block[field] = 1
+    launch = Launch(command=("python", "train.py"))
+    assert task_outcome(end, stop, block, launch, "the last line") == (outcome, reason)
