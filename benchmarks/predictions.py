@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from volvelle.simulate.gear import Gear, play
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
@@ -19,7 +20,6 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.simulate import predict
 from volvelle.simulate.forecast import forecast
-from volvelle.simulate.gear import Gear, play
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import read_source
 from volvelle.simulate.world import World

@@ -21,7 +21,8 @@ from gavel_programs import (
     level_scale,
 )
 
-from volvelle.core.policy import View, policies
+from volvelle.core.policy import policies
+from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.policies.gavel.base import Gavel

@@ -12,7 +12,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import COLUMNS, KNOWN, Jobs
+from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import (
@@ -191,7 +191,7 @@ def state_of(scheduler: Scheduler) -> bytes:
     memories = [repr(part.__pydantic_private__) for part in scheduler.composition]
     columns = [
         [float(getattr(state.jobs, name)[row]) for _, row in rows]
-        for name in Jobs.float_columns[:KNOWN]
+        for name in Jobs.float_columns[:KNOWN_COLUMNS]
         if name not in ("table", "curve") and not name.startswith("tru")
     ]  # where in tables a job is says nothing by itself, and the truth is the world's
     own = [[float(column[row]) for _, row in rows] for column in state.jobs.floats[COLUMNS:]]

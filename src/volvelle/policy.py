@@ -5,12 +5,12 @@ from volvelle.core.policy import (
     OrderPolicy,
     Period,
     Policy,
-    View,
     fill_in_order,
     order,
     policies,
     rank,
 )
+from volvelle.core.view import View
 
 register = policies.register
 

@@ -70,7 +70,7 @@ def test_a_job_alone_is_forecast_to_take_what_its_view_says_remains(estimator: s
     def check(world: World) -> None:
         scheduler = world.scheduler
         if world.now == 30.0:
-            remaining = scheduler.view().jobs.remaining_seconds[scheduler.jobs.row_of[0]]
+            remaining = scheduler.view().jobs.remaining_seconds[scheduler.view().jobs.row_of[0]]
             seen.append(world.now + float(remaining))
             seen.append(forecast(scheduler).finish[0])
 
@@ -165,7 +165,7 @@ def test_orders_receive_the_scaled_remaining_times() -> None:
             scheduler = world.scheduler
             remaining = scheduler.view().jobs.remaining_seconds
             for number, factor in enumerate(factors):
-                row = scheduler.jobs.row_of[number]
+                row = scheduler.view().jobs.row_of[number]
                 assert remaining[row] == pytest.approx(100.0 * factor)
 
     outcomes = happen(scenario, on_moment=check).outcomes

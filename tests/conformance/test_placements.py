@@ -12,7 +12,7 @@ from strategies import EVERYTHING, Scenario, clusters, happen, scenarios
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFailed
 from volvelle.core.parts import placements
-from volvelle.core.state import Resources
+from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
 
 NAMING = [name for name, part in placements.all().items() if part.names_gpus]

@@ -32,7 +32,7 @@ from volvelle.core.policy import policies
 from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot, read_snapshot
-from volvelle.core.state import KNOWN, Jobs, Reason
+from volvelle.core.state import KNOWN_COLUMNS, Jobs, Reason
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.forecast import forecast
@@ -165,7 +165,7 @@ def test_following_a_journal_without_asking_the_policy_leads_to_the_same_holding
     if run.scheduler.composition.policy.divides:
         left_behind += ["rate", "done", "progress_from", "cpus", "memory"]
     ours, theirs = followed.view().jobs, run.scheduler.view().jobs
-    for name in Jobs.float_columns[:KNOWN]:
+    for name in Jobs.float_columns[:KNOWN_COLUMNS]:
         if name not in left_behind and not name.startswith("tru"):
             np.testing.assert_array_equal(ours.column(name), theirs.column(name), name)
     np.testing.assert_array_equal(followed.resources.owner, run.scheduler.resources.owner)

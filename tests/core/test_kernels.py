@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-from volvelle.core.columns import Column, Reason
 from volvelle.core.kernels import (
     apply,
     fill,
@@ -22,6 +20,8 @@ from volvelle.core.kernels import (
     water_fill,
     work_left,
 )
+
+from volvelle.core.columns import Column, Reason
 from volvelle.core.state import JobColumns
 from volvelle.policies.backfill import backfill
 

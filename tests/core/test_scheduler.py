@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from strategies import Scenario, linear_job, state_of
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import (
     JobCancelled,
@@ -100,7 +100,7 @@ def test_news_of_an_earlier_attempt_changes_nothing() -> None:
     scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
     scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
     scheduler.handle(15.0, [JobFinished(15.0, 1, 1)])
-    assert scheduler.jobs.get(0, Column.ATTEMPT) == 2
+    assert scheduler.jobs.get(0, columns.ATTEMPT) == 2
     for late in (JobFinished(15.0, 0, 1), JobFailed(15.0, 0, 1, 0.0, 0.0, "late")):
         before = state_of(scheduler)
         assert not len(scheduler.handle(15.0, [late]).job)
@@ -112,7 +112,7 @@ def test_a_stop_tells_how_much_work_is_safe() -> None:
     scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
     scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
     scheduler.handle(12.0, [JobStopped(12.0, 0, 1, 8.5)])
-    assert scheduler.jobs.get(0, Column.DONE) == 8.5
+    assert scheduler.jobs.get(0, columns.DONE) == 8.5
 
 
 def test_a_held_job_stops_and_goes_on_with_all_it_had_attained_once_released() -> None:
@@ -126,9 +126,9 @@ def test_a_held_job_stops_and_goes_on_with_all_it_had_attained_once_released() -
     scheduler.handle(11.0, [JobStopped(11.0, 0, 1, 9.5)])
     assert not len(scheduler.handle(12.0, [JobReleased(12.0, 0)]).job)
     assert scheduler.handle(20.0, [JobFinished(20.0, 2, 1)]).job.tolist() == [0]
-    assert scheduler.jobs.get(0, Column.DONE) == 9.5
-    assert scheduler.jobs.get(0, Column.ATTAINED) == 10.0
-    assert scheduler.jobs.get(0, Column.ATTEMPT) == 2
+    assert scheduler.jobs.get(0, columns.DONE) == 9.5
+    assert scheduler.jobs.get(0, columns.ATTAINED) == 10.0
+    assert scheduler.jobs.get(0, columns.ATTEMPT) == 2
     assert scheduler.handle(30.0, [JobCancelled(30.0, 1)]).job.tolist() == []
     assert not len(scheduler.handle(31.0, [JobReleased(31.0, 1)]).job)
 

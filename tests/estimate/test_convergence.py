@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import estimators
 from volvelle.estimate.convergence import fit_loss
@@ -74,7 +74,7 @@ def test_a_job_is_believed_to_end_where_it_converges() -> None:
 
     def look(world: World) -> None:
         if world.scheduler.jobs.count:
-            believed[world.now] = world.scheduler.jobs.get(0, Column.TOTAL)
+            believed[world.now] = world.scheduler.jobs.get(0, columns.TOTAL)
 
     outcomes = happen(scenario, on_moment=look).outcomes
     assert believed[40.0] == 1000.0  # four losses are too few
@@ -98,7 +98,7 @@ def test_optimus_gives_more_to_the_job_that_is_nearly_converged() -> None:
     def look(world: World) -> None:
         if world.scheduler.jobs.count == 2:
             columns = world.scheduler.jobs
-            held[world.now] = (columns.get(0, Column.HELD), columns.get(1, Column.HELD))
+            held[world.now] = (columns.get(0, columns.HELD), columns.get(1, columns.HELD))
 
     happen(scenario, on_moment=look)
     assert held[0.0] == (3.0, 2.0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.placement.bandwidth import best_linked
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import KnownJob, placements
-from volvelle.core.state import Resources
+from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2

@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from volvelle.core.columns import Column
-from volvelle.core.state import JobColumns
+from volvelle.core import columns
 
 Floats = NDArray[np.float64]
 
@@ -43,21 +42,21 @@ class Growing:
 def growings(draw: st.DrawFn) -> Growing:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     jobs, pools, curves = draw(st.integers(1, 9)), draw(st.integers(0, 2)), 3
-    m = np.zeros_like(JobColumns().matrix[:, :jobs])
-    m[Column.NUMBER] = rng.permutation(jobs)
-    m[Column.SUBMIT] = np.sort(rng.integers(0, 50, jobs))[m[Column.NUMBER].astype(int)]
-    m[Column.LEAST] = rng.integers(1, 3, jobs)
-    m[Column.MOST] = m[Column.LEAST] + rng.integers(0, 6, jobs)
-    m[Column.POOL] = rng.integers(-1, pools, jobs)
-    m[Column.PINNED] = rng.random(jobs) < 0.1
-    m[Column.CURVE] = rng.integers(0, curves, jobs)
+    m = np.zeros((columns.COUNT, jobs))
+    m[columns.NUMBER] = rng.permutation(jobs)
+    m[columns.SUBMIT] = np.sort(rng.integers(0, 50, jobs))[m[columns.NUMBER].astype(int)]
+    m[columns.LEAST] = rng.integers(1, 3, jobs)
+    m[columns.MOST] = m[columns.LEAST] + rng.integers(0, 6, jobs)
+    m[columns.POOL] = rng.integers(-1, pools, jobs)
+    m[columns.PINNED] = rng.random(jobs) < 0.1
+    m[columns.CURVE] = rng.integers(0, curves, jobs)
     served = rng.random(jobs) < 0.8
     steps = rng.choice([0.0, 0.5, 1.0, 1.0, 2.0], (curves, 1, 12))
     steps[:, :, 0] = 0.0
     return Growing(
         matrix=m,
         rows=rng.permutation(np.flatnonzero(served)),
-        gpus=np.where(served, m[Column.LEAST], 0.0),
+        gpus=np.where(served, m[columns.LEAST], 0.0),
         free=float(rng.integers(0, 12)),
         left=rng.choice([0.0, 1.0, 2.5, 4.0], pools),
         table=np.cumsum(steps, axis=2),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -43,8 +43,8 @@ def test_the_decision_is_the_same_compiled_and_plain_whatever_the_last_order(
     case: Growing, gpus: int, later: bool, hinted: bool
 ) -> None:
     m, jobs = case.matrix, case.matrix.shape[1]
-    m[Column.TYPES], m[Column.TYPE], m[Column.PINNED] = 1.0, -1.0, 0.0
-    m[Column.TOTAL], m[Column.SCALE] = case.work, 1.0
+    m[columns.TYPES], m[columns.TYPE], m[columns.PINNED] = 1.0, -1.0, 0.0
+    m[columns.TOTAL], m[columns.SCALE] = case.work, 1.0
     more = (m, jobs, case.table, 60.0, np.array([float(gpus)]), case.left)
     nothing = np.zeros(0, dtype=np.int64)
     given_, order = share_by_length(*more, nothing, later)
@@ -53,10 +53,10 @@ def test_the_decision_is_the_same_compiled_and_plain_whatever_the_last_order(
     assert np.array_equal(given_, twin)
     assert order.tolist() == again.tolist()
     assert given_[0].sum() <= gpus
-    assert np.all((given_[0] == 0) | (given_[0] >= m[Column.LEAST]))
+    assert np.all((given_[0] == 0) | (given_[0] >= m[columns.LEAST]))
     free = gpus - given_[0].sum()
-    within = (m[Column.POOL] < 0) | (len(case.left) == 0)
-    assert not np.any(within & (given_[0] == 0) & (m[Column.LEAST] <= free))
+    within = (m[columns.POOL] < 0) | (len(case.left) == 0)
+    assert not np.any(within & (given_[0] == 0) & (m[columns.LEAST] <= free))
 
 
 def elastic(number: int, submit: float, work: float, rates: tuple[float, ...]) -> Job:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen
 from test_afs import shares_at
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.policies.drf import fill_by_dominant_share
@@ -20,10 +20,10 @@ def test_progressive_filling_is_the_same_compiled_and_plain(case: Growing, seed:
     rng = np.random.default_rng(seed)
     jobs, kinds = case.matrix.shape[1], int(rng.integers(1, 3))
     m = case.matrix
-    m[Column.TYPES] = rng.integers(1, 2**kinds, jobs)
-    m[Column.TYPE] = -1
-    m[Column.PREEMPTIBLE] = 1.0
-    m[Column.WEIGHT] = rng.choice([0.5, 1.0, 2.0], jobs)
+    m[columns.TYPES] = rng.integers(1, 2**kinds, jobs)
+    m[columns.TYPE] = -1
+    m[columns.PREEMPTIBLE] = 1.0
+    m[columns.WEIGHT] = rng.choice([0.5, 1.0, 2.0], jobs)
     _, user = np.unique(rng.integers(0, 3, jobs), return_inverse=True)
     per_gpu = np.stack([np.ones(jobs), *rng.choice([0.0, 1.0, 3.0], (2, jobs))])
     totals = np.array([12.0, 16.0, np.inf])
@@ -46,7 +46,7 @@ def case_order(rng: np.random.Generator, jobs: int) -> np.ndarray[tuple[int], np
 @given(growings(), st.integers(0, 2**32 - 1))
 def test_growth_by_weight_is_the_same_compiled_and_plain(case: Growing, seed: int) -> None:
     weights = np.random.default_rng(seed).choice([0.5, 1.0, 3.0], case.matrix.shape[1])
-    case.matrix[Column.WEIGHT] = weights
+    case.matrix[columns.WEIGHT] = weights
     results = []
     for grow in (grow_by_weight, plain(grow_by_weight)):
         gpus, left = case.gpus.copy(), case.left.copy()

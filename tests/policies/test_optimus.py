@@ -6,7 +6,7 @@ from measured_training import training_job
 from strategies import Scenario
 from test_afs import LINEAR, elastic, first_shares
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.core.events import JobSubmitted, TrainingReported
 from volvelle.model.cluster import parse_cluster
 from volvelle.policies.optimus import grow_by_gain
@@ -25,7 +25,7 @@ def test_nobody_grows_beyond_what_helps(case: Growing) -> None:
     for row in case.rows:
         now, before = int(gpus[row]), int(case.gpus[row])
         if now > before:
-            curve = case.table[int(case.matrix[Column.CURVE, row]), 0]
+            curve = case.table[int(case.matrix[columns.CURVE, row]), 0]
             assert curve[now] > curve[now - 1]
 
 

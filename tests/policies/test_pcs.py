@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.core.policy import policies
-from volvelle.core.state import JobColumns
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -255,20 +254,20 @@ def test_whole_gpus_keep_the_shares_over_time(weights: str) -> None:
 def states(draw: st.DrawFn) -> dict[str, Any]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     jobs, pools, queues = draw(st.integers(1, 9)), draw(st.integers(0, 2)), draw(st.integers(1, 3))
-    m = np.zeros_like(JobColumns().matrix[:, :jobs])
-    m[Column.NUMBER] = np.arange(jobs)
-    m[Column.LEAST] = rng.integers(1, 3, jobs)
-    m[Column.MOST] = m[Column.LEAST] + rng.integers(0, 6, jobs)
-    m[Column.POOL] = rng.integers(-1, pools, jobs)
-    m[Column.UNIT_RATE] = rng.choice([1.0, np.nan, np.nan], jobs)
-    m[Column.CURVE] = rng.integers(0, 3, jobs)
-    m[Column.PREEMPTIBLE] = rng.random(jobs) < 0.8
-    m[Column.TYPES] = 1.0
-    m[Column.TYPE] = -1.0
+    m = np.zeros((columns.COUNT, jobs))
+    m[columns.NUMBER] = np.arange(jobs)
+    m[columns.LEAST] = rng.integers(1, 3, jobs)
+    m[columns.MOST] = m[columns.LEAST] + rng.integers(0, 6, jobs)
+    m[columns.POOL] = rng.integers(-1, pools, jobs)
+    m[columns.UNIT_RATE] = rng.choice([1.0, np.nan, np.nan], jobs)
+    m[columns.CURVE] = rng.integers(0, 3, jobs)
+    m[columns.PREEMPTIBLE] = rng.random(jobs) < 0.8
+    m[columns.TYPES] = 1.0
+    m[columns.TYPE] = -1.0
     running = rng.random(jobs) < 0.3
-    m[Column.HELD, running] = m[Column.LEAST, running]
-    m[Column.TYPE, running] = 0.0
-    m[Column.PINNED] = running & (rng.random(jobs) < 0.1)
+    m[columns.HELD, running] = m[columns.LEAST, running]
+    m[columns.TYPE, running] = 0.0
+    m[columns.PINNED] = running & (rng.random(jobs) < 0.1)
     steps = rng.choice([0.2, 0.5, 1.0], (3, 1, 12))
     steps[:, :, 0] = 0.0
     return {
@@ -277,8 +276,8 @@ def states(draw: st.DrawFn) -> dict[str, Any]:
         "rows": np.arange(jobs),
         "queue": rng.integers(0, queues, jobs),
         "weights": rng.choice([0.5, 0.3, 0.01], queues),
-        "capacity": float(m[Column.HELD].sum() + rng.integers(0, 12)),
-        "quota": rng.choice([3.0, 7.0, 20.0], pools) + m[Column.HELD].sum(),
+        "capacity": float(m[columns.HELD].sum() + rng.integers(0, 12)),
+        "quota": rng.choice([3.0, 7.0, 20.0], pools) + m[columns.HELD].sum(),
         "floor": float(rng.choice([0.0, 0.5, 0.9])),
         "owed": rng.normal(0.0, 50.0, queues),
     }
@@ -290,7 +289,7 @@ def divided(case: dict[str, Any], loop: Any, extra: str) -> list[float]:
     more = [0.2 if extra == "steps" else 0.0] if extra != "whole" else [10.0, case["owed"]]
     shares = loop(*given, quota, 0, case["floor"], *more, gpus)
     assert gpus.sum() <= case["capacity"] + 1e-9
-    assert np.all(gpus <= case["matrix"][Column.MOST])
+    assert np.all(gpus <= case["matrix"][columns.MOST])
     assert np.all(quota >= -1e-9)
     return [*gpus.tolist(), *shares.tolist()]
 
@@ -302,7 +301,7 @@ def test_shares_are_the_same_compiled_and_plain(case: dict[str, Any]) -> None:
     for loop, extra in loops:
         assert divided(case, loop, extra) == divided(case, plain(loop), extra)
     m, capacity = case["matrix"], np.array([case["capacity"], 3.0])
-    m[Column.TYPES] = 3.0
+    m[columns.TYPES] = 3.0
     assert choose_types(m, case["rows"], capacity).tolist() == [
         *plain(choose_types)(m, case["rows"], capacity)
     ]
@@ -310,10 +309,10 @@ def test_shares_are_the_same_compiled_and_plain(case: dict[str, Any]) -> None:
     given += [np.array([case["capacity"]]), case["quota"], case["floor"], 0.0]
     assert divide_all(*given).tolist() == plain(divide_all)(*given).tolist()
     wide, other = (np.vstack([m, np.zeros((2, m.shape[1]))]) for _ in range(2))
-    wide[Column.TOTAL] = other[Column.TOTAL] = np.arange(m.shape[1]) * 7.0
-    wide[Column.SCALE] = other[Column.SCALE] = 1.0
+    wide[columns.TOTAL] = other[columns.TOTAL] = np.arange(m.shape[1]) * 7.0
+    wide[columns.SCALE] = other[columns.SCALE] = 1.0
     for matrix, loop in ((wide, join), (other, plain(join))):
-        loop(matrix, m.shape[1], Column.COUNT, case["table"], np.array([10.0, 30.0]))
+        loop(matrix, m.shape[1], columns.COUNT, case["table"], np.array([10.0, 30.0]))
     np.testing.assert_array_equal(wide, other)
     for row in range(len(case["rows"])):
         assert kept(m, row) == plain(kept)(m, row)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import Scenario, happen
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.core.policy import policies
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
@@ -161,13 +161,13 @@ def test_rounds_give_each_class_the_type_that_is_its_own() -> None:
 
 def test_a_size_is_that_on_the_type_that_is_fastest() -> None:
     """7,200 units at 1 a second, or at 4 on the second type where that will do."""
-    matrix = np.zeros((Column.COUNT + 2, 2))
-    matrix[[Column.LEAST, Column.SCALE]] = 1.0
-    matrix[Column.TOTAL] = 7200.0
-    matrix[Column.TYPES] = [1, 3]
+    matrix = np.zeros((columns.COUNT + 2, 2))
+    matrix[[columns.LEAST, columns.SCALE]] = 1.0
+    matrix[columns.TOTAL] = 7200.0
+    matrix[columns.TYPES] = [1, 3]
     rates = np.array([[[0.0, 1.0], [0.0, 4.0]]])
-    join(matrix, 2, Column.COUNT, rates, np.array([3600.0]))
-    assert matrix[Column.COUNT :].tolist() == [[2.0, 1.0], [7200.0, 1800.0]]
+    join(matrix, 2, columns.COUNT, rates, np.array([3600.0]))
+    assert matrix[columns.COUNT :].tolist() == [[2.0, 1.0], [7200.0, 1800.0]]
 
 
 def test_what_cannot_be_meant_is_refused() -> None:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import linear_job
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.state import JobColumns
+from volvelle.core.state import Reason
 from volvelle.model.cluster import parse_cluster
 from volvelle.policies.rounds import serve_in_turn
 from volvelle.simulate.run import Setting, simulate
@@ -22,23 +22,23 @@ from volvelle.workload.workload import Workload
 def test_serving_in_turn_is_the_same_compiled_and_plain(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, types, pools = int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
-    m = np.zeros_like(JobColumns().matrix[:, :jobs])
-    m[Column.GPUS] = rng.integers(1, 4, jobs)
-    m[Column.TYPES] = rng.integers(1, 1 << types, jobs)
-    m[Column.POOL] = rng.integers(-1, pools, jobs)
-    m[Column.PREEMPTIBLE] = rng.random(jobs) < 0.7
-    m[Column.TYPE] = -1
+    m = np.zeros((columns.COUNT, jobs))
+    m[columns.GPUS] = rng.integers(1, 4, jobs)
+    m[columns.TYPES] = rng.integers(1, 1 << types, jobs)
+    m[columns.POOL] = rng.integers(-1, pools, jobs)
+    m[columns.PREEMPTIBLE] = rng.random(jobs) < 0.7
+    m[columns.TYPE] = -1
     capacity = np.zeros(types)
     for row in np.flatnonzero(rng.random(jobs) < 0.4):
         kind = int(rng.integers(types))
-        m[Column.HELD, row], m[Column.TYPE, row] = m[Column.GPUS, row], kind
-        capacity[kind] += m[Column.GPUS, row]
+        m[columns.HELD, row], m[columns.TYPE, row] = m[columns.GPUS, row], kind
+        capacity[kind] += m[columns.GPUS, row]
     capacity += rng.integers(0, 4, types)
-    quota = m[Column.GPUS].sum() * rng.choice([0.3, 0.6, 1.0], pools)
+    quota = m[columns.GPUS].sum() * rng.choice([0.3, 0.6, 1.0], pools)
     turns = rng.permutation(jobs * types)
     rows, beside = turns % jobs, np.full(len(turns), -1)
     for i in np.flatnonzero(rng.random(len(turns)) < 0.5):
-        alike = np.flatnonzero(m[Column.GPUS] == m[Column.GPUS, rows[i]])
+        alike = np.flatnonzero(m[columns.GPUS] == m[columns.GPUS, rows[i]])
         beside[i] = rng.choice(alike) if rng.choice(alike) != rows[i] else -1
     beside[beside == rows] = -1
     arguments = (m, jobs, rows, beside, turns // jobs, capacity, quota)
@@ -47,19 +47,19 @@ def test_serving_in_turn_is_the_same_compiled_and_plain(seed: int) -> None:
     gpus, kinds, reasons, partner = given
     for kind in range(types):
         assert gpus[kinds == kind].sum() <= capacity[kind]
-    kept = (m[Column.HELD] > 0) & (m[Column.PREEMPTIBLE] == 0)
-    np.testing.assert_array_equal(gpus[kept], m[Column.HELD, kept])
-    np.testing.assert_array_equal(kinds[kept], m[Column.TYPE, kept])
+    kept = (m[columns.HELD] > 0) & (m[columns.PREEMPTIBLE] == 0)
+    np.testing.assert_array_equal(gpus[kept], m[columns.HELD, kept])
+    np.testing.assert_array_equal(kinds[kept], m[columns.TYPE, kept])
     np.testing.assert_array_equal(reasons == Reason.NONE, gpus > 0)
     sharing: list[int] = np.flatnonzero(partner >= 0).tolist()
     for mine in sharing:
         other = int(partner[mine])
         assert partner[other] == mine
         assert kinds[other] == kinds[mine]
-        assert gpus[mine] == gpus[other] == m[Column.GPUS, mine] / 2
+        assert gpus[mine] == gpus[other] == m[columns.GPUS, mine] / 2
     for pool in range(pools):
-        held = gpus[(m[Column.POOL] == pool) & ~kept].sum()
-        assert held <= max(quota[pool] - gpus[(m[Column.POOL] == pool) & kept].sum(), 0.0) + 1e-9
+        held = gpus[(m[columns.POOL] == pool) & ~kept].sum()
+        assert held <= max(quota[pool] - gpus[(m[columns.POOL] == pool) & kept].sum(), 0.0) + 1e-9
 
 
 def service_after(seconds: float, policy: str, *gpus: float, weight: float = 1.0) -> list[float]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.model.cluster import parse_cluster
 from volvelle.policies.auction import (
     OWN_COLUMNS,
@@ -37,23 +37,23 @@ NOW = 60.0
 
 
 def turn_of(case: Growing) -> Ints:
-    return np.argsort(case.matrix[Column.NUMBER]).astype(np.int64)
+    return np.argsort(case.matrix[columns.NUMBER]).astype(np.int64)
 
 
 def terms_of(case: Growing) -> Floats:
     """Jobs of a case with what is left to them, on a fair share that makes some rho equal."""
     fair = np.where(case.work > 500.0, 20.0, case.work)
-    return np.stack([NOW - case.matrix[Column.SUBMIT], case.work, fair])
+    return np.stack([NOW - case.matrix[columns.SUBMIT], case.work, fair])
 
 
 def auctioned_slowly(case: Growing, terms: Floats, free: float) -> list[int]:
     """The auction as the module's docstring says it: who wins, one after another."""
     waiting, winners = turn_of(case).tolist(), []
     while free > 0:
-        fitting = [row for row in waiting if case.matrix[Column.LEAST, row] <= free]
+        fitting = [row for row in waiting if case.matrix[columns.LEAST, row] <= free]
         if not fitting:
             break
-        gpus = {row: min(free, case.matrix[Column.MOST, row]) for row in fitting}
+        gpus = {row: min(free, case.matrix[columns.MOST, row]) for row in fitting}
         rho = {row: (terms[0, row] + terms[1, row] / gpus[row]) / terms[2, row] for row in fitting}
         worst = max(rho.values())
         winner = next(row for row in fitting if rho[row] >= worst * (1 - 1e-9))
@@ -82,7 +82,7 @@ def test_rho_and_shares_are_the_same_compiled_and_plain(
     case: Growing, gpus: int, mean: float
 ) -> None:
     m, turn = case.matrix, turn_of(case)
-    m[Column.TOTAL], m[Column.SCALE] = case.work, 1.0
+    m[columns.TOTAL], m[columns.SCALE] = case.work, 1.0
     means = np.full(m.shape[1], mean)
     terms = rho_terms(m, case.table, means, NOW, float(gpus))
     assert np.array_equal(terms, plain(rho_terms)(m, case.table, means, NOW, float(gpus)))
@@ -95,7 +95,7 @@ def test_rho_and_shares_are_the_same_compiled_and_plain(
     for loop, arguments in loops:
         assert np.array_equal(loop(*arguments), plain(loop)(*arguments))
     by_least = least_share_first(m, turn, case.work, NOW, 10.0)
-    share = case.work / (NOW - m[Column.SUBMIT] + 10.0)
+    share = case.work / (NOW - m[columns.SUBMIT] + 10.0)
     assert np.all(np.diff(share[by_least]) >= -1e-6)
 
 
@@ -112,7 +112,7 @@ def test_gpus_are_handed_out_the_same_compiled_and_plain(
     assert np.array_equal(gpus, plain(share_out)(*auction))
     kept = after_payments(*auction, gpus)
     assert np.array_equal(kept, plain(after_payments)(*auction, gpus))
-    assert np.all((kept <= gpus) & ((kept == 0) | (kept >= m[Column.LEAST])))
+    assert np.all((kept <= gpus) & ((kept == 0) | (kept >= m[columns.LEAST])))
     free = case.free - kept.sum()
     by_share = (case.work, NOW, 10.0)
     loops: list[tuple[Callable[..., float], tuple[object, ...]]] = [
@@ -126,7 +126,7 @@ def test_gpus_are_handed_out_the_same_compiled_and_plain(
         assert np.array_equal(given_, twin)
         assert left + given_.sum() == case.free
         assert np.all(given_ <= most)
-        assert not np.any((given_[others] == 0) & (m[Column.LEAST][others] <= left))
+        assert not np.any((given_[others] == 0) & (m[columns.LEAST][others] <= left))
 
 
 @settings(max_examples=100)
@@ -138,8 +138,8 @@ def test_partial_allocation_makes_the_product_of_values_largest(
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     jobs = data.draw(st.integers(1, 4))
     free = data.draw(st.integers(jobs, 7))
-    matrix = np.zeros((Column.COUNT, jobs))
-    matrix[Column.LEAST] = 1.0
+    matrix = np.zeros((columns.COUNT, jobs))
+    matrix[columns.LEAST] = 1.0
     most = rng.integers(1, 6, jobs).astype(float)
     terms = np.stack([rng.uniform(0, 50, jobs), rng.uniform(1, 90, jobs), np.ones(jobs)])
     gpus = share_out(matrix, np.arange(jobs), most, terms, float(free), linear)
@@ -155,8 +155,8 @@ def test_partial_allocation_makes_the_product_of_values_largest(
 
 def test_a_bidder_pays_for_what_its_presence_takes_from_the_others() -> None:
     """Of 4 GPUs 3 and 2 are wanted: each gets 2. Without the second the first would have 3."""
-    matrix = np.zeros((Column.COUNT, 2))
-    matrix[Column.LEAST] = 1.0
+    matrix = np.zeros((columns.COUNT, 2))
+    matrix[columns.LEAST] = 1.0
     most, terms, rows = np.array([3.0, 2.0]), np.ones((3, 2)), np.arange(2)
     gpus = share_out(matrix, rows, most, terms, 4.0, True)
     assert gpus.tolist() == [2.0, 2.0]
@@ -171,8 +171,8 @@ def test_job_seconds_are_counted_the_same_compiled_and_plain(data: st.DataObject
     jobs = data.draw(st.integers(1, 6))
     own = rng.integers(0, 5, (OWN_COLUMNS, jobs)).astype(float)
     own[1] += own[0]
-    matrix = np.zeros((Column.COUNT, jobs))
-    matrix[Column.SUBMIT] = rng.integers(0, 11, jobs)
+    matrix = np.zeros((columns.COUNT, jobs))
+    matrix[columns.SUBMIT] = rng.integers(0, 11, jobs)
     twin = own.copy()
     count_seconds(own, matrix, 10.0)
     plain(count_seconds)(twin, matrix, 10.0)
@@ -185,8 +185,8 @@ def test_job_seconds_are_counted_the_same_compiled_and_plain(data: st.DataObject
 
 def test_contention_over_time_is_the_mean_number_of_jobs_in_the_system() -> None:
     """One job alone for 10 s, with a second for 5 s more: 20 job-seconds in 15 s."""
-    own, matrix = np.zeros((OWN_COLUMNS, 2)), np.zeros((Column.COUNT, 2))
-    matrix[Column.SUBMIT, 1] = 10.0
+    own, matrix = np.zeros((OWN_COLUMNS, 2)), np.zeros((columns.COUNT, 2))
+    matrix[columns.SUBMIT, 1] = 10.0
     for now, jobs in ((0.0, 1), (10.0, 2), (15.0, 2)):
         here = own[:, :jobs]
         count_seconds(here, matrix, now)

@@ -6,7 +6,7 @@ from strategies import Scenario, happen
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event
 from volvelle.core.parts import KnownJob, placements
-from volvelle.core.state import Resources
+from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import Features, Scenario, linear_job, scenarios, state_of
+from volvelle.core.keys import Key, keys_of
+from volvelle.simulate.direct import DirectRun
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
-from volvelle.core.keys import Key, keys_of
 from volvelle.core.policy import OrderPolicy, policies
 from volvelle.core.state import JobView
 from volvelle.metrics.outcomes import Outcomes, Segments
@@ -22,7 +23,6 @@ from volvelle.model.job import Job, Truth
 from volvelle.model.throughput import Amdahl, Linear
 from volvelle.policies.orders import Fifo
 from volvelle.simulate import run
-from volvelle.simulate.direct import DirectRun
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.workload.workload import Workload
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import GANGS, Scenario, happen, linear_job, scenarios
 
-from volvelle.core.columns import Column
+from volvelle.core import columns
 from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
@@ -61,7 +61,7 @@ def test_the_head_starts_no_later_than_if_nobody_were_let_past_it(scenario: Scen
         waiting = [
             number
             for number in sorted(scheduler.known)
-            if not scheduler.jobs.get(number, Column.HELD)
+            if not scheduler.jobs.get(number, columns.HELD)
         ]
         for head in waiting[:1]:
             if head not in promised:

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Scenario, linear_job
+from volvelle.simulate.gear import Gear
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.simulate import futures
 from volvelle.simulate.forecast import Future, forecast
 from volvelle.simulate.futures import arrival_of, finishes
-from volvelle.simulate.gear import Gear
 from volvelle.simulate.resample import Arrival, RecentPast
 
 COMPILED = [

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Features, Run, Scenario, happen, linear_job, scenarios
+from volvelle.simulate.gear import Gear, play
+from volvelle.simulate.gear.loop import play_out
 
-from volvelle.core.policy import Allocation, View
+from volvelle.core.policy import Allocation
+from volvelle.core.view import View
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
@@ -18,8 +21,6 @@ from volvelle.model.throughput import Amdahl, Table
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate import gear
 from volvelle.simulate.forecast import forecast
-from volvelle.simulate.gear import Gear, play
-from volvelle.simulate.gear.loop import play_out
 from volvelle.simulate.world import World
 
 POLICIES = [

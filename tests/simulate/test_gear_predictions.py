@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from strategies import Scenario, scenarios
 from test_gear import PLAIN, POLICIES, same, tabled
-
-from volvelle.simulate import gear
 from volvelle.simulate.gear import play_and_predict
 from volvelle.simulate.gear.foresight import foresee
+
+from volvelle.simulate import gear
 from volvelle.simulate.run import simulate
 from volvelle.workload.workload import Workload
 

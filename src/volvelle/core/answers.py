@@ -10,12 +10,12 @@ import numpy as np
 from volvelle.core.beliefs import believe_rate
 from volvelle.core.decision import Sharing
 from volvelle.core.dividing import divide
+from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
+from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import hold_slot, keep_some
-from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.jobs import settle_work
-from volvelle.core.entry import admit_all
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.resources import IntColumn
 from volvelle.core.state import (
@@ -54,7 +54,9 @@ def _allocate(scheduler: "Scheduler") -> None:
     if named is not None and named <= view.now:
         raise RuntimeError(f"policy {policy.name!r} asks at {view.now} to be asked at {named}")
     s.clock[NAMED_WAKE] = INFINITY if named is None else named
-    scheduler.served = None if allocation.order is None else [view.jobs.rows[i] for i in allocation.order]
+    scheduler.served = (
+        None if allocation.order is None else [view.jobs.rows[i] for i in allocation.order]
+    )
     _write(scheduler, view, allocation)
 
 
@@ -81,7 +83,9 @@ def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
     order = np.arange(len(gpus)) if allocation.order is None else allocation.order
     places = order[changed[order]]
     rows = [int(view.jobs.rows[place]) for place in places.tolist()]
-    for row, target, gpu_type in zip(rows, gpus[places].tolist(), types[places].tolist(), strict=True):
+    for row, target, gpu_type in zip(
+        rows, gpus[places].tolist(), types[places].tolist(), strict=True
+    ):
         jobs.target[row], jobs.target_type[row] = target, gpu_type
         change(s, row)
 
@@ -90,9 +94,7 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
     """Types for an allocation that only counts: jobs that run first, then by submission."""
     wanted = np.asarray(allocation.gpus, dtype=np.float64)
     order = rank(np.where(view.jobs.running, 0.0, 1.0))
-    given = fill(
-        view.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False
-    )
+    given = fill(view.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False)
     return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
 
 
@@ -109,7 +111,9 @@ def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
 def _place(scheduler: "Scheduler") -> None:
     """Ask the placement where jobs are to be that start or resize, one after another."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
-    claims = scheduler.composition.policy.divides and placement.claims and resources.stock is not None
+    claims = (
+        scheduler.composition.policy.divides and placement.claims and resources.stock is not None
+    )
     for i in range(s.count[CHANGED]):
         row = int(s.changed[i])
         gpus = int(s.jobs.target[row])

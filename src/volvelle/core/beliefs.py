@@ -9,17 +9,19 @@ from volvelle.core.curves import RateTable, unit_rate
 from volvelle.core.decision import NO_INTS
 from volvelle.core.eligibility import mean_rate
 from volvelle.core.parts import Belief
-from volvelle.core.state import ARRIVAL, Jobs
+from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import JobView
 from volvelle.model.job import JobSpec, Truth, rate_of
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL])}
+_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 
 
-def newcomer(scheduler: "Scheduler", number: int, spec: JobSpec, belief: Belief) -> list[float] | str:
+def newcomer(
+    scheduler: "Scheduler", number: int, spec: JobSpec, belief: Belief
+) -> list[float] | str:
     """The columns with which a job comes, in the order of `volvelle.core.state.Jobs`; or why it never will."""
     truth, resources = belief.truth, scheduler.resources
     types = scheduler.eligibility.useful_types(spec, truth)
@@ -34,7 +36,7 @@ def newcomer(scheduler: "Scheduler", number: int, spec: JobSpec, belief: Belief)
     request_rate = full_rate
     if gpus != most:
         request_rate = believed_mean_rate(scheduler, truth, gpus, gpu_type, 0.0)
-    overheads, values = scheduler.overheads, [0.0] * ARRIVAL
+    overheads, values = scheduler.overheads, [0.0] * ARRIVAL_COLUMNS
     for name, value in {
         "number": number,
         "submit": spec.submit_time,

@@ -104,7 +104,9 @@ def machine_code(loop: Callable[..., Any], signature: Any = None, *, entry: bool
     if key not in _machine_code:
         with _compiling:
             if key not in _machine_code:
-                _machine_code[key] = _made(loop, signature or _annotated(loop), entry or signature is not None)
+                _machine_code[key] = _made(
+                    loop, signature or _annotated(loop), entry or signature is not None
+                )
     return _machine_code[key]
 
 
@@ -120,9 +122,7 @@ def _made(loop: Any, signature: Any, entry: bool) -> Any:
     import numba  # noqa: PLC0415 - heavy, and not always needed
 
     names = {**loop.__globals__, **{name: machine_code(called) for name, called in _called(loop)}}
-    linked = FunctionType(
-        loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__
-    )
+    linked = FunctionType(loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__)
     linked.__module__, linked.__qualname__ = loop.__module__, loop.__qualname__
     options = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     made = numba.njit(**options)(linked)

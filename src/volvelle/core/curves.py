@@ -116,7 +116,9 @@ class ThroughputTables:
 def unit_rate(truth: Truth) -> float:
     """The rate per GPU of a job that scales linearly wherever it runs; NaN for others."""
     throughput = truth.throughput
-    return throughput.per_gpu if type(throughput) is Linear and _alike_everywhere(truth) else math.nan
+    return (
+        throughput.per_gpu if type(throughput) is Linear and _alike_everywhere(truth) else math.nan
+    )
 
 
 def _alike_everywhere(truth: Truth) -> bool:

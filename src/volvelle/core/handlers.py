@@ -53,7 +53,7 @@ from volvelle.core.state import (
     COUNTED,
     DIRTY,
     INFINITY,
-    KNOWN,
+    KNOWN_COLUMNS,
     NAMED_WAKE,
     ORDER,
     PHASE,
@@ -169,7 +169,7 @@ def _held(scheduler: "Scheduler", event: JobHeld) -> None:
     if s.jobs.held[row] > 0.0:
         stop(s, scheduler.rules, row, scheduler.now)
         log_decision(s, scheduler.rules, row)
-    values = tuple(float(column[row]) for column in s.jobs.floats[:KNOWN])
+    values = tuple(float(column[row]) for column in s.jobs.floats[:KNOWN_COLUMNS])
     scheduler.held[number] = HeldJob(values, scheduler.known[number])
     drop(scheduler, row, through=False)
 

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.decision import NO_INTS, Conclusion, Decision, FloatArray, IntArray, Rejection, Sharing
+from volvelle.core.decision import (
+    NO_INTS,
+    Conclusion,
+    Decision,
+    FloatArray,
+    IntArray,
+    Rejection,
+    Sharing,
+)
 from volvelle.core.events import Event, JobFinished, JobStarted, JobStopped, JobSubmitted, WakeUp
 from volvelle.core.state import (
     BEGAN,

@@ -281,7 +281,9 @@ def _method(name: str) -> None:
             context.cast(builder, value, kind, wanted)
             for value, kind, wanted in zip(given, called.args[1], sig.args, strict=True)
         ]
-        status, result = convention.call_function(builder, pointer, sig.return_type, sig.args, given)
+        status, result = convention.call_function(
+            builder, pointer, sig.return_type, sig.args, given
+        )
         with cgutils.if_unlikely(builder, status.is_error):
             convention.return_status_propagate(builder, status)
         return context.get_dummy_value() if sig.return_type == types.void else result

@@ -153,15 +153,17 @@ def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
         "        row = rows[i]",
         f"        keys[i] = key({given}Job({values}), now)",
     ]
-    names: dict[str, Any] = {f"{name}_": _WORKED_OUT[name] for name in wanted if name in _WORKED_OUT}
+    names: dict[str, Any] = {
+        f"{name}_": _WORKED_OUT[name] for name in wanted if name in _WORKED_OUT
+    }
     names |= {
-        "Job": namedtuple("Job", wanted),  # noqa: PYI024 - fields are known only now
+        "Job": namedtuple("Job", wanted),
         "key": kernel(function),
         "__name__": function.__module__,
     }
     if policy is not None:
         fields = policy.model_dump()
-        names["parameters"] = namedtuple("Parameters", fields)(**fields)  # noqa: PYI024
+        names["parameters"] = namedtuple("Parameters", fields)(**fields)
     exec(compile("\n".join(source), function.__code__.co_filename, "exec"), names)
     made: Any = kernel(names["keys"])
     made.__qualname__ = f"{function.__qualname__}.keys"

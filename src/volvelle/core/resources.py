@@ -139,9 +139,7 @@ class Resources:
 
     def free_for(self, gpu_type: int) -> IntColumn:
         """What each node can give to a job that wants GPUs of a type; 0 where it takes no jobs."""
-        usable: IntColumn = np.where(
-            self.schedulable & (self.node_type == gpu_type), self.free, 0
-        )
+        usable: IntColumn = np.where(self.schedulable & (self.node_type == gpu_type), self.free, 0)
         return usable
 
     def free_slots(self, node: int) -> IntColumn:

@@ -21,11 +21,11 @@ from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray
 from volvelle.core.eligibility import Eligibility
+from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
 from volvelle.core.forward.advance import advance, begin_moment, room, wake_at
 from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
-from volvelle.core.entry import HeldJob
 from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys
@@ -88,9 +88,7 @@ class Scheduler:
         self.overheads = overheads or Overheads()
         self.seed = seed
         self.state = State(self.composition.policy.columns)
-        self.resources = Resources(
-            cluster, self.state, named=composition.placement.names_gpus
-        )
+        self.resources = Resources(cluster, self.state, named=composition.placement.names_gpus)
         self.state.pools.grow(len(cluster.pools))
         self.pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
         for index, pool in enumerate(cluster.pools):

@@ -24,7 +24,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
     DIRTY,
     EXPECTED,
-    KNOWN,
+    KNOWN_COLUMNS,
     ORDER,
     RELEASES,
     STOPPED,
@@ -39,7 +39,7 @@ FORMAT = 2
 
 _KEPT = tuple(
     name
-    for name in Jobs.float_columns[:KNOWN]
+    for name in Jobs.float_columns[:KNOWN_COLUMNS]
     if not name.startswith("tru") and name not in ("table", "curve")
 )
 """Columns that a snapshot keeps: not the truth, nor where in tables of rates a job is."""
@@ -127,9 +127,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             queue=tuple(waiting_for_admission(scheduler)),
             held_submissions=tuple(one for _, one in held if isinstance(one, JobSubmitted)),
             stopping=tuple(
-                Stopping(
-                    int(s.expected.of[i]), int(s.expected.stamp[i]), float(s.expected.at[i])
-                )
+                Stopping(int(s.expected.of[i]), int(s.expected.stamp[i]), float(s.expected.at[i]))
                 for i in expected
                 if s.expected.kind[i] == STOPPED
             ),
@@ -161,7 +159,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             _restore(scheduler, job)
         for job in self.held:
             values = job.values(scheduler)
-            columns = tuple(values[name] for name in Jobs.float_columns[:KNOWN] if name in values)
+            columns = tuple(
+                values[name] for name in Jobs.float_columns[:KNOWN_COLUMNS] if name in values
+            )
             scheduler.held[job.number] = HeldJob(columns, KnownJob(job.spec, job.believed))
         scheduler.held.update((event.number, event) for event in self.held_submissions)
         for event in self.queue:
@@ -169,9 +169,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         s = scheduler.state
         for stop in self.stopping:
             row = scheduler.row_of(stop.number)
-            expect(
-                s, stop.free_at, STOPPED, stop.number, row or 0, stop.attempt, math.nan
-            )
+            expect(s, stop.free_at, STOPPED, stop.number, row or 0, stop.attempt, math.nan)
             if row is not None:
                 s.jobs.written[row] = stop.free_at
         for slot, time in self.late_slots:
@@ -192,7 +190,7 @@ def _restore(scheduler: Scheduler, job: SnapshotJob) -> None:
     s, values = scheduler.state, job.values(scheduler)
     held, gpu_type = values.pop("held"), values.pop("type")
     values |= {"held": 0.0, "type": -1.0, "truly_asked": 0.0}
-    columns = [values[name] for name in Jobs.float_columns[:KNOWN]]
+    columns = [values[name] for name in Jobs.float_columns[:KNOWN_COLUMNS]]
     enter(scheduler, columns, KnownJob(job.spec, job.believed))
     row = scheduler.row_of(job.number)
     assert row is not None

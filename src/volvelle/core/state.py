@@ -120,7 +120,9 @@ class Jobs(Table):
     scale: Floats  # the estimator's factor on what remains
     full_rate: Floats  # units per second believed on the most GPUs, as a mean of what is to come
     request_rate: Floats  # the same on the GPUs it requests
-    unit_rate: Floats  # believed rate per GPU of a job that scales linearly wherever it runs, else NaN
+    unit_rate: (
+        Floats  # believed rate per GPU of a job that scales linearly wherever it runs, else NaN
+    )
     table: Floats  # index into `State.rates`, -1: only Python knows how fast it is, unless it is linear
     curve: Floats  # index into `volvelle.core.view.View.rates`, -1 until a policy asks
     start_gap: Floats  # seconds its next start costs
@@ -174,9 +176,9 @@ class Jobs(Table):
     old_slots: Ints  # where the GPUs stand that it gives up in this decision
 
 
-ARRIVAL: Final = Jobs.float_columns.index("held")
+ARRIVAL_COLUMNS: Final = Jobs.float_columns.index("held")
 """Columns that a job comes with."""
-KNOWN: Final = Jobs.float_columns.index("key")
+KNOWN_COLUMNS: Final = Jobs.float_columns.index("key")
 """Columns that belong to the scheduler: what a snapshot keeps."""
 COLUMNS: Final = len(Jobs.float_columns)
 """Columns before those that a policy keeps of its own."""
@@ -502,7 +504,7 @@ class State:
         for name in ("ranked", "changed", "unrated", "order"):
             setattr(self, name, [0] * rows)
         self.bound, self.keys, self.slots_log = [0.0] * rows, [0.0], [0] * 512
-        self.arrivals, self.verdict = [[] for _ in range(ARRIVAL)], []
+        self.arrivals, self.verdict = [[] for _ in range(ARRIVAL_COLUMNS)], []
         self.rates, self.parameters = [], []
         self.count[SPARE] = rows
         self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
@@ -562,11 +564,15 @@ class State:
 
 _HINTS: Final = get_type_hints(State, include_extras=True)
 TABLES: Final[dict[str, type[Table]]] = {
-    name: kind for name, kind in _HINTS.items() if isinstance(kind, type) and issubclass(kind, Table)
+    name: kind
+    for name, kind in _HINTS.items()
+    if isinstance(kind, type) and issubclass(kind, Table)
 }
 """The tables of a state, by name."""
 ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
-    name: (kind, *kind.__metadata__) for name, kind in _HINTS.items() if hasattr(kind, "__metadata__")
+    name: (kind, *kind.__metadata__)
+    for name, kind in _HINTS.items()
+    if hasattr(kind, "__metadata__")
 }
 """Its other arrays, by name: their annotation, of floats or whole numbers, and how many dimensions they have."""
 _OWN_ARRAYS = [

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
-from volvelle.core.state import COLUMNS, JOBS, KNOWN, OLDEST, Jobs, State
+from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
 from volvelle.model.job import JobSpec
 
 __all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
@@ -36,14 +36,14 @@ class JobView:
     def matrix(self) -> FloatColumn:
         """All columns one after the other (`volvelle.core.columns`), then the policy's own."""
         if self._matrix is None:
-            columns = [*self._jobs.floats[:KNOWN], *self._jobs.floats[COLUMNS:]]
+            columns = [*self._jobs.floats[:KNOWN_COLUMNS], *self._jobs.floats[COLUMNS:]]
             if isinstance(self.rows, list):
                 gathered = [[column[row] for row in self.rows] for column in columns]
                 self._matrix = np.array(gathered).reshape(len(columns), len(self.rows))
             else:
                 self._matrix = np.concatenate(
                     [
-                        self._jobs.floats[:KNOWN, self.rows],
+                        self._jobs.floats[:KNOWN_COLUMNS, self.rows],
                         self._jobs.floats[COLUMNS:, self.rows],
                     ]
                 )

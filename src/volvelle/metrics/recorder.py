@@ -251,9 +251,7 @@ def recorded(recorder: Recorder, entries: Iterable[Entry]) -> Iterable[JobSubmit
 def outcomes_of(header: Header, entries: Iterable[Entry]) -> Outcomes:
     """The outcomes of a journal. What jobs take alone is known where the truth was disclosed."""
     recorder = Recorder(header.cluster)
-    submitted = [
-        Job(event.spec, event.truth or _UNKNOWN) for event in recorded(recorder, entries)
-    ]
+    submitted = [Job(event.spec, event.truth or _UNKNOWN) for event in recorded(recorder, entries)]
     jobs = Workload(submitted)
     return recorder.outcomes(jobs.durations, single_gpu_seconds=jobs.single_gpu_seconds)
 

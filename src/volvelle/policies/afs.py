@@ -35,14 +35,8 @@ from volvelle.core.fill import (
     fill,
     work_left,
 )
-from volvelle.core.policy import (
-    Allocation,
-    Policy,
-    View,
-    all_served,
-    policies,
-)
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.policy import Allocation, Policy, all_served, policies
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.validation import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from volvelle.core.columns import GPUS, HELD, POOL, TYPE, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, View, policies
+from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
+from volvelle.core.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,8 +23,9 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.columns import HELD, LEAST, MOST, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES, WEIGHT
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, View, policies, rank
+from volvelle.core.policy import Allocation, Policy, policies, rank
 from volvelle.core.state import Reason
+from volvelle.core.view import View
 from volvelle.model.cluster import NodeState
 
 Floats = NDArray[np.float64]
@@ -122,9 +123,7 @@ def fill_by_dominant_share(
         stays = matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0
         if matrix[HELD, row] > 0.0 and stays:
             gpu_type = int(matrix[TYPE, row])
-            _give(
-                matrix, result, used, free, left, per_gpu, user, row, gpu_type, matrix[HELD, row]
-            )
+            _give(matrix, result, used, free, left, per_gpu, user, row, gpu_type, matrix[HELD, row])
     active = np.ones(users, np.bool_)
     while free.sum() > 0.0:
         poorest, least_share = -1, np.inf

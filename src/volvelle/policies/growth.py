@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL, TYPE, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, View
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.core.policy import Allocation
+from volvelle.core.view import FloatColumn, IntColumn, View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Grow = Callable[[IntColumn, FloatColumn, float, FloatColumn, int], object]
 """Raises GPUs in place: (rows in order, GPUs of every job, GPUs left, quotas left, GPU type)."""
-
 
 
 def least_then_more(

@@ -18,8 +18,8 @@ from pydantic import Field
 from volvelle.core.columns import MOST, POOL, WEIGHT
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import water_fill
-from volvelle.core.policy import Allocation, Policy, View, policies, rank
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.core.policy import Allocation, Policy, policies, rank
+from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.policies.growth import least_then_more, may_grow
 
 Floats = NDArray[np.float64]

@@ -22,13 +22,12 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.columns import CURVE, POOL
 from volvelle.core.compiled import compiled
 from volvelle.core.events import TrainingReported
-from volvelle.core.policy import Allocation, Policy, View, policies
-from volvelle.core.view import FloatColumn, IntColumn, JobView
+from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 from volvelle.policies.growth import least_then_more, may_grow, rate_on
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
 
 
 @policies.register

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from volvelle.core.columns import GPUS, HELD, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, View
+from volvelle.core.policy import Allocation
 from volvelle.core.state import Reason
-from volvelle.core.view import FloatColumn, IntColumn, JobView
+from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -47,9 +47,9 @@ import numpy as np
 from pydantic import Field
 
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, Policy, View, fill_in_order, policies
+from volvelle.core.policy import Allocation, Policy, fill_in_order, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.model.job import Job
 from volvelle.model.validation import Seconds
 from volvelle.policies.auction import (

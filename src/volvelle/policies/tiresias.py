@@ -36,16 +36,9 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.policy import (
-    Allocation,
-    OrderPolicy,
-    View,
-    all_served,
-    fill_in_order,
-    policies,
-)
+from volvelle.core.policy import Allocation, OrderPolicy, all_served, fill_in_order, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView, View
 from volvelle.model.job import Job
 from volvelle.model.units import parse_duration
 

@@ -16,13 +16,13 @@ from volvelle.core.curves import unit_rate
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRIVAL, ENTERS, NO_PROGRESS, OBSTACLE, Jobs
+from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, Jobs
 from volvelle.model.job import Job, Truth
 from volvelle.model.throughput import Linear
 
 Floats = NDArray[np.float64]
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL])}
+_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _COSTS = ("restore", "resize", "checkpoint")
 
 
@@ -44,7 +44,7 @@ class Coming:
         self.numbers = range(len(jobs)) if numbers is None else numbers
         self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
         self._disclose = scheduler.composition.estimator.needs_truth
-        self.arrivals: Floats = np.zeros((ARRIVAL, len(jobs)), order="F")
+        self.arrivals: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
         self.foretold: dict[int, str] = {}
         estimator = scheduler.composition.estimator
@@ -116,7 +116,9 @@ class Coming:
         columns[_PLACE["true_work"], at], columns[_PLACE["true_unit_rate"], at] = work, unit
         scale: Any = 1.0
         if self.believed is not None:
-            told = self.believed if isinstance(at, slice) else [self.believed[i] for i in at.tolist()]
+            told = (
+                self.believed if isinstance(at, slice) else [self.believed[i] for i in at.tolist()]
+            )
             work = [belief.truth.work for belief in told]
             unit = np.array([belief.truth.throughput.per_gpu for belief in told])  # type: ignore[union-attr]
             scale = [belief.scale for belief in told]

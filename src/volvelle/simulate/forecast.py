@@ -193,7 +193,14 @@ def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
     }.items():
         jobs.write(name, values)
     numbers = jobs.number.astype(np.int64)
-    _expect_ends(ahead, jobs, numbers, (rate > 0.0) & ~asked, since, (true_work - done) / np.where(rate > 0, rate, 1.0))
+    _expect_ends(
+        ahead,
+        jobs,
+        numbers,
+        (rate > 0.0) & ~asked,
+        since,
+        (true_work - done) / np.where(rate > 0, rate, 1.0),
+    )
     running = {}
     for place in np.flatnonzero(asked).tolist():
         number, known = int(numbers[place]), ahead.known[int(numbers[place])]
@@ -250,12 +257,15 @@ def _written(ahead: Scheduler, row: int, number: float) -> float:
     return float(jobs.done[row]) if jobs.number[row] == number else 0.0
 
 
-def _erring(believed: Sequence[Truth], reached: Sequence[float], future: Future | None) -> list[Truth]:
+def _erring(
+    believed: Sequence[Truth], reached: Sequence[float], future: Future | None
+) -> list[Truth]:
     """What is true of jobs in ``future``, of which this is believed, and which are so far."""
     if future is None or not believed:
         return list(believed)
     done = [
-        work / max(truth.work, work, _EPSILON) for truth, work in zip(believed, reached, strict=True)
+        work / max(truth.work, work, _EPSILON)
+        for truth, work in zip(believed, reached, strict=True)
     ]
     ratios = future.ratios(np.array(done)).tolist()
     return [

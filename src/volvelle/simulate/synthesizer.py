@@ -145,7 +145,9 @@ class _Question(NamedTuple):
         ahead = self.scheduler.fork()
         ahead.handle(self.now, [self.choices[index]])
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
-        submitted |= {event.number: event.spec.submit_time for event in waiting_for_admission(ahead)}
+        submitted |= {
+            event.number: event.spec.submit_time for event in waiting_for_admission(ahead)
+        }
         foreseen = forecast(ahead)
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 

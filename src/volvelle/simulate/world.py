@@ -326,9 +326,7 @@ class World:
         assert self._loss_every is not None
         jobs = self.scheduler.state.jobs
         following = boundary(time, self._loss_every, True)
-        expect(
-            self.scheduler.state, following, REPORT, jobs.number[row], row, jobs.token[row], 0.0
-        )
+        expect(self.scheduler.state, following, REPORT, jobs.number[row], row, jobs.token[row], 0.0)
 
     def _fail(self, row: int, reason: str) -> JobFailed:
         """Throw a running job back to its last checkpoint."""
@@ -345,7 +343,11 @@ class World:
 
     def _save_passed(self, row: int) -> None:
         """Note the last checkpoint that the job wrote of its own accord before now."""
-        jobs, now, every = self.scheduler.state.jobs, self.now, self.scheduler.overheads.checkpoint_every
+        jobs, now, every = (
+            self.scheduler.state.jobs,
+            self.now,
+            self.scheduler.overheads.checkpoint_every,
+        )
         if every is None or now <= jobs.since[row]:
             return
         written = math.floor((now - jobs.cadence_from[row]) / every)
@@ -389,7 +391,11 @@ class World:
     def go_on(self, row: int) -> None:
         """Let a job make progress from ``since`` on, and expect what happens to it next."""
         s, jobs = self.scheduler.state, self.scheduler.state.jobs
-        number, since, done = int(jobs.number[row]), float(jobs.since[row]), float(jobs.true_done[row])
+        number, since, done = (
+            int(jobs.number[row]),
+            float(jobs.since[row]),
+            float(jobs.true_done[row]),
+        )
         execution = self._execution(number)
         trainer = execution.trainer
         if trainer is not None:

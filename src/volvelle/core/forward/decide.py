@@ -97,7 +97,11 @@ def _first_concerned(s: State, rules: Rules, now: float) -> int:
         row, key = ranked[i], bound[i]
         jobs.key[row] = key
         number = jobs.number[row]
-        if i == 0 or bound[i - 1] < key or (bound[i - 1] == key and jobs.number[ranked[i - 1]] < number):
+        if (
+            i == 0
+            or bound[i - 1] < key
+            or (bound[i - 1] == key and jobs.number[ranked[i - 1]] < number)
+        ):
             continue
         at = place_by_key(s, 0, i, key, number)
         for j in range(i, at, -1):

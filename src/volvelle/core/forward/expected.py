@@ -18,8 +18,7 @@ def expect(
     while i > 0:
         up = (i - 1) // 2
         if at[up] < time or (
-            at[up] == time
-            and (kinds[up] < kind or (kinds[up] == kind and numbers[up] <= number))
+            at[up] == time and (kinds[up] < kind or (kinds[up] == kind and numbers[up] <= number))
         ):
             break
         for column in range(len(heap.floats)):
@@ -113,8 +112,6 @@ def drop_outdated(s: State) -> None:
     s.count[EXPECTED] = kept
     for i in range(kept // 2 - 1, -1, -1):
         _settle(s, i, i, kept)
-
-
 
 
 @kernel

@@ -29,7 +29,7 @@ def enter(s: State, rules: Rules, i: int, now: float) -> int:
     """Let the job in place ``i`` of the arrivals be in the system; returns its row."""
     row = take_row(s)
     jobs = s.jobs
-    for column in range(ARRIVAL):
+    for column in range(ARRIVAL_COLUMNS):
         jobs.floats[column][row] = s.arrivals[column][i]
     jobs.type[row] = -1.0
     jobs.partner[row] = -1.0
@@ -49,7 +49,7 @@ def take_row(s: State) -> int:
     row = int(s.spare[s.count[SPARE]])
     jobs = s.jobs
     token = jobs.token[row] + 1.0
-    for column in range(ARRIVAL, len(jobs.floats)):
+    for column in range(ARRIVAL_COLUMNS, len(jobs.floats)):
         jobs.floats[column][row] = 0.0
     jobs.token[row] = token
     return row
@@ -292,7 +292,7 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     elif s.count[RELEASES] > 0:
         begin = wait_for_gpus(s, now, int(gpu_type), jobs.number[row], gpus)
     begin = max(begin, jobs.written[row]) if rules.simulated else now
-    if jobs.first_start[row] != jobs.first_start[row]:  # noqa: PLR0124 - NaN
+    if jobs.first_start[row] != jobs.first_start[row]:
         jobs.first_start[row] = begin
     jobs.started[row] = begin
     jobs.progress_from[row] = begin + gap

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import CURVE, NUMBER
-from volvelle.core.policy import Allocation, Period, Policy, View
+from volvelle.core.policy import Allocation, Period, Policy
+from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem

@@ -11,8 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.policy import View
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.policies.programs import Program, Rows, maximise
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
-from volvelle.core.policy import View, policies
+from volvelle.core.policy import policies
+from volvelle.core.view import View
 from volvelle.policies.gavel.base import Gavel
 from volvelle.policies.gavel.demand import Demand
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
-from volvelle.core.policy import View, policies
-from volvelle.core.view import FloatColumn
+from volvelle.core.policy import policies
+from volvelle.core.view import FloatColumn, View
 from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, raise_together
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.policy import View, policies
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.policy import policies
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, raise_together
 from volvelle.policies.gavel.las import (

@@ -20,8 +20,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.policy import View, policies
-from volvelle.core.view import FloatColumn
+from volvelle.core.policy import policies
+from volvelle.core.view import FloatColumn, View
 from volvelle.policies.gavel.base import GavelProgram
 from volvelle.policies.gavel.demand import Demand, maximise_sum, raise_together
 

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import COUNT
-from volvelle.core.policy import Allocation, View, policies
+from volvelle.core.policy import Allocation, policies
 from volvelle.core.space import Space
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem

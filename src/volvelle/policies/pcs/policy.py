@@ -9,16 +9,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from volvelle.core.columns import COUNT
 from volvelle.core.curves import RateTable
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import (
-    Allocation,
-    Policy,
-    View,
-    all_served,
-    policies,
-)
+from volvelle.core.policy import Allocation, Policy, all_served, policies
 from volvelle.core.space import Space
 from volvelle.core.state import Reason
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
