@@ -1,8 +1,13 @@
-"""Random profiles of CPU and memory sensitivity, and amounts to look them up at."""
+"""Random profiles of CPU and memory sensitivity, amounts to look them up at, and clusters partly taken."""
+
+from collections.abc import Iterable
 
 import numpy as np
 from hypothesis import strategies as st
 
+from volvelle.core.resources import Resources
+from volvelle.core.state import State
+from volvelle.model.cluster import Cluster
 from volvelle.model.sensitivity import Sensitivity
 
 
@@ -27,3 +32,13 @@ def sensitivities(draw: st.DrawFn, *, stuck: bool = True) -> Sensitivity:
 def amounts() -> st.SearchStrategy[float]:
     """CPUs or GB, none and many included."""
     return st.integers(0, 400).map(lambda eighths: eighths / 8.0)
+
+
+def partly_taken(cluster: Cluster, slots: Iterable[int]) -> Resources:
+    """The GPUs of ``cluster``, of which these ``slots`` are in use."""
+    state = State()
+    resources = Resources(cluster, state)
+    for slot in slots:
+        state.slots.owner[slot] = 99
+        state.nodes.free[state.slots.node[slot]] -= 1
+    return resources

@@ -7,6 +7,7 @@ import pytest
 from audit import Audit
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from resource_cases import partly_taken
 from strategies import EVERYTHING, Scenario, clusters, happen, scenarios
 
 from volvelle.core.decision import Decision
@@ -32,17 +33,15 @@ def test_slots_are_distinct_of_the_type_and_on_nodes_that_take_jobs(
 
 
 @st.composite
-def partly_taken(draw: st.DrawFn) -> Resources:
+def clusters_in_use(draw: st.DrawFn) -> Resources:
     """A cluster of one GPU type some of whose GPUs are taken."""
     widths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
-    resources = Resources(Cluster(tuple(Node(f"n{i}", gpus) for i, gpus in enumerate(widths))))
-    taken = draw(st.sets(st.integers(0, sum(widths) - 1)))
-    resources.take(np.array(sorted(taken), dtype=np.int64), 99)
-    return resources
+    cluster = Cluster(tuple(Node(f"n{i}", gpus) for i, gpus in enumerate(widths)))
+    return partly_taken(cluster, draw(st.sets(st.integers(0, sum(widths) - 1))))
 
 
 @pytest.mark.parametrize("placement", NAMING)
-@given(resources=partly_taken(), data=st.data())
+@given(resources=clusters_in_use(), data=st.data())
 def test_a_gang_that_fits_gets_exactly_its_count_of_free_gpus(
     placement: str, resources: Resources, data: st.DataObject
 ) -> None:
@@ -56,7 +55,7 @@ def test_a_gang_that_fits_gets_exactly_its_count_of_free_gpus(
         assert np.all((taken >= 0) & (taken <= free))
 
 
-@given(resources=partly_taken(), data=st.data())
+@given(resources=clusters_in_use(), data=st.data())
 def test_consolidated_uses_the_fewest_nodes_and_the_best_fit(
     resources: Resources, data: st.DataObject
 ) -> None:
@@ -110,6 +109,6 @@ def test_a_job_whose_share_is_unchanged_keeps_its_gpus(
 
 @given(cluster=clusters())
 def test_gpus_are_numbered_node_after_node(cluster: Cluster) -> None:
-    resources = Resources(cluster)
+    resources = partly_taken(cluster, ())
     expected = [index for index, node in enumerate(cluster.nodes) for _ in range(node.gpus)]
     assert resources.slot_node.tolist() == expected

@@ -73,7 +73,7 @@ class Roulette:
     def __init__(self, names: list[tuple[str, str]]) -> None:
         self._names = names
 
-    def choose(self, scheduler: Scheduler, now: float, events: object) -> list[Event]:
+    def choose(self, scheduler: Scheduler, now: float) -> list[Event]:
         policy, admission = self._names[int(now // self.every) % len(self._names)]
         return [Recomposed(now, policy, admission)]
 
@@ -120,7 +120,7 @@ def test_looking_ahead_leaves_the_scheduler_alone(scenario: Scenario) -> None:
 
     def look(world: World) -> None:
         before = state_of(world.scheduler)
-        chooser.choose(world.scheduler, world.now + 1.0, ())
+        chooser.choose(world.scheduler, world.now + 1.0)
         assert state_of(world.scheduler) == before
 
     happen(scenario, on_moment=look)

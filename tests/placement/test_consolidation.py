@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from resource_cases import partly_taken
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import KnownJob, placements
@@ -21,9 +22,8 @@ from volvelle.placement.strict import fewest_nodes
 def requests(draw: st.DrawFn) -> tuple[Resources, int]:
     """A partly taken cluster of up to five nodes, and a number of GPUs that it has free."""
     widths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
-    resources = Resources(Cluster(tuple(Node(f"n{i}", gpus) for i, gpus in enumerate(widths))))
-    taken = draw(st.sets(st.integers(0, sum(widths) - 1)))
-    resources.take(np.array(sorted(taken), dtype=np.int64), 99)
+    cluster = Cluster(tuple(Node(f"n{i}", gpus) for i, gpus in enumerate(widths)))
+    resources = partly_taken(cluster, draw(st.sets(st.integers(0, sum(widths) - 1))))
     assume(resources.free.sum())
     return resources, draw(st.integers(1, int(resources.free.sum())))
 
@@ -89,8 +89,7 @@ ROBUST = [Truth(work=1.0, throughput=LINEAR), Truth(work=1.0, throughput=Log2(1.
 def test_only_jobs_that_gain_are_consolidated(
     placement: str, job: KnownJob, nodes: list[int]
 ) -> None:
-    resources = Resources(parse_cluster("4x4"))
-    resources.take(np.array([0, 1, 2, 4, 5, 6, 8, 12]), 99)
+    resources = partly_taken(parse_cluster("4x4"), [0, 1, 2, 4, 5, 6, 8, 12])
     taken = placements.make(placement).choose_for(job, resources.free, 4, resources)
     assert taken is not None
     assert taken.nonzero()[0].tolist() == nodes

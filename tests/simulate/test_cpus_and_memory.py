@@ -1,12 +1,12 @@
 """CPUs and memory in a run: what they do to a job's rate, by hand-worked cases."""
 
 import pytest
+from resource_cases import partly_taken
 from strategies import Scenario, happen
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event
 from volvelle.core.parts import KnownJob, placements
-from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
@@ -128,10 +128,8 @@ def test_packing_keeps_hungry_jobs_apart_and_fills_up_with_modest_ones() -> None
 
 def test_a_gang_that_would_lose_by_it_is_not_spread_for_the_sake_of_cpus() -> None:
     """Of 2 x 4 GPUs one node has its CPUs taken; 4 GPUs' demand fits only over both nodes."""
-    resources = Resources(nodes(2, cpus=16.0))
-    resources.take(resources.free_slots(0)[:1], 7)
+    resources = partly_taken(nodes(2, cpus=16.0), [0, 4])
     resources.given[0, 0] = 12.0
-    resources.take(resources.free_slots(1)[:1], 8)
     resources.given[0, 4] = 12.0
     packing = placements.make("multi-resource")
     wants_two = Sensitivity((2.0,), (10.0,), ((1.0,),))

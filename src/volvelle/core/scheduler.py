@@ -37,7 +37,6 @@ from volvelle.core.state import (
     AHEAD,
     ASKED,
     COUNTED,
-    EVERY_MOMENT,
     INFINITY,
     JOBS,
     KERNEL,
@@ -113,7 +112,7 @@ class Scheduler:
         self.rules = Rules()
         self._machine: Machine | None = None
         self.count_capacity()
-        self.apply_rules(pauses=EVERY_MOMENT)
+        self.apply_rules()
 
     # ------------------------------------------------------------------ the cycle
 
@@ -147,7 +146,7 @@ class Scheduler:
 
     def _run(self) -> None:
         """Let the forward loop go on to the end of the moment."""
-        while (why := self.advance(INFINITY, 1 << 62)) in ANSWERS:
+        while (why := self.advance(INFINITY, 1)) in ANSWERS:
             ANSWERS[why](self)
 
     def _decided(self) -> Decision:

@@ -90,14 +90,14 @@ class Coming:
         columns[_PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
         if self.believed is not None:
-            alike &= np.array([_scales_anywhere(belief.truth) for belief in self.believed])
+            alike &= np.array([_scales_anywhere(belief.truth) for belief in self.believed], dtype=np.bool_)
         if not self.prepared or len(scheduler.resources.types) > 1:
             alike[:] = False
         most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
         whole = columns[_PLACE["gpus"]] == np.floor(columns[_PLACE["gpus"]])
         alike &= (columns[_PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
         if scheduler.pools:
-            alike &= np.array([job.spec.pool not in scheduler.pools for job in jobs])
+            alike &= np.array([job.spec.pool not in scheduler.pools for job in jobs], dtype=np.bool_)
         places = np.flatnonzero(alike)
         if len(places) == len(jobs):
             self._write_alike(scheduler, slice(None), jobs)
