@@ -124,7 +124,7 @@ def _made(loop: Any, signature: Any, entry: bool) -> Any:
     names = {**loop.__globals__, **{name: machine_code(called) for name, called in _called(loop)}}
     linked = FunctionType(loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__)
     linked.__module__, linked.__qualname__ = loop.__module__, loop.__qualname__
-    options = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options: Any = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     made = numba.njit(**options)(linked)
     with suppress(RuntimeError):  # Numba found no folder to cache in
         made._cache = _cache_of(linked, "called" if entry else "inner", _stamp(loop))

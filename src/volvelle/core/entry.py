@@ -22,6 +22,7 @@ from volvelle.core.state import (
     QUEUED,
     REJECTED,
     WITHDRAWN,
+    TRUTH,
     Jobs,
     Reason,
 )
@@ -115,16 +116,22 @@ def admit_all(scheduler: "Scheduler") -> None:
         elif scheduler.prepared:
             reject(scheduler, event.number, scheduler.foretold[event.number])
         else:
-            admit(scheduler, event)
+            admit(scheduler, event, place if scheduler.coming is not None else None)
 
 
-def admit(scheduler: "Scheduler", event: JobSubmitted) -> None:
-    """Let a job enter, or turn it away where it makes no progress here."""
+def admit(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None) -> None:
+    """Let a job enter, or turn it away where it makes no progress here.
+
+    place: in the table of arrivals, in a world that knows what comes.
+    """
     belief = scheduler.composition.estimator.believe(event, scheduler.seed)
     values = newcomer(scheduler, event.number, event.spec, belief)
     if isinstance(values, str):
         reject(scheduler, event.number, values)
     else:
+        if place is not None:
+            for column in TRUTH:
+                values[column] = float(scheduler.state.arrivals[column][place])
         enter(scheduler, values, KnownJob(event.spec, belief.truth))
 
 

@@ -301,7 +301,9 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
         release_changed(s)
         for i, row in enumerate(rows):
             last = -1
-            for slot in [] if row is None else decision.slots_of(i).tolist():
+            if row is None:
+                continue
+            for slot in decision.slots_of(i).tolist():
                 last = hold_slot(s, row, last, slot)
     s.count[PHASE] = COMMIT
 

@@ -6,7 +6,7 @@ CPUs and memory stand beside them.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ from volvelle.core.state import (
 
 Submission = Callable[[float, int], JobSubmitted]
 """The event of a job's submission, by its time and the job's number."""
+
+Left = TypeVar("Left", Rejection, Conclusion)
 
 
 @dataclass
@@ -137,7 +139,7 @@ class Batch:
             )
             first_event, first_row = last_event, last_row
 
-    def _left(self, i: int, kind: type) -> "Rejection | Conclusion":
+    def _left(self, i: int, kind: type[Left]) -> Left:
         number = int(self.number[i])
         return kind(number, self.notes.reason(number))
 
@@ -248,7 +250,9 @@ def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
         np.array(event_ends, dtype=np.int64),
         np.array(row_ends, dtype=np.int64),
         np.array(wakes, dtype=np.float64),
-        *(column.astype(np.int64) for column in columns[:3]),
+        columns[0].astype(np.int64),
+        columns[1].astype(np.int64),
+        columns[2].astype(np.int64),
         columns[3],
         _joined([each.job for each in decisions], np.int64),
         _joined([each.gpus for each in decisions], np.float64),
@@ -273,22 +277,20 @@ def drained(s: State, notes: Notes) -> Batch:
     events, decisions = count[LOGGED_EVENTS], count[LOGGED_DECISIONS]
     moments, slots = count[LOGGED_MOMENTS], count[LOGGED_SLOTS]
     batch = Batch(
-        *(_floats(column, moments) for column in (s.moments.time,)),
-        *(_ints(c, moments) for c in (s.moments.events_end, s.moments.decisions_end)),
+        _floats(s.moments.time, moments),
+        _ints(s.moments.events_end, moments),
+        _ints(s.moments.decisions_end, moments),
         _floats(s.moments.wake, moments),
-        *(_ints(c, events) for c in (s.events.kind, s.events.number, s.events.attempt)),
+        _ints(s.events.kind, events),
+        _ints(s.events.number, events),
+        _ints(s.events.attempt, events),
         _floats(s.events.value, events),
         _ints(s.decisions.job, decisions),
         _floats(s.decisions.gpus, decisions),
-        *(
-            _ints(column, decisions)
-            for column in (
-                s.decisions.type,
-                s.decisions.starts,
-                s.decisions.partner,
-                s.decisions.slots_end,
-            )
-        ),
+        _ints(s.decisions.type, decisions),
+        _ints(s.decisions.starts, decisions),
+        _ints(s.decisions.partner, decisions),
+        _ints(s.decisions.slots_end, decisions),
         _ints(s.slots_log, slots),
         notes,
         count[MOMENTS] - moments,

@@ -47,7 +47,7 @@ _WORD = 8  # bytes, also of every number
 # ---------------------------------------------------------------------- numbers at an address
 
 
-class _Block(types.Type):  # type: ignore[misc]
+class _Block(types.Type):
     """Numbers of a ``kind`` at an address. dimensions: 1, indexed by place; 2, by column; 3, by the first."""
 
     def __init__(self, kind: Any, dimensions: int = 1) -> None:
@@ -55,7 +55,7 @@ class _Block(types.Type):  # type: ignore[misc]
         super().__init__(f"Block({kind}, {dimensions})")
 
 
-class _Words(types.Type):  # type: ignore[misc]
+class _Words(types.Type):
     """The words of a table or, without a ``table``, of the whole state."""
 
     def __init__(self, table: type[Table] | None) -> None:
@@ -64,7 +64,7 @@ class _Words(types.Type):  # type: ignore[misc]
 
 
 @register_default(_Block)
-class _BlockModel(models.StructModel):  # type: ignore[misc]
+class _BlockModel(models.StructModel):
     """Where it begins; how many entries it has and how many bytes they are apart, by dimension."""
 
     def __init__(self, manager: Any, block: _Block) -> None:
@@ -75,7 +75,7 @@ class _BlockModel(models.StructModel):  # type: ignore[misc]
 
 
 @register_default(_Words)
-class _WordsModel(models.StructModel):  # type: ignore[misc]
+class _WordsModel(models.StructModel):
     def __init__(self, manager: Any, words: _Words) -> None:
         super().__init__(manager, words, [("at", types.uintp)])
 
@@ -148,7 +148,7 @@ def _block(context: Any, builder: Any, kind: _Block, at: Any, *shape: Any) -> An
 
 
 @infer_getattr
-class _WordsAttributes(AttributeTemplate):  # type: ignore[misc]
+class _WordsAttributes(AttributeTemplate):
     key = _Words
 
     def generic_resolve(self, words: _Words, attribute: str) -> Any:
@@ -196,7 +196,7 @@ def _attribute(context: Any, builder: Any, words: _Words, value: Any, attribute:
 
 
 @infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):  # type: ignore[misc]
+class _GetItem(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         """A number, or a block of one dimension less."""
         block, index = args
@@ -207,7 +207,7 @@ class _GetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 @infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):  # type: ignore[misc]
+class _SetItem(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         """A number into a block of one dimension."""
         block, index, _ = args
@@ -217,7 +217,7 @@ class _SetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 @infer_global(len)
-class _Len(AbstractTemplate):  # type: ignore[misc]
+class _Len(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         """How many entries a block has in its first dimension."""
         return signature(types.intp, *args) if isinstance(args[0], _Block) else None
@@ -293,7 +293,7 @@ def _method(name: str) -> None:
         return sig.return_type(words, given), generate
 
     @overload_method(_Words, name)
-    def method(words, *given):  # type: ignore[no-untyped-def] # Numba wants the lambda's arguments
+    def method(words: Any, *given: Any) -> Any:  # Numba wants the lambda's arguments
         return lambda words, *given: call(words, given)
 
 

@@ -107,14 +107,18 @@ class OneJob:
         self._jobs, self._row, self.now = jobs, row, now
 
 
+def _stored(column: str) -> property:
+    return property(lambda job: getattr(job._jobs, column)[job._row])
+
+
+def _worked_out(formula: Callable[..., float]) -> property:
+    return property(lambda job: formula(job._jobs, job._row, job.now))
+
+
 for _name, _column in _STORED.items():
-    setattr(
-        OneJob, _name, property(lambda job, column=_column: getattr(job._jobs, column)[job._row])
-    )
+    setattr(OneJob, _name, _stored(_column))
 for _name, _formula in _WORKED_OUT.items():
-    setattr(
-        OneJob, _name, property(lambda job, formula=_formula: formula(job._jobs, job._row, job.now))
-    )
+    setattr(OneJob, _name, _worked_out(_formula))
 
 
 def interpreted_keys(key: Key) -> Callable[..., None]:

@@ -19,7 +19,7 @@ class _Layout(NamedTuple):
 
     nodes: tuple[Node, ...]
     types: tuple[str, ...]
-    index: dict[str, int]
+    number: dict[str, int]
     node_type: IntColumn
     first_slot: IntColumn
     slot_node: IntColumn
@@ -70,7 +70,7 @@ class Resources:
     @property
     def index(self) -> dict[str, int]:
         """The numbers of nodes by name."""
-        return self._layout.index
+        return self._layout.number
 
     @property
     def node_type(self) -> IntColumn:
@@ -144,8 +144,9 @@ class Resources:
 
     def free_slots(self, node: int) -> IntColumn:
         """The free slots of a node, ascending."""
-        owner, first, last = self._state.slots.owner, *self.first_slot[node : node + 2].tolist()
-        return np.array([slot for slot in range(first, last) if owner[slot] < 0], dtype=np.int64)
+        owner = self._state.slots.owner
+        slots = range(int(self.first_slot[node]), int(self.first_slot[node + 1]))
+        return np.array([slot for slot in slots if owner[slot] < 0], dtype=np.int64)
 
     def nodes_of(self, slots: IntColumn) -> IntColumn:
         """The nodes that ``slots`` lie on, each once, ascending."""

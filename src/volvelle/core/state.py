@@ -180,6 +180,8 @@ ARRIVAL_COLUMNS: Final = Jobs.float_columns.index("held")
 """Columns that a job comes with."""
 KNOWN_COLUMNS: Final = Jobs.float_columns.index("key")
 """Columns that belong to the scheduler: what a snapshot keeps."""
+TRUTH: Final = range(Jobs.float_columns.index("true_work"), ARRIVAL_COLUMNS)
+"""Columns that say the truth about a job, in a simulated world."""
 COLUMNS: Final = len(Jobs.float_columns)
 """Columns before those that a policy keeps of its own."""
 

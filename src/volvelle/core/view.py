@@ -92,7 +92,8 @@ class JobView:
     def column(self, name: str) -> FloatColumn:
         """A column of `volvelle.core.state.Jobs`."""
         if self._matrix is not None:
-            return self._matrix[Jobs.float_columns.index(name)].copy()
+            stored: FloatColumn = self._matrix[Jobs.float_columns.index(name)].copy()
+            return stored
         column = getattr(self._jobs, name)
         if isinstance(self.rows, list):
             return np.array([column[row] for row in self.rows])

@@ -235,8 +235,8 @@ def _column(values: Mapping[int, float], jobs: int) -> FloatColumn:
 
 
 def _summed(job: IntColumn, values: FloatColumn, jobs: int) -> FloatColumn:
-    summed: NDArray[np.float64] = np.bincount(job, weights=values, minlength=jobs)
-    return summed.astype(np.float64)
+    summed: FloatColumn = np.bincount(job, weights=values, minlength=jobs).astype(np.float64)
+    return summed
 
 
 def recorded(recorder: Recorder, entries: Iterable[Entry]) -> Iterable[JobSubmitted]:

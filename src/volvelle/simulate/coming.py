@@ -16,7 +16,7 @@ from volvelle.core.curves import unit_rate
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, Jobs
+from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
 from volvelle.model.job import Job, Truth
 from volvelle.model.throughput import Linear
 
@@ -67,7 +67,7 @@ class Coming:
         """Which of the jobs has a number."""
         return number if self._places is None else self._places[number]
 
-    def __contains__(self, number: int) -> bool:
+    def __contains__(self, number: object) -> bool:
         return number in (self.numbers if self._places is None else self._places)
 
     def job(self, number: int) -> Job:
@@ -90,14 +90,18 @@ class Coming:
         columns[_PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
         if self.believed is not None:
-            alike &= np.array([_scales_anywhere(belief.truth) for belief in self.believed], dtype=np.bool_)
+            alike &= np.array(
+                [_scales_anywhere(belief.truth) for belief in self.believed], dtype=np.bool_
+            )
         if not self.prepared or len(scheduler.resources.types) > 1:
             alike[:] = False
         most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
         whole = columns[_PLACE["gpus"]] == np.floor(columns[_PLACE["gpus"]])
         alike &= (columns[_PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
         if scheduler.pools:
-            alike &= np.array([job.spec.pool not in scheduler.pools for job in jobs], dtype=np.bool_)
+            alike &= np.array(
+                [job.spec.pool not in scheduler.pools for job in jobs], dtype=np.bool_
+            )
         places = np.flatnonzero(alike)
         if len(places) == len(jobs):
             self._write_alike(scheduler, slice(None), jobs)
@@ -166,14 +170,11 @@ class Coming:
                 self._foretell(place, NO_PROGRESS, values)
                 return
             self.arrivals[:, place] = values
-        self.arrivals[_TRUE, place] = _true_columns(scheduler, job)
+        self.arrivals[TRUTH, place] = _true_columns(scheduler, job)
 
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
         self.foretold[self.numbers[place]] = reason
-
-
-_TRUE = [_PLACE[name] for name in ("true_work", "true_unit_rate", "true_table", "truly_asked")]
 
 
 def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:

@@ -30,7 +30,7 @@ from volvelle.core.state import (
     Expected,
     Jobs,
 )
-from volvelle.core.view import FloatColumn, JobView
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.world import Recording, Watcher, World
@@ -165,7 +165,7 @@ def _coming(ahead: Scheduler, future: Future | None) -> Coming:
 
 def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
     """Let what is believed of the jobs in the system be true; those that only Python knows, as they are then."""
-    s, jobs = ahead.state, JobView(ahead.state, ahead.now)
+    jobs = JobView(ahead.state, ahead.now)
     done, rate, since = jobs.column("done"), jobs.column("rate"), jobs.column("progress_from")
     reached = done + np.maximum(ahead.now - since, 0.0) * rate
     total, scale = jobs.column("total"), jobs.column("scale")
@@ -193,14 +193,8 @@ def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
     }.items():
         jobs.write(name, values)
     numbers = jobs.number.astype(np.int64)
-    _expect_ends(
-        ahead,
-        jobs,
-        numbers,
-        (rate > 0.0) & ~asked,
-        since,
-        (true_work - done) / np.where(rate > 0, rate, 1.0),
-    )
+    left = (true_work - done) / np.where(rate > 0, rate, 1.0)
+    _expect_ends(ahead, jobs, numbers, (rate > 0.0) & ~asked, since, left)
     running = {}
     for place in np.flatnonzero(asked).tolist():
         number, known = int(numbers[place]), ahead.known[int(numbers[place])]
@@ -214,8 +208,8 @@ def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
 def _expect_ends(
     ahead: Scheduler,
     jobs: JobView,
-    numbers: FloatColumn,
-    ends: FloatColumn,
+    numbers: IntColumn,
+    ends: BoolColumn,
     since: FloatColumn,
     left: FloatColumn,
 ) -> None:

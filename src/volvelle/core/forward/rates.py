@@ -26,7 +26,7 @@ def _rate(s: State, row: int, unit: float, table: float) -> float:
         return 0.0
     least, gpu_type = s.jobs.least[row], int(s.jobs.type[row])
     if gpus < least:
-        return rate_on(s.rates, int(table), gpu_type, least) * gpus / least
+        return float(rate_on(s.rates, int(table), gpu_type, least) * gpus / least)
     return rate_on(s.rates, int(table), gpu_type, gpus)
 
 

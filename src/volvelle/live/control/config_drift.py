@@ -82,7 +82,7 @@ def _fixed(key: str, stored: object, configured: object, where: str) -> Iterator
 def _nodes(state: ControllerState, configured: Header, where: str) -> Iterator[str]:
     resources = state.scheduler.resources
     wanted = {node.name: node for node in configured.cluster.nodes}
-    for node, node_state in zip(resources.nodes, resources.state, strict=True):
+    for node, node_state in zip(resources.nodes, resources.node_states, strict=True):
         if node.name in wanted:
             yield from _changed_node(node, wanted[node.name], where)
         elif state.next_seq and node_state is not NodeState.DOWN:

@@ -15,7 +15,7 @@ from typing import Any
 
 from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
 from volvelle.core.journal import Entry
-from volvelle.core.scheduler import next_multiple
+from volvelle.core.forward.advance import boundary
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.ingestion import RequestIngestion
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
@@ -77,8 +77,7 @@ class ControlCycle:
         last, wake = self.state.last_time, self.state.scheduler.wake_at()
         period = self.state.scheduler.composition.policy.round
         if period is not None and wake is not None and wake <= now:
-            boundary = next_multiple(now, period) - period
-            index = round(boundary / period)
+            index = round(boundary(now, period, True) / period) - 1
             if last <= index * period <= now:
                 return index * period
         return max(now, last)

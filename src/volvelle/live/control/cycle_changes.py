@@ -34,4 +34,4 @@ class CycleChanges:
                 return change.state
         resources = self.state.scheduler.resources
         index = resources.index.get(name)
-        return None if index is None else resources.state[index]
+        return None if index is None else resources.node_states[index]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from volvelle.core.decision import Decision
-from volvelle.core.state import Resources
+from volvelle.core.resources import Resources
 from volvelle.live.messages import AttemptEnded, AttemptStarted, Grant, Stop
 from volvelle.live.records import AttemptLostNode, ControlRecord
 
@@ -214,4 +214,4 @@ class GpuLedger:
         for slot in sorted(slots):
             node = int(resources.slot_node[slot])
             by_node.setdefault(node, []).append(slot - int(resources.first_slot[node]))
-        return tuple(Grant(resources.names[node], tuple(gpus)) for node, gpus in by_node.items())
+        return tuple(Grant(resources.nodes[node].name, tuple(gpus)) for node, gpus in by_node.items())

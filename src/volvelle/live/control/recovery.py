@@ -68,7 +68,7 @@ def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
     resources = state.scheduler.resources
     return tuple(
         node
-        for node, node_state in zip(resources.nodes, resources.state, strict=True)
+        for node, node_state in zip(resources.nodes, resources.node_states, strict=True)
         if state.next_seq
         and (node_state is not NodeState.DOWN or state.ledger.attempts_on(node.name))
     )

@@ -176,8 +176,9 @@ class ReportIngestion:
     def await_nodes(self) -> None:
         """Let nodes take no new jobs before they join; what runs there runs on."""
         changes, resources = self._changes, self._state.scheduler.resources
-        for name, state in zip(resources.names, resources.state, strict=True):
+        for node, state in zip(resources.nodes, resources.node_states, strict=True):
             if state is NodeState.UP:
+                name = node.name
                 problem = f"node {name!r} has not joined since the controller began"
                 changes.node_problems[name] = problem
                 changes.node_events.append(NodeChanged(changes.now, name, NodeState.DRAINING))

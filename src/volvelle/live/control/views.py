@@ -126,7 +126,7 @@ class ViewBuilder:
             name=node.name,
             gpus=node.gpus,
             gpu_type=node.gpu_type,
-            state=resources.state[at].value,
+            state=resources.node_states[at].value,
             free=end - first - len(holders),
             jobs=tuple(sorted(set(holders))),
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.core.state import FloatColumn
+from volvelle.core.view import FloatColumn
 from volvelle.estimate.calibration import Calibration
 
 _GRID = np.geomspace(1.0, 1e8, 33)

@@ -234,6 +234,6 @@ def _fewer_gpus(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
 def _draining_nodes(scheduler: Scheduler) -> list[str]:
     """Draining nodes, those with the most free GPUs first."""
     resources = scheduler.resources
-    draining = [at for at, state in enumerate(resources.state) if state is NodeState.DRAINING]
+    draining = [at for at, state in enumerate(resources.node_states) if state is NodeState.DRAINING]
     draining.sort(key=lambda at: -int(resources.free[at]))
-    return [resources.names[at] for at in draining[:_MAX_NODES] if resources.free[at] > 0]
+    return [resources.nodes[at].name for at in draining[:_MAX_NODES] if resources.free[at] > 0]

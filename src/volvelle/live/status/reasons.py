@@ -4,23 +4,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volvelle.core.columns import Column, Reason
+from volvelle.core.entry import waiting_for_admission
+from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import Reason
 
 
 def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[int, str]:
     """The reason of each job that has no GPUs and is not held. ``starts``: expected start times."""
-    matrix = scheduler.jobs.matrix[:, : scheduler.jobs.count]
-    rows = np.flatnonzero(matrix[Column.HELD] == 0.0)
-    numbers = matrix[Column.NUMBER, rows].astype(np.int64).tolist()
-    ahead = _count_ahead(numbers, starts)
+    reasons, jobs = reasons_to_wait(scheduler), scheduler.state.jobs
+    ahead = _count_ahead(list(reasons), starts)
     free_gpus = _FreeGpus(scheduler)
     found: dict[int, str] = {}
-    causes = matrix[Column.REASON, rows].tolist()
-    for number, row, cause in zip(numbers, rows.tolist(), causes, strict=True):
-        wanted, types = float(matrix[Column.LEAST, row]), int(matrix[Column.TYPES, row])
-        pool = int(matrix[Column.POOL, row])
-        text = _describe(scheduler, Reason(int(cause)), wanted, free_gpus.of_types(types), pool)
+    for number, reason in reasons.items():
+        row = scheduler.known.rows[number]
+        wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
+        text = _describe(scheduler, reason, wanted, free_gpus.of_types(types), pool)
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
     return found | _admission_reasons(scheduler)
 
@@ -29,7 +28,7 @@ def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
     text = f"admission {scheduler.composition.admission.name!r} does not admit it yet"
     return {
         event.number: f"{text}; {_jobs(place)} before it in the admission queue" if place else text
-        for place, event in enumerate(scheduler.at_the_door)
+        for place, event in enumerate(waiting_for_admission(scheduler))
     }
 
 
@@ -79,6 +78,6 @@ class _FreeGpus:
         if types not in self._cache:
             free = np.where((types >> self._resources.node_type) & 1, self._free, 0)
             best = int(np.argmax(free)) if len(free) else 0
-            name = self._resources.names[best] if len(free) else ""
+            name = self._resources.nodes[best].name if len(free) else ""
             self._cache[types] = (int(free.sum()), name, int(free[best]) if len(free) else 0)
         return self._cache[types]
