@@ -134,6 +134,7 @@ def happen(
     scheduler: Scheduler | None = None,
     on_moment: Callable[[World], None] | None = None,
     director: Director | None = None,
+    compiled: bool = False,
 ) -> Run:
     """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
     if director is None and (synthesis := scenario.setting.synthesis) is not None:
@@ -148,6 +149,7 @@ def happen(
         tick=scenario.setting.tick,
         until=END_OF_PATIENCE,
         director=director,
+        compiled=compiled,
     )
     world.run(on_moment)
     assert world.now < END_OF_PATIENCE, "the run does not end"

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from strategies import Scenario, linear_job, state_of
 
-from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import (
     JobCancelled,
     JobFailed,
@@ -30,6 +30,11 @@ def scheduler_of(
 ) -> Scheduler:
     made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
     return Scenario.of(made, [], policy=policy, placement=placement).scheduler()
+
+
+def column(scheduler: Scheduler, number: int, name: str) -> float:
+    jobs = scheduler.view().jobs
+    return float(jobs.column(name)[jobs.row_of[number]])
 
 
 def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
@@ -100,7 +105,7 @@ def test_news_of_an_earlier_attempt_changes_nothing() -> None:
     scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
     scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
     scheduler.handle(15.0, [JobFinished(15.0, 1, 1)])
-    assert scheduler.jobs.get(0, columns.ATTEMPT) == 2
+    assert column(scheduler, 0, "attempt") == 2
     for late in (JobFinished(15.0, 0, 1), JobFailed(15.0, 0, 1, 0.0, 0.0, "late")):
         before = state_of(scheduler)
         assert not len(scheduler.handle(15.0, [late]).job)
@@ -112,7 +117,7 @@ def test_a_stop_tells_how_much_work_is_safe() -> None:
     scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
     scheduler.handle(10.0, [submit(linear_job(1, 10.0, 1.0, 5.0), 1, 10.0)])
     scheduler.handle(12.0, [JobStopped(12.0, 0, 1, 8.5)])
-    assert scheduler.jobs.get(0, columns.DONE) == 8.5
+    assert column(scheduler, 0, "done") == 8.5
 
 
 def test_a_held_job_stops_and_goes_on_with_all_it_had_attained_once_released() -> None:
@@ -126,9 +131,9 @@ def test_a_held_job_stops_and_goes_on_with_all_it_had_attained_once_released() -
     scheduler.handle(11.0, [JobStopped(11.0, 0, 1, 9.5)])
     assert not len(scheduler.handle(12.0, [JobReleased(12.0, 0)]).job)
     assert scheduler.handle(20.0, [JobFinished(20.0, 2, 1)]).job.tolist() == [0]
-    assert scheduler.jobs.get(0, columns.DONE) == 9.5
-    assert scheduler.jobs.get(0, columns.ATTAINED) == 10.0
-    assert scheduler.jobs.get(0, columns.ATTEMPT) == 2
+    assert column(scheduler, 0, "done") == 9.5
+    assert column(scheduler, 0, "attained") == 10.0
+    assert column(scheduler, 0, "attempt") == 2
     assert scheduler.handle(30.0, [JobCancelled(30.0, 1)]).job.tolist() == []
     assert not len(scheduler.handle(31.0, [JobReleased(31.0, 1)]).job)
 
@@ -140,20 +145,20 @@ def test_a_job_that_was_done_before_it_stopped_is_done(held: bool) -> None:
     shorter = submit(linear_job(1, 10.0, 1.0, 5.0), 1)
     scheduler.handle(10.0, [JobHeld(10.0, 0) if held else shorter])
     scheduler.handle(10.5, [JobFinished(10.5, 0, 2)])  # of a run that never was
-    assert 0 in scheduler.aside if held else 0 in scheduler.known
+    assert 0 in scheduler.held if held else 0 in scheduler.known
     scheduler.handle(11.0, [JobFinished(11.0, 0, 1)])
     assert 0 not in scheduler.known
-    assert 0 not in scheduler.aside
+    assert 0 not in scheduler.held
 
 
-def test_a_job_held_at_the_door_goes_to_its_end_when_released() -> None:
+def test_a_job_held_in_the_admission_queue_goes_to_its_end_when_released() -> None:
     composition = WrittenComposition(admission="backlog:factor=1").build()
     scheduler = Scheduler(parse_cluster("1x1"), composition)
     scheduler.handle(0.0, [submit(linear_job(n, 0.0, 1.0, 100.0), n) for n in range(3)])
     scheduler.handle(1.0, [JobHeld(1.0, 1)])
-    assert [job.number for job in scheduler.at_the_door] == [2]
+    assert [job.number for job in waiting_for_admission(scheduler)] == [2]
     scheduler.handle(2.0, [JobReleased(2.0, 1)])
-    assert [job.number for job in scheduler.at_the_door] == [2, 1]
+    assert [job.number for job in waiting_for_admission(scheduler)] == [2, 1]
 
 
 def test_a_live_job_is_believed_to_last_as_its_own_iterations_say() -> None:

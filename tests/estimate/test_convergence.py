@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core import columns
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import estimators
 from volvelle.estimate.convergence import fit_loss
@@ -73,8 +72,9 @@ def test_a_job_is_believed_to_end_where_it_converges() -> None:
     believed: dict[float, float] = {}
 
     def look(world: World) -> None:
-        if world.scheduler.jobs.count:
-            believed[world.now] = world.scheduler.jobs.get(0, columns.TOTAL)
+        jobs = world.scheduler.view().jobs
+        if len(jobs):
+            believed[world.now] = float(jobs.column("total")[0])
 
     outcomes = happen(scenario, on_moment=look).outcomes
     assert believed[40.0] == 1000.0  # four losses are too few
@@ -96,9 +96,9 @@ def test_optimus_gives_more_to_the_job_that_is_nearly_converged() -> None:
     held: dict[float, tuple[float, float]] = {}
 
     def look(world: World) -> None:
-        if world.scheduler.jobs.count == 2:
-            columns = world.scheduler.jobs
-            held[world.now] = (columns.get(0, columns.HELD), columns.get(1, columns.HELD))
+        jobs = world.scheduler.view().jobs
+        if len(jobs) == 2:
+            held[world.now] = (float(jobs.held[0]), float(jobs.held[1]))
 
     happen(scenario, on_moment=look)
     assert held[0.0] == (3.0, 2.0)

@@ -38,18 +38,15 @@ def test_gpus_are_left_only_where_nobody_can_use_them(case: Growing, known: bool
 
 
 @settings(max_examples=200)
-@given(growings(), st.integers(0, 14), st.booleans(), st.booleans())
-def test_the_decision_is_the_same_compiled_and_plain_whatever_the_last_order(
-    case: Growing, gpus: int, later: bool, hinted: bool
-) -> None:
+@given(growings(), st.integers(0, 14), st.booleans())
+def test_the_decision_is_the_same_compiled_and_plain(case: Growing, gpus: int, later: bool) -> None:
     m, jobs = case.matrix, case.matrix.shape[1]
+    m[columns.NUMBER] = np.arange(jobs)
     m[columns.TYPES], m[columns.TYPE], m[columns.PINNED] = 1.0, -1.0, 0.0
     m[columns.TOTAL], m[columns.SCALE] = case.work, 1.0
-    more = (m, jobs, case.table, 60.0, np.array([float(gpus)]), case.left)
-    nothing = np.zeros(0, dtype=np.int64)
-    given_, order = share_by_length(*more, nothing, later)
-    hint = case.rows if hinted else nothing
-    twin, again = plain(share_by_length)(*more, hint, later)
+    more = (m, jobs, case.table, 60.0, np.array([float(gpus)]), case.left, later)
+    given_, order = share_by_length(*more)
+    twin, again = plain(share_by_length)(*more)
     assert np.array_equal(given_, twin)
     assert order.tolist() == again.tolist()
     assert given_[0].sum() <= gpus

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from strategies import GANGS, Scenario, happen, linear_job, scenarios
 
-from volvelle.core import columns
 from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
@@ -58,11 +57,8 @@ def test_the_head_starts_no_later_than_if_nobody_were_let_past_it(scenario: Scen
 
     def promise(world: World) -> None:
         scheduler = world.scheduler
-        waiting = [
-            number
-            for number in sorted(scheduler.known)
-            if not scheduler.jobs.get(number, columns.HELD)
-        ]
+        jobs = scheduler.view().jobs
+        waiting = sorted(jobs.number[~jobs.running].astype(int).tolist())
         for head in waiting[:1]:
             if head not in promised:
                 promised[head] = forecast(as_fifo(scheduler)).start[head]

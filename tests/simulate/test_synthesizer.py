@@ -8,6 +8,7 @@ import pytest
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import Recomposed
+from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import Choice
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
@@ -77,9 +78,9 @@ def test_nobody_is_asked_while_nobody_is_there() -> None:
     asked: list[float] = []
 
     class Asked(Synthesizer):
-        def choose(self, scheduler, now, events):  # type: ignore[no-untyped-def]
+        def choose(self, scheduler: Scheduler, now: float) -> list[Recomposed]:
             asked.append(now)
-            return super().choose(scheduler, now, events)
+            return super().choose(scheduler, now)
 
     happen(scenario, director=Asked(synthesis))
     assert asked == [1000.0, 1100.0]

@@ -19,7 +19,7 @@ from volvelle.model.problems import Problem
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
-from volvelle.tune.evaluate import FROM_TIMES, evaluate
+from volvelle.tune.evaluate import evaluate
 from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
 from volvelle.tune.samples import draw, split
 from volvelle.tune.search import Progress, Search, tune
@@ -37,16 +37,11 @@ def front() -> Front:
     return tune(HISTORY, SETTING, SMALL, workers=1)
 
 
-@pytest.mark.parametrize("policy", ["srsf", "pcs:thresholds=1h/1d,disparity=1,efficiency=0.5"])
-@pytest.mark.parametrize("predicted", [True, False])
-def test_figures_are_those_of_the_general_engine(policy: str, predicted: bool) -> None:
-    names = sorted(name for name in FROM_TIMES if predicted or not name.startswith("eta_"))
-    objectives = [read_objective(name) for name in names]
-    setting = replace(SETTING, composition=WrittenComposition(policy), play_outs=0)
-    outcomes = simulate(HISTORY, replace(setting, predict=predicted)).outcomes
-    expected = [objective.of(outcomes) for objective in objectives]
-    assert np.isfinite(expected).sum() >= 8
-    np.testing.assert_allclose(evaluate(HISTORY, setting, objectives), expected, rtol=1e-9)
+def test_predictions_are_made_where_an_objective_asks_for_them() -> None:
+    setting = replace(SETTING, play_outs=0)
+    outcomes = simulate(HISTORY, replace(setting, predict=True)).outcomes
+    assert evaluate(HISTORY, setting, [ERROR]) == (ERROR.of(outcomes),)
+    assert np.isfinite(ERROR.of(outcomes))
 
 
 def test_what_needs_more_than_times_is_measured_too() -> None:

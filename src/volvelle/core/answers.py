@@ -161,7 +161,7 @@ def _rate(scheduler: "Scheduler") -> None:
 
 
 def divide_cpus(scheduler: "Scheduler") -> list[int]:
-    """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows for which that changes."""
+    """Let the policy divide CPUs and memory among the jobs with GPUs; the rows for which that changes."""
     s, jobs = scheduler.state, scheduler.state.jobs
     told = divide(scheduler)
     if not told:

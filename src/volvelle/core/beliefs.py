@@ -1,4 +1,4 @@
-"""What a scheduler believes of a job: its columns as it enters, and how fast it is where only Python knows."""
+"""What is believed of a job: its columns as it enters, and how fast it is where only Python knows."""
 
 import math
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_C
 def newcomer(
     scheduler: "Scheduler", number: int, spec: JobSpec, belief: Belief
 ) -> list[float] | str:
-    """The columns with which a job comes, in the order of `volvelle.core.state.Jobs`; or why it never will."""
+    """The columns with which a job comes, as in `volvelle.core.state.Jobs`, or why it never will."""
     truth, resources = belief.truth, scheduler.resources
     types = scheduler.eligibility.useful_types(spec, truth)
     if not types:

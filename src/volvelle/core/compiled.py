@@ -1,13 +1,13 @@
 """Inner loops as plain Python functions and as machine code.
 
-A **kernel** is an ordinary function that Numba understands: called as it is, it is interpreted. `machine_code`
-compiles it together with all kernels that it calls; `compiled` marks a loop that is compiled at its first
-call. Numba is imported then, not before: whoever calls no machine code does not load it.
+A **kernel** is an ordinary function that Numba understands: called as it is, it is interpreted.
+`machine_code` compiles it together with all kernels that it calls; `compiled` marks a loop that is compiled
+at its first call. Numba is imported then, not before: whoever calls no machine code does not load it.
 
 Machine code is kept next to the source or, where that folder cannot be written, in the user's cache folder
-(Numba's own order of places; NUMBA_CACHE_DIR overrides it). It is outdated by a change of the code of the loop,
-of a kernel that it calls or of a number that they name, not by a change of a comment. Where it cannot be kept
-it is made at every start.
+(Numba's own order of places; NUMBA_CACHE_DIR overrides it). It is outdated by a change of the code of the
+loop, of a kernel that it calls or of a number that they name, not by a change of a comment. Where it cannot
+be kept it is made at every start.
 """
 
 import dis

@@ -88,8 +88,8 @@ class ThroughputTables:
     def of(self, truth: Truth) -> int:
         """Where the table of a job is; -1 where only Python knows how fast it is.
 
-        Only GPUs and their type count in a table: it is of a job with one batch size that is as fast on several
-        nodes as on one, wherever its neighbours are.
+        Only GPUs and their type count in a table: it is of a job with one batch size that is as fast on
+        several nodes as on one, wherever its neighbours are.
         """
         throughput = truth.throughput
         if not _alike_everywhere(truth) or not _tabular(throughput):

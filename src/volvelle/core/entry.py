@@ -21,8 +21,8 @@ from volvelle.core.state import (
     OBSTACLE,
     QUEUED,
     REJECTED,
-    WITHDRAWN,
     TRUTH,
+    WITHDRAWN,
     Jobs,
     Reason,
 )

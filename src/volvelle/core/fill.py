@@ -1,4 +1,4 @@
-"""Serving jobs one after another, over all jobs at once: for policies that say the order or the shares themselves.
+"""Serving all jobs at once, one after another: for policies that say the order or the shares.
 
 What an order that is kept decides step by step (`volvelle.core.forward.decide`) is what `fill` says of all.
 """

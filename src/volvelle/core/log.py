@@ -1,7 +1,7 @@
 """What happened, taken out of the log: arrays for who counts, events and decisions for who reads.
 
-A `Batch` is a stretch of moments. The forward loop logs numbers; Python's own events, reasons and divisions of
-CPUs and memory stand beside them.
+A `Batch` is a stretch of moments. The forward loop logs numbers; Python's own events, reasons and divisions
+of CPUs and memory stand beside them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,8 +73,8 @@ class Moment(NamedTuple):
 class Batch:
     """A stretch of moments. Events of moment i are those up to ``events_end[i]``, decisions likewise.
 
-    kind, number, attempt, value: of events. job, gpus, gpu_type, starts, partner: from when on who holds what;
-    slots up to ``slots_end``. first: number of the first moment.
+    kind, number, attempt, value: of events. job, gpus, gpu_type, starts, partner: from when on who holds
+    what; slots up to ``slots_end``. first: number of the first moment.
     """
 
     time: FloatArray

@@ -1,11 +1,11 @@
 """The forward loop as machine code: what the state is to Numba.
 
-Imported only where something is compiled, since it loads Numba. To machine code the state is a block of words:
-for each table and array where its numbers lie, how many they are and how far apart. Python owns the arrays and
-writes the words (`Machine`); nothing is counted or freed in between, so a number is one load away.
+Imported only where something is compiled, since it loads Numba. To machine code the state is a block of
+words: for each table and array where its numbers lie, how many they are and how far apart. Python owns the
+arrays and writes the words (`Machine`); nothing is counted or freed in between, so a number is one load away.
 
-Kernels of policies and placements are functions of one fixed type each, whose addresses are words too: the loop
-is compiled once for all of them.
+Kernels of policies and placements are functions of one fixed type each, whose addresses are words too: the
+loop is compiled once for all of them.
 """
 
 import operator

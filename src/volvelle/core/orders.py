@@ -1,9 +1,9 @@
 """Keys of jobs: one function, read three ways.
 
-An order is written once, as a function from jobs to a key (``jobs.remaining_seconds * jobs.gpus``). Where it goes
-by each job alone it is asked for those jobs whose key is wanted: compiled, or interpreted with a `OneJob` in place
-of all columns. Where it needs them together (a mean, a rank) it is asked at every decision for all of them, as
-columns (`volvelle.core.view.JobView`).
+An order is written once, as a function from jobs to a key (``jobs.remaining_seconds * jobs.gpus``). Where it
+goes by each job alone it is asked for those jobs whose key is wanted: compiled, or interpreted with a
+`OneJob` in place of all columns. Where it needs them together (a mean, a rank) it is asked at every decision
+for all of them, as columns (`volvelle.core.view.JobView`).
 """
 
 import dis

@@ -51,8 +51,8 @@ class Allocation(NamedTuple):
 class Kernel(NamedTuple):
     """A policy's whole decision as a kernel, where GPUs are of one type and there are no pools.
 
-    It writes ``target`` and ``target_type`` of each job: called with the jobs, their rows by submission and how
-    many, now, GPU types, pools, the table of rates and ``parameters`` (`volvelle.core.machine`).
+    It writes ``target`` and ``target_type`` of each job: called with the jobs, their rows by submission and
+    how many, now, GPU types, pools, the table of rates and ``parameters`` (`volvelle.core.machine`).
     """
 
     allocate: Callable[..., None]

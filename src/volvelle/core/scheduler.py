@@ -5,8 +5,8 @@ A cycle (`Scheduler.handle`) reads top to bottom::
     events ─▶ handlers ─▶ admit ─▶ due? ─▶ decide (policy) ─▶ place ─▶ commit ─▶ decision
 
 The handlers (`volvelle.core.handlers`) let the state follow what happened. The rest is the forward loop
-(`volvelle.core.forward.advance`), which asks for an answer (`volvelle.core.answers`) where a part is written in
-Python. A simulated world runs the same loop over the same state, with a clock.
+(`volvelle.core.forward.advance`), which asks for an answer (`volvelle.core.answers`) where a part is written
+in Python. A simulated world runs the same loop over the same state, with a clock.
 """
 
 from collections import deque
@@ -67,11 +67,12 @@ if TYPE_CHECKING:
 class Scheduler:
     """Events in, decisions out.
 
-    cluster: what there is to give. overheads: what starts and stops are believed to cost. seed: of every random
-    choice. All times are seconds on the world's clock.
+    cluster: what there is to give. overheads: what starts and stops are believed to cost. seed: of every
+    random choice. All times are seconds on the world's clock.
 
-    state, rules: of the forward loop. queue: submissions that wait to be admitted (`volvelle.core.entry`). held: jobs that their users
-    hold, from the system or from the queue, by number. known: what is known of the jobs in the system.
+    state, rules: of the forward loop. queue: submissions that wait to be admitted (`volvelle.core.entry`).
+    held: jobs that their users hold, from the system or from the queue, by number. known: what is known of
+    the jobs in the system.
     """
 
     def __init__(

@@ -77,9 +77,9 @@ class Stopping(NamedTuple):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state at ``now``.
 
-    held: jobs that their users hold; held_submissions: before they were admitted. queue: submissions that wait
-    to be admitted. late_slots: GPUs that come free later, and when; releases: likewise where they are only
-    counted (time, GPUs, type, number of the job that waits for them or -1).
+    held: jobs that their users hold; held_submissions: before they were admitted. queue: submissions that
+    wait to be admitted. late_slots: GPUs that come free later, and when; releases: likewise where they are
+    only counted (time, GPUs, type, number of the job that waits for them or -1).
     """
 
     header: Header

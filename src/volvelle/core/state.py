@@ -26,9 +26,9 @@ Cube = Annotated[Any, float, 3]
 class Table:
     """Columns of numbers of one length, by name.
 
-    ``floats`` and ``ints`` are all columns of a kind one after the other. Over NumPy arrays these are matrices
-    and the columns their rows; what belongs together, a job's attributes, lies together in memory. A table may
-    have more columns of floats, without a name.
+    ``floats`` and ``ints`` are all columns of a kind one after the other. Over NumPy arrays these are
+    matrices and the columns their rows; what belongs together, a job's attributes, lies together in memory. A
+    table may have more columns of floats, without a name.
     """
 
     float_columns: ClassVar[tuple[str, ...]]
@@ -216,7 +216,7 @@ written; it tells its loss; it looks for a better batch size."""
 
 
 class Releases(Table):
-    """GPUs that come free later, where they are only counted. claim: number of the job that waits, -1 none."""
+    """GPUs that come free later, where they are counted. claim: number of the job that waits, or -1."""
 
     at: Floats
     gpus: Floats
@@ -404,7 +404,7 @@ ENTERS, OBSTACLE, NO_PROGRESS, WITHDRAWN = range(4)
 """What becomes of an arrival: it enters, cannot run here, is believed to make no progress, was taken back."""
 
 ORDER, KERNEL, ASKED, COUNTED = range(4)
-"""Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places, GPUs are counted."""
+"""Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places."""
 
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
 """After which moments `volvelle.core.forward.advance` pauses."""
@@ -426,11 +426,11 @@ class Rules(NamedTuple):
     """What does not change while time passes, as kernels want it.
 
     decides: ORDER, KERNEL or ASKED. keys_fall: keys of running jobs never rise. keys_move: those of waiting
-    ones do not stand still. round: seconds, 0 where decisions follow events. places: COUNTED, KERNEL or ASKED.
-    keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python judges who may enter. learns:
-    Python is told of ends. divides: Python divides CPUs and memory after each decision. simulated: jobs end by
-    themselves. tick: ends are noticed at multiples of it, 0 for at once. logs: events and decisions are kept.
-    pauses: when to return.
+    ones do not stand still. round: seconds, 0 where decisions follow events. places: COUNTED, KERNEL or
+    ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python judges who may enter.
+    learns: Python is told of ends. divides: Python divides CPUs and memory after each decision. simulated:
+    jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once. logs: events and
+    decisions are kept. pauses: when to return.
     """
 
     decides: int = ORDER
@@ -456,9 +456,9 @@ class State:
     """The tables, and lists of rows.
 
     count, clock: single numbers. spare: unused rows. ranked: rows of running jobs by what bounds their keys,
-    which is in ``bound``. keys: of whom they were just worked out. changed, unrated, order: rows. arrivals: jobs that come, [column][place]; verdict:
-    what becomes of them. rates: units per second, [curve][GPU type][GPUs]. parameters: of the kernel that
-    decides. events, decisions, moments, slots_log: the log.
+    which is in ``bound``. keys: of whom they were just worked out. changed, unrated, order: rows. arrivals:
+    jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
+    type][GPUs]. parameters: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
     key, allocate, place: the policy's and the placement's kernels.
     """
@@ -515,7 +515,7 @@ class State:
         self.clock[DECIDED] = -INFINITY
 
     def copy(self) -> "State":
-        """One in the same state that goes its own way; what comes and rates are shared, they do not change."""
+        """One in the same state that goes its own way; what comes and rates, which stay, are shared."""
         other = object.__new__(State)
         other.__dict__.update(self.__dict__)
         for name in TABLES:
@@ -576,7 +576,7 @@ ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     for name, kind in _HINTS.items()
     if hasattr(kind, "__metadata__")
 }
-"""Its other arrays, by name: their annotation, of floats or whole numbers, and how many dimensions they have."""
+"""Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
 _OWN_ARRAYS = [
     name for name in ARRAYS if name not in ("arrivals", "verdict", "rates", "parameters")
 ]

@@ -241,7 +241,7 @@ class View(NamedTuple):
 
 
 def rows_by_submission(s: State) -> Any:
-    """The rows of all jobs in the system, in order of submission: a list, or an array where those are arrays."""
+    """The rows of all jobs in the system, by submission: a list, or an array where columns are arrays."""
     rows, row, younger = [], s.count[OLDEST], s.jobs.younger
     for _ in range(s.count[JOBS]):
         rows.append(row)

@@ -1,4 +1,4 @@
-"""What the live world reads of a scheduler's state, in one place: its jobs, and those that wait or are held."""
+"""What the live world reads of a scheduler's state, in one place: its jobs, and who waits or is held."""
 
 from collections.abc import Iterable
 

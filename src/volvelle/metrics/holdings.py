@@ -45,7 +45,7 @@ class HoldingLog:
     def extend(
         self, batch: Batch, moment: IntColumn, closed: IntColumn, closed_at: FloatColumn
     ) -> None:
-        """Add the decisions of a batch, and jobs that were ``closed`` by themselves at a moment before these."""
+        """Add the decisions of a batch, and jobs that were ``closed`` by themselves before these."""
         decided_in = np.repeat(np.arange(len(batch.time)), np.diff(batch.decisions_end, prepend=0))
         order = np.argsort(np.concatenate([2 * moment, 2 * decided_in + 1]), kind="stable")
         count = len(closed)

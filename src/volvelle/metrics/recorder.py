@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.events import (
     JobCancelled,

@@ -153,7 +153,8 @@ def share_by_length(
 ) -> tuple[Floats, Ints]:
     """All of AFS-L's decision: the shortest have their least, then growth within each GPU type.
 
-    Jobs are in order of submission. ``later``: of two with equally much left the later goes first. Returns (3, jobs) as `volvelle.core.kernels.fill` does, and the order.
+    Jobs are in order of submission. ``later``: of two with equally much left the later goes first. Returns
+    (3, jobs) as `volvelle.core.fill.fill` does, and the order.
     """
     work = work_left(matrix, jobs, now)
     seconds = seconds_on_least(matrix, table, work)

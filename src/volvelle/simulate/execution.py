@@ -5,7 +5,7 @@ from volvelle.simulate.trainer import Trainer
 
 
 class Execution:
-    """The truth about one job that is neither linear nor a table of rates, or to which more happens than its end.
+    """The truth about a job that is neither linear nor a table of rates, or to which more happens.
 
     milestone: units of work at which something happens next. failures: suffered so far.
     """

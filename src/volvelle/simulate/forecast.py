@@ -129,7 +129,7 @@ def believed_world(
     tracked: tuple[int, int] | None = None,
     future: Future | None = None,
 ) -> World:
-    """A world in which what ``ahead`` believes is true from now on; in ``future`` only ``ahead`` believes it."""
+    """A world in which what ``ahead`` believes is true from now on, but for what errs in ``future``."""
     ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
     running = _believe(ahead, future)
     coming = _coming(ahead, future)
@@ -164,7 +164,7 @@ def _coming(ahead: Scheduler, future: Future | None) -> Coming:
 
 
 def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
-    """Let what is believed of the jobs in the system be true; those that only Python knows, as they are then."""
+    """Let what is believed of the jobs in the system be true; returns those that only Python knows."""
     jobs = JobView(ahead.state, ahead.now)
     done, rate, since = jobs.column("done"), jobs.column("rate"), jobs.column("progress_from")
     reached = done + np.maximum(ahead.now - since, 0.0) * rate

@@ -1,8 +1,8 @@
 """The simulated world: it knows the truth about every job and lets time pass exactly, from event to event.
 
 The truth stands beside the scheduler's columns (`volvelle.core.state.Jobs`), and one loop moves both on
-(`volvelle.core.forward.advance`). The world answers where a formula there does not do: what happens to jobs that
-crash, train or change their batch size, and to nodes.
+(`volvelle.core.forward.advance`). The world answers where a formula there does not do: what happens to jobs
+that crash, train or change their batch size, and to nodes.
 """
 
 import math

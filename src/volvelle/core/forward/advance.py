@@ -4,9 +4,9 @@
       ▲                                                                                              │
       └────────────────────────────────────── CLOSE ◀── DIVISION ◀───────────────────────────────────┘
 
-`advance` returns a question (ASK_...) where somebody written in Python has to answer it: a policy, a placement,
-an admission, what happens to a job or a node that no formula here knows. The answer goes into the arrays and
-`advance` is called again; the phase says where it goes on.
+`advance` returns a question (ASK_...) where somebody written in Python has to answer it: a policy, a
+placement, an admission, what happens to a job or a node that no formula here knows. The answer goes into the
+arrays and `advance` is called again; the phase says where it goes on.
 """
 
 import math
@@ -35,7 +35,7 @@ PATIENCE = 1000
 
 
 @kernel
-def advance(s: State, rules: Rules, until: float, moments: int) -> int:
+def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa: PLR0911
     """Let time pass for at most ``moments`` moments, none later than ``until``; says why it returns."""
     count, clock = s.count, s.clock
     last = count[MOMENTS] + moments
@@ -267,7 +267,7 @@ def _admit(s: State, rules: Rules) -> None:
     while count[QUEUED] < count[COME]:
         i = count[QUEUED]
         verdict = s.verdict[i]
-        if verdict == ENTERS or verdict == NO_PROGRESS:  # noqa: PLR1714 - Numba
+        if verdict == ENTERS or verdict == NO_PROGRESS:  # noqa: PLR1714, SIM109 - Numba
             demand = clock[DEMAND] + s.arrivals[_GPUS][i]
             if demand > clock[LIMIT] and clock[DEMAND] > ROUNDING:
                 return

@@ -1,8 +1,8 @@
 """A decision: who is to hold how many GPUs of which type.
 
 An order serves jobs one after another: each gets all it can use of what those before it left, at least its
-fewest, or nothing. `serve_in_order` finds what changes by looking at running jobs and at the first waiting job
-of each class; `volvelle.core.fill` says the same of all jobs at once.
+fewest, or nothing. `serve_in_order` finds what changes by looking at running jobs and at the first waiting
+job of each class; `volvelle.core.fill` says the same of all jobs at once.
 """
 
 import math

@@ -1,6 +1,7 @@
 """What is expected: a binary heap by (time, kind, job number).
 
-An entry of an earlier rate of a job is outdated (its STAMP is not the job's TOKEN) and dropped when it is met.
+An entry of an earlier rate of a job is outdated (its STAMP is not the job's TOKEN) and dropped when it is
+met.
 """
 
 from volvelle.core.compiled import kernel
@@ -55,7 +56,7 @@ def is_current(s: State, i: int) -> bool:
 @kernel
 def take_expected(s: State) -> None:
     """Take out the first entry."""
-    heap, last = s.expected, s.count[EXPECTED] - 1
+    last = s.count[EXPECTED] - 1
     s.count[EXPECTED] = last
     if last > 0:
         _settle(s, 0, last, last)

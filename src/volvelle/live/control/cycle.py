@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
-from volvelle.core.journal import Entry
 from volvelle.core.forward.advance import boundary
+from volvelle.core.journal import Entry
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.ingestion import RequestIngestion
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest

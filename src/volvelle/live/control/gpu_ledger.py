@@ -214,4 +214,6 @@ class GpuLedger:
         for slot in sorted(slots):
             node = int(resources.slot_node[slot])
             by_node.setdefault(node, []).append(slot - int(resources.first_slot[node]))
-        return tuple(Grant(resources.nodes[node].name, tuple(gpus)) for node, gpus in by_node.items())
+        return tuple(
+            Grant(resources.nodes[node].name, tuple(gpus)) for node, gpus in by_node.items()
+        )

@@ -1,0 +1,118 @@
+"""Machine code against the same loops interpreted, and orders that are kept against asking for them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import EVERYTHING, Features, Run, Scenario, happen, linear_job, scenarios
+
+from volvelle.core import columns
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.orders import interpreted_keys
+from volvelle.core.policy import Allocation, OrderPolicy, kept_order, policies
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import Jobs, State
+from volvelle.core.view import JobView, View
+from volvelle.model.cluster import parse_cluster
+from volvelle.simulate.run import Setting, simulate
+from volvelle.workload.workload import Workload
+
+ORDERS = [
+    name
+    for name, kind in policies.all().items()
+    if issubclass(kind, OrderPolicy) and kept_order(kind()) is not None
+]
+VARIANTS = [
+    "fifo:preemptive=true",
+    "fifo:elastic=false",
+    "fifo:round=30",
+    "sjf:preemptive=true,strict=true",
+    "srtf:round=20",
+    "srtf:elastic=false",
+    "srsf:preemptive=false",
+    "las:round=25,service=seconds,strict=true",
+]
+COUNTED = Features(slots=False, nodes=False)
+
+
+@pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS, "easy", "max-min", "afs-l", "tiresias"])
+@settings(max_examples=25)
+@given(scenario=scenarios(EVERYTHING))
+def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
+    policy: str, scenario: Scenario
+) -> None:
+    scenario = scenario.under(policy)
+    assert happen(scenario, compiled=True).journal_bytes == happen(scenario).journal_bytes
+
+
+@pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS])
+@settings(max_examples=40)
+@given(scenario=scenarios(EVERYTHING), counted=st.booleans())
+def test_keeping_an_order_decides_what_serving_everybody_anew_does(
+    policy: str, scenario: Scenario, counted: bool
+) -> None:
+    scenario = scenario.under(policy)
+    scenario = scenario.counted() if counted else scenario
+    assert _asked(scenario).journal_bytes == happen(scenario).journal_bytes
+
+
+def _asked(scenario: Scenario) -> Run:
+    """The same under a policy that has to be asked for an allocation of all jobs."""
+    composition = scenario.setting.composition.build()
+    kind = type(composition.policy)
+
+    class Asked(kind):  # type: ignore[misc, valid-type]
+        def allocate(self, view: View) -> Allocation:
+            allocation: Allocation = super().allocate(view)
+            return allocation
+
+    policy = Asked(**composition.policy.model_dump())
+    assert kept_order(policy) is None
+    made = scenario.scheduler()
+    scheduler = Scheduler(
+        scenario.cluster,
+        composition._replace(policy=policy),
+        overheads=made.overheads,
+        seed=made.seed,
+    )
+    return happen(scenario, scheduler=scheduler)
+
+
+def test_many_jobs_at_once_find_room() -> None:
+    """More jobs in the system than the first tables have rows, more changes than the log has."""
+    jobs = [linear_job(n, 0.0, 1.0, 50.0 + n % 7) for n in range(3000)]
+    setting = Setting(cluster=parse_cluster("250x8"), composition=WrittenComposition("las:round=1"))
+    compiled, interpreted = (
+        simulate(Workload(jobs), setting, compiled=each).outcomes for each in (True, False)
+    )
+    np.testing.assert_array_equal(compiled.finish, interpreted.finish)
+    np.testing.assert_array_equal(compiled.preemptions, interpreted.preemptions)
+
+
+@settings(max_examples=30)
+@given(scenarios(COUNTED))
+def test_a_key_is_the_same_for_one_job_and_for_all(scenario: Scenario) -> None:
+    for policy in map(policies.make, ORDERS):
+        assert isinstance(policy, OrderPolicy)
+
+        def check(world: object, policy: OrderPolicy = policy) -> None:
+            scheduler = world.scheduler  # type: ignore[attr-defined]
+            jobs: JobView = scheduler.view().jobs
+            key, rows = kept_order(policy), list(scheduler.known.rows.values())
+            assert key is not None
+            keys = [0.0] * len(rows)
+            interpreted_keys(key)(scheduler.state.jobs, rows, 0, len(rows), jobs.now, keys)
+            expected = np.asarray(policy.key(jobs, jobs.now), dtype=np.float64)
+            by_row = dict(zip(map(int, jobs.rows), expected.tolist(), strict=True))
+            assert keys == [by_row[row] for row in rows]
+
+        happen(replace(scenario, jobs=scenario.jobs[:4]), on_moment=check)
+
+
+def test_columns_for_compiled_policies_are_those_of_jobs() -> None:
+    names = {name.upper(): place for place, name in enumerate(Jobs.float_columns)}
+    told = {name: value for name, value in vars(columns).items() if name.isupper()}
+    assert told.pop("COUNT") == len(JobView(State(), 0.0).matrix)
+    assert told.items() <= names.items()
