@@ -75,6 +75,8 @@ def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
         partner = np.where(gpus > 0, partner, -1.0)
         changed |= (partner != view.jobs.column("partner")) & (gpus > 0)
         view.jobs.write("partner", partner)
+        numbers = {int(number) for number in partner.tolist()} - {-1}
+        scheduler.neighbours = {number: scheduler.spec(number).name for number in numbers}
     if allocation.nodes is not None:
         scheduler.nodes_wanted = dict(zip(map(int, view.jobs.rows), allocation.nodes, strict=True))
         changed |= _moved(scheduler, view, allocation.nodes)

@@ -100,7 +100,7 @@ def rate_now(scheduler: "Scheduler", row: int, truth: Truth, done: float) -> flo
     slots = np.array(scheduler.slots_of(row), dtype=np.int64) if resources.named else NO_INTS
     nodes = len(resources.nodes_of(slots)) if len(slots) else 1
     partner = int(jobs.partner[row])
-    beside = "" if partner < 0 else scheduler.spec(partner).name
+    beside = "" if partner < 0 else scheduler.neighbours[partner]
     rate = rate_of(spec, truth, gpus, resources.types[gpu_type], nodes, done, beside)
     rate *= resources.spread_factor(truth.spread_slowdown, int(gpus), nodes)
     if truth.sensitivity is None:

@@ -293,7 +293,10 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
             continue
         s.jobs.target[row], s.jobs.target_type[row] = decision.gpus[i], decision.gpu_type[i]
         if len(decision.partner):
-            s.jobs.partner[row] = decision.partner[i]
+            s.jobs.partner[row] = partner = int(decision.partner[i])
+            if partner in scheduler.known:
+                name = scheduler.spec(partner).name
+                scheduler.neighbours = {**scheduler.neighbours, partner: name}
         if decision.gpus[i] > 0.0 and s.jobs.held[row] == 0.0 and scheduler.rules.decides == ORDER:
             wait_no_more(s, row)
         change(s, row)

@@ -293,7 +293,7 @@ def _method(name: str) -> None:
         return sig.return_type(words, given), generate
 
     @overload_method(_Words, name)
-    def method(words: Any, *given: Any) -> Any:  # Numba wants the lambda's arguments
+    def method(words, *given):  # type: ignore[no-untyped-def] # the arguments of the lambda
         return lambda words, *given: call(words, given)
 
 

@@ -105,6 +105,8 @@ class Scheduler:
         """Rows in the order in which the last allocation served them; None: by submission."""
         self.nodes_wanted: dict[int, IntArray] = {}
         """GPUs on each node by row, where the last allocation said so."""
+        self.neighbours: dict[int, str] = {}
+        """The names of jobs beside which others run on the same GPUs, by number, until the next decision."""
         self.held: dict[int, HeldJob | JobSubmitted] = {}
         self.notes = Notes(self.foretold)
         self.curves = RateCurves()

@@ -92,6 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     stopping: tuple[Stopping, ...]
     late_slots: tuple[tuple[int, float], ...]
     releases: tuple[tuple[float, float, float, float], ...]
+    neighbours: dict[int, str]
     format: int = FORMAT
 
     @classmethod
@@ -145,6 +146,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 )
                 for i in range(s.count[RELEASES])
             ),
+            neighbours=dict(sorted(scheduler.neighbours.items())),
         )
 
     def scheduler(self) -> Scheduler:
@@ -154,6 +156,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         for node, state in self.nodes:
             scheduler.resources.change(node.name, state, node)
         scheduler.eligibility = scheduler.judge_nodes()
+        scheduler.neighbours = self.neighbours
         for job in self.jobs:
             scheduler.make_room()
             _restore(scheduler, job)
