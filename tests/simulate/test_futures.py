@@ -12,10 +12,10 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
-from volvelle.simulate import forecast as forecast_module
 from volvelle.simulate import futures
 from volvelle.simulate.forecast import Future, forecast
 from volvelle.simulate.futures import arrival_of, finishes
+from volvelle.simulate.play_out import PlayOuts, can_play_out
 from volvelle.simulate.resample import Arrival, RecentPast
 
 COMPILED = [
@@ -63,23 +63,31 @@ def test_a_future_ends_the_same_compiled_and_interpreted(policy: str, seed: int,
     past = past_of(arrivals, rng, err=err)
     number, next_number = len(jobs) - 1, len(jobs)
 
-    def told(compiled_from: float) -> FloatColumn | None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(forecast_module, "COMPILED_FROM", compiled_from)
-            return finishes(
-                scheduler,
-                past,
-                number,
-                horizon=100.0,
-                next_number=next_number,
-                play_outs=futures._FEW,
-                rng=np.random.default_rng(seed),
-            )
+    def told(compiled: PlayOuts | None) -> FloatColumn | None:
+        return finishes(
+            scheduler,
+            past,
+            number,
+            horizon=100.0,
+            next_number=next_number,
+            play_outs=futures._FEW,
+            rng=np.random.default_rng(seed),
+            compiled=compiled,
+        )
 
-    compiled, interpreted = told(0), told(np.inf)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(futures, "_FEW_ARRIVALS", futures._ARRIVALS)
+        interpreted = told(None)
+    scheduler.compile()
+    assert can_play_out(scheduler)
+    played_out = PlayOuts()
+    compiled = told(played_out)
     assert compiled is not None
     assert interpreted is not None
     assert compiled.tolist() == interpreted.tolist()
+    again = told(played_out)
+    assert again is not None
+    assert again.tolist() == compiled.tolist(), "in the same arrays"
 
 
 def test_who_comes_in_a_future_is_believed_what_was_believed_then() -> None:

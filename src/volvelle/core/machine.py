@@ -26,6 +26,7 @@ from numba.extending import (
 
 from volvelle.core.compiled import TYPES, kernel, machine_code
 from volvelle.core.forward.advance import advance
+from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.state import (
     ARRAYS,
     TABLES,
@@ -358,25 +359,54 @@ def _advance_at(address: int, rules: Rules, until: float, moments: int) -> int:
     return advance(_state_at(address), rules, until, moments)
 
 
+def _believe_at(address: int) -> None:
+    believe(_state_at(address))
+
+
+def _expect_ends_at(address: int) -> None:
+    expect_ends(_state_at(address))
+
+
 class Machine:
     """Machine code for one state over arrays; to be made anew where an array was replaced."""
 
     def __init__(self, s: State) -> None:
+        self._state = s
         words: list[int] = []
         for name in TABLES:
             table = getattr(s, name)
             for part in (table.floats, table.ints):
                 words += [part.ctypes.data, len(part) * _WORD]
             words.append(len(table))
+        self._place = {}
         for name in ARRAYS:
-            array = getattr(s, name)
-            words.append(array.ctypes.data)
-            for size, step in zip(array.shape, array.strides, strict=True):
-                words += [size, step]
+            self._place[name] = len(words)
+            words += _words_of(getattr(s, name))
         words += [address(getattr(s, name, _NOBODY[name]), name) for name in _KERNELS]
         self._words = np.array(words, dtype=np.int64)
         self._at = self._words.ctypes.data
 
+    def replaced(self, *names: str) -> None:
+        """These arrays of the state are others now."""
+        for name in names:
+            words = _words_of(getattr(self._state, name))
+            self._words[self._place[name] : self._place[name] + len(words)] = words
+
     def advance(self, rules: Rules, until: float, moments: int) -> int:
         """`volvelle.core.forward.advance.advance` as machine code."""
         return int(machine_code(_advance_at, entry=True)(self._at, rules, until, moments))
+
+    def believe(self) -> None:
+        """`volvelle.core.forward.believe.believe` as machine code."""
+        machine_code(_believe_at, entry=True)(self._at)
+
+    def expect_ends(self) -> None:
+        """`volvelle.core.forward.believe.expect_ends` as machine code."""
+        machine_code(_expect_ends_at, entry=True)(self._at)
+
+
+def _words_of(array: Any) -> list[int]:
+    words = [array.ctypes.data]
+    for size, step in zip(array.shape, array.strides, strict=True):
+        words += [size, step]
+    return words

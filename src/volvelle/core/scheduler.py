@@ -24,6 +24,7 @@ from volvelle.core.eligibility import Eligibility
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
 from volvelle.core.forward.advance import advance, begin_moment, room, wake_at
+from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
 from volvelle.core.handlers import fold, follow
@@ -37,15 +38,13 @@ from volvelle.core.state import (
     AHEAD,
     ASKED,
     COUNTED,
+    EXPECTED,
     INFINITY,
     JOBS,
     KERNEL,
     LIMIT,
     LOG_FULL,
-    LOGGED_DECISIONS,
     LOGGED_EVENTS,
-    LOGGED_MOMENTS,
-    LOGGED_SLOTS,
     NOW,
     OBJECT,
     ORDER,
@@ -174,14 +173,34 @@ class Scheduler:
             if not self.state.compiled:
                 why = advance(self.state, self.rules, until, moments)
             else:
-                if self._machine is None:
-                    from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
-
-                    self._machine = Machine(self.state)
-                why = self._machine.advance(self.rules, until, moments)
+                why = self._machine_code().advance(self.rules, until, moments)
             if why != ROWS_FULL:
                 return why
             self.grow(why)
+
+    def believe(self) -> None:
+        """Let what is believed of every job be true, and nothing expected of it (`expect_ends`)."""
+        s = self.state
+        while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
+            self.grow(ROWS_FULL)
+        if s.compiled:
+            self._machine_code().believe()
+        else:
+            believe(s)
+
+    def expect_ends(self) -> None:
+        """Expect the ends of jobs that run, by the truth about them."""
+        if self.state.compiled:
+            self._machine_code().expect_ends()
+        else:
+            expect_ends(self.state)
+
+    def _machine_code(self) -> "Machine":
+        if self._machine is None:
+            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+
+            self._machine = Machine(self.state)
+        return self._machine
 
     def grow(self, full: int) -> None:
         """Make room where something is full."""
@@ -197,6 +216,8 @@ class Scheduler:
 
     def compile(self) -> None:
         """Let machine code run the forward loop from now on."""
+        if self.state.compiled:
+            return
         self.state = self.state.over_arrays()
         self.resources = self.resources.fork(self.state)
         self.known = self.known.of(self.state)
@@ -322,8 +343,6 @@ class Scheduler:
         copy.__dict__.update(self.__dict__)
         copy.composition = self.composition.fork()
         copy.state = self.state.copy()
-        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
-            copy.state.count[counter] = 0
         copy.resources = self.resources.fork(copy.state)
         copy.known = self.known.of(copy.state)
         copy.queue, copy.held = self.queue.copy(), self.held.copy()

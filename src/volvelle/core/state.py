@@ -452,6 +452,10 @@ class Rules(NamedTuple):
     pauses: int = NEVER
 
 
+_LOG = 512
+"""Room in a log at first."""
+
+
 class State:
     """The tables, and lists of rows.
 
@@ -500,12 +504,16 @@ class State:
         self.classes = Classes(16)
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
         self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
-        self.events, self.decisions, self.moments = EventLog(512), DecisionLog(512), MomentLog(512)
+        self.events, self.decisions, self.moments = (
+            EventLog(_LOG),
+            DecisionLog(_LOG),
+            MomentLog(_LOG),
+        )
         self.count, self.clock = [0] * COUNTERS, [0.0] * CLOCKS
         self.spare = list(range(rows - 1, -1, -1))
         for name in ("ranked", "changed", "unrated", "order"):
             setattr(self, name, [0] * rows)
-        self.bound, self.keys, self.slots_log = [0.0] * rows, [0.0], [0] * 512
+        self.bound, self.keys, self.slots_log = [0.0] * rows, [0.0], [0] * _LOG
         self.arrivals, self.verdict = [[] for _ in range(ARRIVAL_COLUMNS)], []
         self.rates, self.parameters = [], []
         self.count[SPARE] = rows
@@ -515,20 +523,57 @@ class State:
         self.clock[DECIDED] = -INFINITY
 
     def copy(self) -> "State":
-        """One in the same state that goes its own way; what comes and rates, which stay, are shared."""
+        """One in the same state that goes its own way; what comes and rates, which stay, are shared.
+
+        Its log is empty.
+        """
         other = object.__new__(State)
         other.__dict__.update(self.__dict__)
-        for name in TABLES:
-            setattr(other, name, getattr(self, name).copy())
+        for name, kind in TABLES.items():
+            if name not in LOGS:
+                setattr(other, name, getattr(self, name).copy())
+            else:
+                empty = kind(_LOG)
+                setattr(other, name, empty.over_arrays() if self.compiled else empty)
         for name in _OWN_ARRAYS:
             value = getattr(self, name)
             setattr(other, name, value[:] if isinstance(value, list) else value.copy())
+        other.slots_log = np.zeros(_LOG, dtype=np.int64) if self.compiled else [0] * _LOG
+        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
+            other.count[counter] = 0
         return other
+
+    def holds(self, other: "State") -> bool:
+        """Whether ``other`` fits in these arrays and decides by the same kernels, about as many GPUs."""
+        same = ("types", "pools", "nodes", "slots")
+        return (
+            all(len(getattr(self, name)) == len(getattr(other, name)) for name in same)
+            and all(len(getattr(self, name)) >= len(getattr(other, name)) for name in _GROWING)
+            and len(self.jobs.floats) == len(other.jobs.floats)
+            and all(getattr(self, name, None) is getattr(other, name, None) for name in KERNELS)
+        )
+
+    def become(self, other: "State") -> None:
+        """Take over the numbers of ``other``, which it `holds`; both are over NumPy arrays without a log."""
+        for name in TABLES:
+            if name not in LOGS:
+                mine, theirs = getattr(self, name), getattr(other, name)
+                mine.floats[:, : len(theirs)] = theirs.floats
+                mine.ints[:, : len(theirs)] = theirs.ints
+        for name in ("count", "clock", "keys", "ranked", "bound"):
+            values = getattr(other, name)
+            getattr(self, name)[: len(values)] = values
+        more = len(self.order) - len(other.order)
+        spare = other.count[SPARE]
+        self.spare[:more] = np.arange(len(self.order) - 1, len(other.order) - 1, -1)
+        self.spare[more : more + spare] = other.spare[:spare]
+        self.count[SPARE] += more
+        self.rates, self.parameters = other.rates, other.parameters
+        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
+            self.count[counter] = 0
 
     def over_arrays(self) -> "State":
         """A copy over NumPy arrays, for machine code."""
-        if self.compiled:
-            return self.copy()
         other = object.__new__(State)
         other.__dict__.update(self.__dict__)
         other.compiled = True
@@ -571,6 +616,10 @@ TABLES: Final[dict[str, type[Table]]] = {
     if isinstance(kind, type) and issubclass(kind, Table)
 }
 """The tables of a state, by name."""
+LOGS: Final = ("events", "decisions", "moments")
+_GROWING = ("jobs", "classes", "expected", "releases")
+KERNELS: Final = ("key", "allocate", "place")
+"""Those of them that are logs."""
 ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     name: (kind, *kind.__metadata__)
     for name, kind in _HINTS.items()
@@ -578,7 +627,9 @@ ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
 }
 """Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
 _OWN_ARRAYS = [
-    name for name in ARRAYS if name not in ("arrivals", "verdict", "rates", "parameters")
+    name
+    for name in ARRAYS
+    if name not in ("arrivals", "verdict", "rates", "parameters", "slots_log")
 ]
 
 

@@ -19,18 +19,14 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
     COME,
     CONCLUDED,
-    EXPECTED,
     FINISHED,
     INFINITY,
-    MILESTONE,
+    JOBS,
     OBJECT,
     QUEUED,
-    STOPPED,
     WAKE,
-    Expected,
-    Jobs,
 )
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView
+from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.world import Recording, Watcher, World
@@ -131,11 +127,16 @@ def believed_world(
 ) -> World:
     """A world in which what ``ahead`` believes is true from now on, but for what errs in ``future``."""
     ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
-    running = _believe(ahead, future)
+    if (
+        ahead.state.count[JOBS] + ahead.state.count[COME] - ahead.state.count[QUEUED]
+        >= COMPILED_FROM
+    ):
+        ahead.compile()
+    ahead.believe()
+    running = _go_on(ahead, future)
+    ahead.expect_ends()
     coming = _coming(ahead, future)
-    s = ahead.state
-    compiled = s.compiled or s.count[COME] + len(JobView(s, ahead.now)) >= COMPILED_FROM
-    world = World(ahead, coming, watchers, tracked=tracked, compiled=compiled)
+    world = World(ahead, coming, watchers, tracked=tracked, compiled=ahead.state.compiled)
     world.running = running
     s = ahead.state
     s.clock[WAKE] = INFINITY if (wake := ahead.wake_at()) is None else wake
@@ -163,92 +164,29 @@ def _coming(ahead: Scheduler, future: Future | None) -> Coming:
     return Coming(ahead, jobs, numbers, [Belief(truth) for truth in believed])
 
 
-def _believe(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
-    """Let what is believed of the jobs in the system be true; returns those that only Python knows."""
+def _go_on(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
+    """Let jobs take longer or shorter in ``future``; returns those that only Python knows."""
     jobs = JobView(ahead.state, ahead.now)
-    done, rate, since = jobs.column("done"), jobs.column("rate"), jobs.column("progress_from")
-    reached = done + np.maximum(ahead.now - since, 0.0) * rate
-    total, scale = jobs.column("total"), jobs.column("scale")
-    as_told = (scale == 1.0) & (total >= reached)
-    work = np.where(as_told, total, reached + scale * np.maximum(total - reached, 0.0))
-    true_work = work
+    total = jobs.column("total")
     if future is not None:
-        ratios = future.ratios(reached / np.maximum(np.maximum(work, reached), _EPSILON))
-        true_work = np.maximum(work * ratios, reached)
-    unit, table = jobs.column("unit_rate"), jobs.column("table")
-    asked = np.isnan(unit) & (table < 0.0)
-    for name, values in {
-        "total": work,
-        "scale": np.ones(len(jobs)),
-        "true_work": true_work,
-        "true_unit_rate": unit,
-        "true_table": table,
-        "truly_asked": asked.astype(np.float64),
-        "true_done": done,
-        "saved": done,
-        "since": since,
-        "true_rate": rate,
-        "saved_at": since,
-        "cadence_from": since,
-    }.items():
-        jobs.write(name, values)
-    numbers = jobs.number.astype(np.int64)
-    left = (true_work - done) / np.where(rate > 0, rate, 1.0)
-    _expect_ends(ahead, jobs, numbers, (rate > 0.0) & ~asked, since, left)
-    running = {}
-    for place in np.flatnonzero(asked).tolist():
-        number, known = int(numbers[place]), ahead.known[int(numbers[place])]
-        believed = msgspec.structs.replace(known.believed, failures=(), work=float(work[place]))
+        jobs.write("true_work", true_work(jobs, future.ratios))
+    running, work = {}, jobs.column("true_work").tolist()
+    for place in np.flatnonzero(jobs.column("truly_asked")).tolist():
+        number = int(jobs.number[place])
+        known = ahead.known[number]
+        believed = msgspec.structs.replace(known.believed, failures=(), work=float(total[place]))
         ahead.known[number] = KnownJob(known.spec, believed)
-        truth = msgspec.structs.replace(believed, work=float(true_work[place]))
+        truth = msgspec.structs.replace(believed, work=work[place])
         running[number] = Job(known.spec, truth)
     return running
 
 
-def _expect_ends(
-    ahead: Scheduler,
-    jobs: JobView,
-    numbers: IntColumn,
-    ends: BoolColumn,
-    since: FloatColumn,
-    left: FloatColumn,
-) -> None:
-    """Expect the ``ends`` of jobs, ``left`` seconds after ``since``, and what is known of checkpoints."""
-    s = ahead.state
-    token = jobs.column("token") + 1.0
-    jobs.write("token", token)
-    rows = np.array(jobs.rows, dtype=np.float64)
-    known = s.count[EXPECTED]
-    old = np.array([column[:known] for column in s.expected.floats], dtype=np.float64)
-    old = old.reshape(len(Expected.float_columns), known)
-    old = old[:, old[Expected.float_columns.index("kind")] == STOPPED]
-    old[Expected.float_columns.index("value")] = [
-        _written(ahead, int(row), number) for row, number in zip(old[3], old[2], strict=True)
-    ]
-    count = int(ends.sum())
-    new = np.array(
-        [
-            np.maximum((since + left)[ends], ahead.now),
-            np.full(count, float(MILESTONE)),
-            numbers[ends],
-            rows[ends],
-            token[ends],
-            np.zeros(count),
-        ]
-    )
-    entries = np.concatenate([old, new], axis=1)
-    entries = entries[:, np.lexsort(entries[2::-1])]
-    while len(s.expected) < entries.shape[1] + 8:
-        s.expected.grow(2 * len(s.expected))
-    for column, values in zip(s.expected.floats, entries, strict=True):
-        column[: entries.shape[1]] = values.tolist() if isinstance(column, list) else values
-    s.count[EXPECTED] = entries.shape[1]
-
-
-def _written(ahead: Scheduler, row: int, number: float) -> float:
-    """Units of work in the checkpoint that the job with this number writes, if it is still in ``row``."""
-    jobs: Jobs = ahead.state.jobs
-    return float(jobs.done[row]) if jobs.number[row] == number else 0.0
+def true_work(jobs: JobView, ratios: Callable[[FloatColumn], FloatColumn]) -> FloatColumn:
+    """Units of work of jobs that err by ``ratios``: at least what they have done."""
+    total, reached = jobs.column("total"), jobs.work_done
+    done = reached / np.maximum(total, _EPSILON)
+    work: FloatColumn = np.maximum(total * ratios(done), reached)
+    return work
 
 
 def _erring(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from volvelle.simulate.forecast import Forecast, forecast, withdrawn
 from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
+
+if TYPE_CHECKING:
+    from volvelle.simulate.play_out import PlayOuts
 
 COLUMNS = ("time", "job_id", "start_time", "finish_time")
 """The header of predictions.csv; seconds on the workload's clock."""
@@ -70,6 +74,7 @@ class Predictor:
         self._play_outs = play_outs
         self._rng = np.random.default_rng([seed, 0x9C5])
         self._predicted = 0
+        self._compiled: PlayOuts | None = None
         self._policy: Policy | None = None
         self._past = RecentPast()
         self._calibrations = (Calibration(0.5, tie=0.5), Calibration(0.9, slack=0.005))
@@ -128,7 +133,8 @@ class Predictor:
             self.refreshed.append(Refreshed(world.now, forecast(world.scheduler)))
 
     def _predict(self, scheduler: Scheduler, number: int, later: range) -> None:
-        finish = predicted_finish(scheduler, number, later)
+        compiled = self._play_outs_of(scheduler)
+        finish = predicted_finish(scheduler, number, later, compiled)
         if finish is None:
             return
         self._finish[number] = finish
@@ -142,7 +148,7 @@ class Predictor:
             self._believed_seconds[number] = work / float(jobs.request_rate[row])
             if self._play_outs:
                 after = number + 1 + len(later)
-                times = self._play_out(scheduler, number, finish - submit, after)
+                times = self._play_out(scheduler, number, finish - submit, after, compiled)
                 foreseen = _finishes_of_all(scheduler, later)
         self._state(number, scheduler.now, finish, times, foreseen)
 
@@ -201,8 +207,22 @@ class Predictor:
         ]
         return len(holds) >= _LEAST_OPEN and sum(holds) < _SHARES[which] * len(holds)
 
+    def _play_outs_of(self, scheduler: Scheduler) -> "PlayOuts | None":
+        """Compiled play-outs, where they do for this scheduler now."""
+        if not scheduler.state.compiled:
+            return None
+        from volvelle.simulate import play_out  # noqa: PLC0415 - loads Numba
+
+        self._compiled = self._compiled or play_out.PlayOuts()
+        return self._compiled if play_out.can_play_out(scheduler) else None
+
     def _play_out(
-        self, scheduler: Scheduler, number: int, horizon: float, next_number: int
+        self,
+        scheduler: Scheduler,
+        number: int,
+        horizon: float,
+        next_number: int,
+        compiled: "PlayOuts | None",
     ) -> FloatColumn | None:
         """When the job is through in futures like the recent past; None where there are none."""
         self._past.arrived(arrival_of(scheduler, number))
@@ -214,6 +234,7 @@ class Predictor:
             next_number=next_number,
             play_outs=self._play_outs,
             rng=self._rng,
+            compiled=compiled,
         )
 
     def predictions(self, jobs: int) -> Predictions:
@@ -243,11 +264,14 @@ def _finishes_of_all(scheduler: Scheduler, without: Iterable[int]) -> dict[int, 
 
 
 def predicted_finish(
-    scheduler: Scheduler, number: int, without: Iterable[int] = ()
+    scheduler: Scheduler,
+    number: int,
+    without: Iterable[int] = (),
+    compiled: "PlayOuts | None" = None,
 ) -> float | None:
     """When job ``number`` will finish if beliefs hold and nobody else arrives; None for never.
 
-    ``without``: jobs that are to be taken for not there yet.
+    without: jobs that are to be taken for not there yet. compiled: with which machine code plays it out.
     """
     waiting = {event.number for event in waiting_for_admission(scheduler)}
     if number not in scheduler.known and number not in waiting:
@@ -255,6 +279,9 @@ def predicted_finish(
     later = [other for other in without if other in scheduler.known or other in waiting]
     if later:
         scheduler = withdrawn(scheduler, later)
+    if compiled is not None:
+        finish = compiled.finish(scheduler, number)
+        return finish if finish < math.inf else None
     return forecast(scheduler, until_finish_of=number).finish.get(number)
 
 

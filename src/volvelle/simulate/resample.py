@@ -23,14 +23,13 @@ _OVERDUE = 1.05  # what a job that did more than ever was seen is believed to ta
 class Arrival(NamedTuple):
     """A job that came at ``time``: as it was declared, and what was believed of it.
 
-    ``column`` is the same for the compiled loop (`volvelle.simulate.gear.loop.Input`), None where that
-    does not know such jobs.
+    columns: those with which it came (`volvelle.core.state.Jobs`).
     """
 
     time: float
     spec: JobSpec
     belief: Belief
-    column: FloatColumn | None
+    columns: FloatColumn
 
 
 class RecentPast:

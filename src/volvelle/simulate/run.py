@@ -29,7 +29,7 @@ from volvelle.simulate.synthesizer import Synthesis, Synthesizer
 from volvelle.simulate.world import Recording, Watcher, World
 from volvelle.workload.workload import Workload
 
-COMPILED_FROM = 10_000
+COMPILED_FROM, COMPILED_FROM_PREDICTED = 10_000, 200
 """Jobs from which on machine code is worth what loading it takes, and now and then making it."""
 PLAY_OUTS = 20
 """Futures like the recent past, from which P50 and P90 of a prediction are found."""
@@ -168,7 +168,7 @@ def _run(
         until=INFINITY if setting.until is None else setting.until,
         tracked=setting.tracked,
         director=None if synthesis is None else Synthesizer(synthesis, workers),
-        compiled=len(workload) >= COMPILED_FROM if compiled is None else compiled,
+        compiled=_pays(workload, setting) if compiled is None else compiled,
     )
     with asked_to_stop() as stopped:
         try:
@@ -199,6 +199,13 @@ def _run(
         interrupted,
         refreshed,
     )
+
+
+def _pays(workload: Workload, setting: Setting) -> bool:
+    """Whether machine code is worth what loading it takes."""
+    if setting.predict:
+        return bool(setting.play_outs) or len(workload) >= COMPILED_FROM_PREDICTED
+    return len(workload) >= COMPILED_FROM
 
 
 class _EachPause:

@@ -1,0 +1,151 @@
+"""Compiled play-outs: what a scheduler believes, played out by machine code in arrays of its own.
+
+The same as a forecast (`volvelle.simulate.forecast`), without the objects that one needs: a play-out copies
+the state's arrays over those of the last one, lets what is believed be true, and lets time pass, unlogged.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from volvelle.core.forward.advance import wake_at
+from volvelle.core.machine import Machine
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import (
+    AHEAD,
+    ARRIVAL_COLUMNS,
+    ASKED,
+    COME,
+    ENDLESS,
+    ENTERS,
+    EXPECTED,
+    INFINITY,
+    JOBS,
+    NEVER,
+    NODE_AT,
+    NOW,
+    PHASE,
+    QUEUED,
+    ROWS_FULL,
+    TRACKED,
+    TRACKED_FIRST,
+    TRACKED_LAST,
+    WAKE,
+    Jobs,
+    Rules,
+    State,
+)
+from volvelle.core.view import FloatColumn, JobView
+from volvelle.simulate.forecast import true_work
+
+_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
+
+
+class Newcomers(NamedTuple):
+    """Who comes in a future: columns of arrivals, in order of submission.
+
+    ratios: given the shares of what is believed of jobs that they have done, what they truly take over what
+    is believed.
+    """
+
+    columns: FloatColumn
+    ratios: Callable[[FloatColumn], FloatColumn]
+
+
+def can_play_out(scheduler: Scheduler) -> bool:
+    """Whether machine code knows all that decides how jobs go on, and asks nobody in Python."""
+    rules, s = scheduler.rules, scheduler.state
+    if not s.compiled or ASKED in (rules.decides, rules.places):
+        return False
+    parts = scheduler.composition
+    if rules.learns or rules.divides or parts.loss_every is not None or scheduler.cluster.changes:
+        return False
+    if parts.admission.limit(0.0) is None:
+        return False
+    queued = s.count[COME] > s.count[QUEUED]
+    if queued and (scheduler.coming is None or not scheduler.prepared):
+        return False  # what is believed of them is not in the table of arrivals
+    jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
+    return _known(jobs.column("unit_rate"), jobs.column("table")) and _known(
+        here[_PLACE["unit_rate"]], here[_PLACE["table"]]
+    )
+
+
+def _known(unit_rate: FloatColumn, table: FloatColumn) -> bool:
+    return not (np.isnan(unit_rate) & (table < 0.0)).any()
+
+
+class PlayOuts:
+    """Plays out again and again what schedulers that machine code knows believe."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._machine: Machine | None = None
+
+    def finish(
+        self, scheduler: Scheduler, number: int, newcomers: Newcomers | None = None
+    ) -> float:
+        """When job ``number`` will finish if nobody comes, or if these do; infinite for never."""
+        s = self._copy(scheduler.state)
+        rules = scheduler.rules._replace(
+            simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
+        )
+        self._begin(s, scheduler, newcomers, rules)
+        s.count[TRACKED] = 1
+        s.count[TRACKED_FIRST] = s.count[TRACKED_LAST] = number
+        while self._machine_code(s).advance(rules, INFINITY, 1 << 62) == ROWS_FULL:
+            self._grow(s)
+        return float(s.clock[NOW]) if s.count[TRACKED] == 0 else INFINITY
+
+    def _begin(
+        self, s: State, scheduler: Scheduler, newcomers: Newcomers | None, rules: Rules
+    ) -> None:
+        """Let what is believed be true, and these jobs come."""
+        base = scheduler.state
+        self._machine_code(s).believe()
+        while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
+            self._grow(s)
+        here = base.arrivals[:, base.count[QUEUED] : base.count[COME]]
+        here = here[:, base.verdict[base.count[QUEUED] : base.count[COME]] == ENTERS]
+        coming = here if newcomers is None else np.concatenate([here, newcomers.columns], axis=1)
+        coming = np.asfortranarray(coming)
+        coming[_PLACE["total"]] *= coming[_PLACE["scale"]]
+        coming[_PLACE["scale"]] = 1.0
+        work = coming[_PLACE["total"]]
+        if newcomers is not None:
+            jobs = JobView(s, scheduler.now)
+            jobs.write("true_work", true_work(jobs, newcomers.ratios))
+            work = work * newcomers.ratios(np.zeros(len(work)))
+        coming[_PLACE["true_work"]] = work
+        coming[_PLACE["true_unit_rate"]] = coming[_PLACE["unit_rate"]]
+        coming[_PLACE["true_table"]] = coming[_PLACE["table"]]
+        coming[_PLACE["truly_asked"]] = 0.0
+        s.arrivals, s.verdict = coming, np.full(coming.shape[1], ENTERS)
+        machine = self._machine_code(s)
+        machine.replaced("arrivals", "verdict")
+        machine.expect_ends()
+        s.count[QUEUED], s.count[COME] = 0, here.shape[1]
+        s.count[PHASE], s.count[ENDLESS] = AHEAD, 0
+        s.clock[NODE_AT] = INFINITY
+        s.clock[WAKE] = wake_at(s, rules)
+
+    def _copy(self, base: State) -> State:
+        """Copy ``base`` over the arrays of the last play-out, or to new ones where it does not fit."""
+        s = self._state
+        if s is None or not s.holds(base):
+            s, self._machine = base.copy(), None
+            self._state = s
+        else:
+            s.become(base)
+            self._machine_code(s).replaced("rates", "parameters")
+        return s
+
+    def _grow(self, s: State) -> None:
+        s.grow_rows()
+        self._machine = None
+
+    def _machine_code(self, s: State) -> Machine:
+        if self._machine is None:
+            self._machine = Machine(s)
+        return self._machine
