@@ -13,9 +13,11 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.orders import interpreted_keys
 from volvelle.core.policy import Allocation, OrderPolicy, kept_order, policies
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import Jobs, State
+from volvelle.core.state import KERNEL, Jobs, State
 from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job, Truth
+from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.workload import Workload
 
@@ -35,9 +37,30 @@ VARIANTS = [
     "las:round=25,service=seconds,strict=true",
 ]
 COUNTED = Features(slots=False, nodes=False)
+TABULATED = Features(
+    types=False,
+    pools=False,
+    failures=False,
+    nodes=False,
+    regimes=False,
+    slots=False,
+    amounts=False,
+    sharing=False,
+)
 
 
-@pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS, "easy", "max-min", "afs-l", "tiresias"])
+def tabled(scenario: Scenario) -> Scenario:
+    """The same with jobs whose rates are linear or a table, wherever they run."""
+    jobs = []
+    for job in scenario.jobs:
+        throughput = job.truth.throughput
+        if not isinstance(throughput, Linear):
+            throughput = Table((1.0, 1.8, 2.4))
+        jobs.append(Job(job.spec, Truth(work=job.truth.work, throughput=throughput)))
+    return replace(scenario, jobs=tuple(jobs))
+
+
+@pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS, "easy", "max-min", "tiresias"])
 @settings(max_examples=25)
 @given(scenario=scenarios(EVERYTHING))
 def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
@@ -45,6 +68,25 @@ def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
 ) -> None:
     scenario = scenario.under(policy)
     assert happen(scenario, compiled=True).journal_bytes == happen(scenario).journal_bytes
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "afs-l",
+        "afs-l:ties=later,round=30",
+        "pcs",
+        "pcs:thresholds=20/100,disparity=1,efficiency=0.8",
+        "pcs:thresholds=60,weights=9/1,efficiency=0.9,delta=0.1",
+    ],
+)
+@settings(max_examples=40)
+@given(scenario=scenarios(TABULATED))
+def test_a_policy_decides_the_same_as_machine_code(policy: str, scenario: Scenario) -> None:
+    scenario = tabled(scenario.under(policy))
+    compiled = happen(scenario, compiled=True)
+    assert compiled.scheduler.rules.decides == KERNEL
+    assert compiled.journal_bytes == happen(scenario).journal_bytes
 
 
 @pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS])

@@ -79,10 +79,14 @@ class RateCurves:
 
 
 class ThroughputTables:
-    """The rates that kernels work with (`volvelle.core.state.State.rates`), a table for each model."""
+    """The rates that kernels work with (`volvelle.core.state.State.rates`), a table for each model.
 
-    def __init__(self) -> None:
-        self._models: list[Table | PerType] = []
+    linear: of models that are linear too.
+    """
+
+    def __init__(self, *, linear: bool) -> None:
+        self._linear = linear
+        self._models: list[Linear | Table | PerType] = []
         self._place: dict[bytes, int] = {}
 
     def of(self, truth: Truth) -> int:
@@ -92,14 +96,20 @@ class ThroughputTables:
         several nodes as on one, wherever its neighbours are.
         """
         throughput = truth.throughput
-        if not _alike_everywhere(truth) or not _tabular(throughput):
+        if not _alike_everywhere(truth) or not self._tabular(throughput):
             return -1
-        assert isinstance(throughput, (Table, PerType))
+        assert isinstance(throughput, (Linear, Table, PerType))
         key = msgspec.msgpack.encode(throughput)
         if key not in self._place:
             self._place[key] = len(self._models)
             self._models.append(throughput)
         return self._place[key]
+
+    def _tabular(self, throughput: Any) -> bool:
+        """Whether rates are linear between whole numbers of GPUs, which count alone with their type."""
+        if isinstance(throughput, PerType):
+            return all(isinstance(model, (Linear, Table)) for model in throughput.types.values())
+        return isinstance(throughput, Table) or (self._linear and type(throughput) is Linear)
 
     def __len__(self) -> int:
         return len(self._models)
@@ -123,10 +133,3 @@ def unit_rate(truth: Truth) -> float:
 
 def _alike_everywhere(truth: Truth) -> bool:
     return not (truth.regimes or truth.spread_slowdown or truth.beside or truth.sensitivity)
-
-
-def _tabular(throughput: Any) -> bool:
-    """Whether rates are linear between whole numbers of GPUs, and nothing but these and their type counts."""
-    if isinstance(throughput, PerType):
-        return all(isinstance(model, (Linear, Table)) for model in throughput.types.values())
-    return isinstance(throughput, Table)

@@ -17,6 +17,7 @@ from volvelle.core.state import (
     COME,
     DEMAND,
     ENTERS,
+    KERNEL,
     NO_PROGRESS,
     OBSTACLE,
     QUEUED,
@@ -158,6 +159,8 @@ def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
         jobs.floats[place][row] = value
     join(s, scheduler.rules, row, scheduler.now)
     scheduler.known.entered(int(values[0]), row, known)
+    if scheduler.rules.decides == KERNEL and jobs.table[row] < 0.0:
+        scheduler.apply_rules()  # machine code does not know how fast it is
 
 
 def drop(scheduler: "Scheduler", row: int, *, through: bool = True) -> None:

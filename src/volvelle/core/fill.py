@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from volvelle.core.columns import (
     DONE,
     HELD,
+    MOST,
     PINNED,
     POOL,
     PREEMPTIBLE,
@@ -129,6 +130,17 @@ def fill(
         if pool >= 0:
             left[pool] -= give
     return result
+
+
+@compiled
+def serve_all(matrix: Floats, capacity: Floats, given: Floats) -> bool:
+    """Give every job all it can use of the one type, if there is enough; whether there is."""
+    if matrix[MOST].sum() > capacity[0] or matrix[PINNED].any():
+        return False
+    given[TARGET] = matrix[MOST]
+    given[TARGET_TYPE] = 0.0
+    given[TARGET_REASON] = 0.0
+    return True
 
 
 @compiled

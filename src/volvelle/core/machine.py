@@ -10,9 +10,12 @@ loop is compiled once for all of them.
 
 import operator
 from collections.abc import Callable
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
+from numba import carray
 from numba.core import cgutils, types
 from numba.core.datamodel import models, register_default
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
@@ -25,10 +28,13 @@ from numba.extending import (
 )
 
 from volvelle.core.compiled import TYPES, kernel, machine_code
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.state import (
     ARRAYS,
+    COLUMNS,
+    KNOWN_COLUMNS,
     TABLES,
     Cube,
     Floats,
@@ -43,6 +49,7 @@ from volvelle.core.state import (
 )
 
 _WORD = 8  # bytes, also of every number
+_CURVE = Jobs.float_columns.index("curve")
 
 
 # ---------------------------------------------------------------------- numbers at an address
@@ -324,6 +331,72 @@ def _no_allocation(
 @kernel
 def _no_place(usable: Ints, gpus: int, picked: Ints) -> bool:
     return False
+
+
+@kernel
+def _decide(
+    matrix: Any, now: float, capacity: Any, rates: Any, parameters: Any, given: Any
+) -> None:
+    """In the place of a policy's own (`volvelle.core.policy.Kernel`)."""
+
+
+@intrinsic
+def _pointer(typing: Any, block: Any) -> Any:
+    """Where a block of floats begins."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0]).at
+        return builder.inttoptr(at, context.get_value_type(sig.return_type))
+
+    return types.CPointer(types.float64)(block), generate
+
+
+def _allocate(
+    jobs: Jobs,
+    rows: Ints,
+    many: int,
+    now: float,
+    gpu_types: Types,
+    pools: Pools,
+    rates: Cube,
+    parameters: Floats,
+) -> None:
+    """Hand a policy its arrays, and take what it decides and writes to columns of its own."""
+    own = len(jobs.floats) - COLUMNS
+    matrix = np.empty((KNOWN_COLUMNS + own, many))
+    for i in range(many):
+        row = rows[i]
+        for column in range(KNOWN_COLUMNS):
+            matrix[column, i] = jobs.floats[column][row]
+        for column in range(own):
+            matrix[KNOWN_COLUMNS + column, i] = jobs.floats[COLUMNS + column][row]
+        matrix[_CURVE, i] = jobs.table[row]
+    capacity = np.empty(len(gpu_types.capacity))
+    for gpu_type in range(len(capacity)):
+        capacity[gpu_type] = gpu_types.capacity[gpu_type]
+    table = carray(_pointer(rates), (len(rates), len(rates[0]), len(rates[0][0])))
+    given = np.zeros((4, many))
+    given[3] = np.arange(many)
+    _decide(matrix, now, capacity, table, carray(_pointer(parameters), len(parameters)), given)
+    by_submission = np.empty(many, np.int64)
+    for i in range(many):
+        row = by_submission[i] = rows[i]
+        for column in range(own):
+            jobs.floats[COLUMNS + column][row] = matrix[KNOWN_COLUMNS + column, i]
+        jobs.target[row] = given[TARGET, i]
+        jobs.target_type[row] = given[TARGET_TYPE, i]
+        jobs.reason[row] = given[TARGET_REASON, i]
+    for i in range(many):
+        rows[i] = by_submission[int(given[3, i])]
+
+
+@cache
+def allocating(decide: Any) -> Callable[..., None]:
+    """The kernel that lets a policy's ``decide`` allocate."""
+    names = {**_allocate.__globals__, "_decide": decide}
+    made = FunctionType(_allocate.__code__, names, f"{decide.__name__}_allocates")
+    made.__module__, made.__qualname__ = decide.__module__, made.__name__
+    return kernel(made)
 
 
 _NOBODY: dict[str, Callable[..., Any]] = {

@@ -49,13 +49,14 @@ class Allocation(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A policy's whole decision as a kernel, where GPUs are of one type and there are no pools.
+    """A policy's whole decision as machine code, where GPUs are counted, of one type, and nobody has a pool.
 
-    It writes ``target`` and ``target_type`` of each job: called with the jobs, their rows by submission and
-    how many, now, GPU types, pools, the table of rates and ``parameters`` (`volvelle.core.machine`).
+    decide: called with `JobView.matrix`, now, GPUs by type, the table of rates, ``parameters`` and an array
+    (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order jobs are served
+    (by submission, unless it writes another). Columns of its own that it writes are kept.
     """
 
-    allocate: Callable[..., None]
+    decide: Callable[..., None]
     parameters: FloatColumn
 
 
@@ -97,7 +98,7 @@ class Policy(Part):
 
     @property
     def kernel(self) -> Kernel | None:
-        """The same as a kernel, by which compiled runs decide; None where there is none."""
+        """The same as machine code, by which compiled runs decide; None where there is none."""
         return None
 
     def next_wake(self, view: View) -> float | None:

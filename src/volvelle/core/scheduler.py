@@ -51,6 +51,7 @@ from volvelle.core.state import (
     PHASE,
     ROWS_FULL,
     VERSION,
+    Jobs,
     Rules,
     State,
 )
@@ -109,7 +110,14 @@ class Scheduler:
         self.held: dict[int, HeldJob | JobSubmitted] = {}
         self.notes = Notes(self.foretold)
         self.curves = RateCurves()
-        self.tables = ThroughputTables()
+        self.tabulates = (
+            self.composition.policy.kernel is not None
+            and not self.resources.named
+            and len(self.resources.types) == 1
+            and not self.pools
+        )
+        """Whether rates of linear jobs are in tables too, for a policy's machine code."""
+        self.tables = ThroughputTables(linear=self.tabulates)
         self.eligibility = self.judge_nodes()
         self.rules = Rules()
         self._machine: Machine | None = None
@@ -275,10 +283,20 @@ class Scheduler:
                 s.key = keys
                 return ORDER
         kernel = policy.kernel
-        if s.compiled and kernel is not None and len(s.types) == 1 and not len(s.pools):
-            s.allocate, s.parameters = kernel.allocate, kernel.parameters
+        if s.compiled and kernel is not None and self.tabulates and self._all_tabulated():
+            from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
+
+            s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
             return KERNEL
         return ASKED
+
+    def _all_tabulated(self) -> bool:
+        """Whether the rates of all jobs that are there or come are in tables."""
+        table = Jobs.float_columns.index("table")
+        coming = self.state.arrivals[table]
+        here = JobView(self.state, self.now).column("table")
+        told = self.prepared or self.coming is None
+        return told and bool((here >= 0.0).all() and (coming >= 0.0).all())
 
     @property
     def learns(self) -> bool:

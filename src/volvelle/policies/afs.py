@@ -27,15 +27,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.columns import CURVE, LEAST, NUMBER, POOL
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import (
     TARGET,
     TARGET_REASON,
     TARGET_TYPE,
     fill,
+    serve_all,
     work_left,
 )
-from volvelle.core.policy import Allocation, Policy, all_served, policies
+from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.validation import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
@@ -80,6 +81,11 @@ class AfsL(Policy):
             self.ties == "later",
         )
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The same as machine code."""
+        return Kernel(decide_by_length, np.array([float(self.ties == "later")]))
 
 
 @policies.register
@@ -178,6 +184,19 @@ def share_by_length(
                 matrix, mine, given[TARGET], free[gpu_type], left, table, gpu_type, work, True
             )
     return given, order
+
+
+@kernel
+def decide_by_length(
+    matrix: Floats, now: float, capacity: Floats, table: Floats, parameters: Floats, given: Floats
+) -> None:
+    """`AfsL.allocate` as machine code."""
+    if not serve_all(matrix, capacity, given):
+        jobs = matrix.shape[1]
+        later = parameters[0] == 1.0
+        shares, order = share_by_length(matrix, jobs, table, now, capacity, np.zeros(0), later)
+        given[:3] = shares
+        given[3] = order
 
 
 @compiled

@@ -139,7 +139,7 @@ class Coming:
             "full_rate": unit * gpus,
             "request_rate": unit * gpus,
             "unit_rate": unit,
-            "table": -1.0,
+            "table": _tables(scheduler, unit),
             "curve": -1.0,
             "true_table": -1.0,
             "start_gap": scheduler.overheads.start,
@@ -185,6 +185,16 @@ def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, 
     reports = scheduler.composition.loss_every is not None and truth.loss_curve
     asked = bool(eventful or reports or (math.isnan(unit) and table < 0))
     return truth.work, unit, float(table), float(asked)
+
+
+def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:
+    """Where the rates of linear jobs are in tables, where they are."""
+    tables = np.full(len(unit_rates), -1.0)
+    if scheduler.tabulates:
+        for rate in sorted(set(unit_rates.tolist())):
+            place = table_of(scheduler, Truth(work=1.0, throughput=Linear(rate)))
+            tables[unit_rates == rate] = place
+    return tables
 
 
 def _is_alike(job: Job) -> bool:

@@ -331,7 +331,7 @@ def list_rows(s: State) -> None:
 
 @kernel
 def _ask_kernel(s: State) -> None:
-    """Let the policy's kernel write the targets of all jobs; note what they change."""
+    """Let the policy's kernel write the targets of all jobs, and their order; note what they change."""
     jobs, many = s.jobs, s.count[JOBS]
     if many > 0:
         s.allocate(jobs, s.order, many, s.clock[NOW], s.types, s.pools, s.rates, s.parameters)

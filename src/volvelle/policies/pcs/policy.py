@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from volvelle.core.columns import COUNT
 from volvelle.core.curves import RateTable
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, all_served, policies
+from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
 from volvelle.core.space import Space
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, IntColumn, View
@@ -17,7 +17,7 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.policies.pcs.queues import decaying, read_sizes, read_weights
-from volvelle.policies.pcs.shares import choose_types, divide_all, join, quota_left
+from volvelle.policies.pcs.shares import choose_types, decide, divide_all, join, quota_left
 from volvelle.policies.pcs.space import wfq_space
 from volvelle.policies.pcs.whole import give_whole
 
@@ -174,6 +174,14 @@ class Pcs(Policy):
             np.where(given, Reason.NONE, Reason.GPUS).astype(np.float64),
             rows,
         )
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The same as machine code, where GPUs are divided among queues of several jobs."""
+        if self.whole or self.own_queues or type(self).allocate is not Pcs.allocate:
+            return None
+        several = [self.efficiency, self.delta, len(self._thresholds)]
+        return Kernel(decide, np.concatenate([several, self._thresholds, self._weights]))
 
     def next_wake(self, view: View) -> float | None:
         """With whole GPUs: the end of a turn, where queues are to be made even."""

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import (
+    COUNT,
     CURVE,
     HELD,
     LEAST,
@@ -17,8 +18,8 @@ from volvelle.core.columns import (
     TYPES,
     UNIT_RATE,
 )
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, serve_all
 from volvelle.core.state import Reason
 from volvelle.policies.growth import rate_on
 
@@ -188,6 +189,24 @@ def divide_all(
             result[TARGET_TYPE, row] = -1.0
             result[TARGET_REASON, row] = _GPUS_SHORT
     return result
+
+
+@kernel
+def decide(
+    matrix: Floats, now: float, capacity: Floats, table: Floats, parameters: Floats, given: Floats
+) -> None:
+    """`volvelle.policies.pcs.policy.Pcs.allocate` where GPUs are divided, as machine code.
+
+    parameters: efficiency, delta, how many thresholds; these, and the weights of the queues.
+    """
+    jobs, last = matrix.shape[1], 3 + int(parameters[2])
+    join(matrix, jobs, COUNT, table, parameters[3:last])
+    if not serve_all(matrix, capacity, given):
+        queue = matrix[COUNT].astype(np.int64) - 1
+        weights, quota = parameters[last:], np.zeros(0)
+        floor, delta = parameters[0], parameters[1]
+        rows = np.arange(jobs)
+        given[:3] = divide_all(matrix, table, rows, queue, weights, capacity, quota, floor, delta)
 
 
 @compiled
