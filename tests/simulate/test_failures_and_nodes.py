@@ -1,13 +1,17 @@
 """Crashes, lost nodes, draining and joining, on examples worked out by hand."""
 
 import itertools
+from typing import ClassVar
 
 import msgspec
+import numpy as np
 import pytest
 from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.events import BatchSizeChanged, JobFailed
+from volvelle.core.policy import Allocation, Policy
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.view import View
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import (
     Cluster,
@@ -149,31 +153,36 @@ def test_a_run_in_which_nothing_more_can_happen_ends_though_nodes_go_on_failing(
     )
     jobs = [linear_job(0, 0.0, 1.0, 10.0), linear_job(1, 0.0, 1.0, 10.0)]
     scenario = Scenario.of(cluster, jobs, placement="first-free", policy="fifo-skip")
-    waiting = happen(scenario, scheduler=NeverStarts(cluster, scenario.setting.composition.build()))
+    waiting = happen(scenario, scheduler=under(NeverStarts(), scenario))
     assert waiting.outcomes.status.tolist() == [JobStatus.WAITING] * 2
 
 
 def test_a_run_ends_though_its_policy_asks_again_and_again_to_no_effect() -> None:
     scenario = Scenario.of(parse_cluster("1x1"), [linear_job(0, 0.0, 1.0, 10.0)])
-    restless = Restless(scenario.cluster, scenario.setting.composition.build())
-    assert happen(scenario, scheduler=restless).outcomes.status.tolist() == [JobStatus.WAITING]
+    assert happen(scenario, scheduler=under(Restless(), scenario)).outcomes.status.tolist() == [
+        JobStatus.WAITING
+    ]
 
 
-class Restless(Scheduler):
-    """A scheduler that wants to be woken every second and never starts anything."""
+class NeverStarts(Policy):
+    """Lets everybody wait for ever."""
 
-    def _due(self) -> bool:
-        return False
+    name: ClassVar[str] = "never"
 
-    def wake_at(self) -> float | None:
-        return self.now + 1.0
+    def allocate(self, view: View) -> Allocation:
+        return Allocation(np.zeros(len(view.jobs)))
 
 
-class NeverStarts(Scheduler):
-    """A scheduler that lets everybody wait for ever."""
+class Restless(NeverStarts):
+    """Wants to be asked every second, and never starts anything."""
 
-    def _due(self) -> bool:
-        return False
+    def next_wake(self, view: View) -> float | None:
+        return view.now + 1.0
+
+
+def under(policy: Policy, scenario: Scenario) -> Scheduler:
+    composition = scenario.setting.composition.build()._replace(policy=policy)
+    return Scheduler(scenario.cluster, composition)
 
 
 def test_a_repair_does_not_bring_back_a_node_that_the_plan_has_down() -> None:

@@ -78,11 +78,11 @@ def test_an_interrupted_run_keeps_what_is_done() -> None:
     def interrupt(progress: Progress) -> None:
         raise KeyboardInterrupt
 
-    jobs = [linear_job(n, float(n), 1.0, 0.5) for n in range(400)]
+    jobs = [linear_job(n, float(n), 1.0, 0.5) for n in range(8000)]
     scenario = Scenario.of(parse_cluster("1x1"), jobs)
     simulation = simulate(scenario.workload, scenario.setting, progress=interrupt)
     assert simulation.interrupted
-    assert 0 < (simulation.outcomes.status == JobStatus.FINISHED).sum() < 400
+    assert 0 < (simulation.outcomes.status == JobStatus.FINISHED).sum() < 8000
 
 
 def test_an_interruption_waits_for_the_end_of_the_moment() -> None:

@@ -37,6 +37,7 @@ from volvelle.core.state import (
     ASK_NEWS,
     ASK_NODES,
     ASK_RATES,
+    ASKED,
     AWAY,
     CHANGED,
     COME,
@@ -76,8 +77,8 @@ from volvelle.simulate.execution import Execution
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.trainer import Trainer
 
-_MOMENTS = 4096
-"""Moments between two looks at what else there is to do."""
+_MOMENTS, _FEW = 4096, 64
+"""Moments between two looks at what else there is to do; where Python decides."""
 
 
 class Watcher(Protocol):
@@ -187,15 +188,21 @@ class World:
         scheduler = self.scheduler
         if on_pause is not None:
             scheduler.apply_rules(pauses=pauses)
+        pause_after = self._next_pause()
         try:
-            while (why := scheduler.advance(self._until, _MOMENTS)) not in (THROUGH, UNTIL):
+            while True:
+                why = scheduler.advance(self._until, pause_after - self.moments)
+                if why in (THROUGH, UNTIL):
+                    break
                 if why == LOG_FULL:
                     self._hand_over()
                 elif why != PAUSED:
-                    (self._answers.get(why) or (lambda: ANSWERS[why](scheduler)))()
-                elif on_pause is not None:
-                    self._hand_over()
-                    on_pause(self)
+                    self._answer(why)
+                else:
+                    pause_after = self._next_pause()
+                    if on_pause is not None:
+                        self._hand_over()
+                        on_pause(self)
         finally:
             self._hand_over()
         if why == UNTIL:
@@ -203,6 +210,15 @@ class World:
             for watcher in self._watchers:
                 if hasattr(watcher, "end"):
                     watcher.end(self._until)
+
+    def _next_pause(self) -> int:
+        return self.moments + (_FEW if self.scheduler.rules.decides == ASKED else _MOMENTS)
+
+    def _answer(self, question: int) -> None:
+        if question in self._answers:
+            self._answers[question]()
+        else:
+            ANSWERS[question](self.scheduler)
 
     def _hand_over(self) -> None:
         """Let the watchers know what is in the log."""
