@@ -31,6 +31,7 @@ from volvelle.core.compiled import TYPES, kernel, machine_code
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
+from volvelle.core.forward.foresee import foresee
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
@@ -89,6 +90,7 @@ class _WordsModel(models.StructModel):
 
 
 _FLOATS, _INTS = _Block(types.float64), _Block(types.int64)
+_INT_COLUMNS = _Block(types.int64, 2)
 TYPES.update({kind: _Words(kind) for kind in TABLES.values()})
 TYPES.update(
     {
@@ -167,6 +169,8 @@ class _WordsAttributes(AttributeTemplate):
             return TYPES[ARRAYS[attribute][0]] if attribute in ARRAYS else None
         if attribute == "floats":
             return TYPES[Matrix]
+        if attribute == "ints":
+            return _INT_COLUMNS
         if attribute in words.table.float_columns:
             return _FLOATS
         return _INTS if attribute in words.table.int_columns else None
@@ -193,6 +197,9 @@ def _attribute(context: Any, builder: Any, words: _Words, value: Any, attribute:
     if attribute == "floats":
         columns = builder.sdiv(step, number)
         return _block(context, builder, TYPES[Matrix], floats, columns, number, size, step)
+    if attribute == "ints":
+        columns = builder.sdiv(ints_step, number)
+        return _block(context, builder, _INT_COLUMNS, ints, columns, number, size, ints_step)
     names, begin, kind = words.table.float_columns, floats, _FLOATS
     if attribute in words.table.int_columns:
         names, begin, step, kind = words.table.int_columns, ints, ints_step, _INTS
@@ -440,6 +447,12 @@ def _expect_ends_at(address: int) -> None:
     expect_ends(_state_at(address))
 
 
+def _foresee_at(
+    address: int, ahead: int, rules: Rules, future: Rules, predicted: Any, told: Any
+) -> int:
+    return foresee(_state_at(address), _state_at(ahead), rules, future, predicted, told)
+
+
 class Machine:
     """Machine code for one state over arrays; to be made anew where an array was replaced."""
 
@@ -476,6 +489,13 @@ class Machine:
     def expect_ends(self) -> None:
         """`volvelle.core.forward.believe.expect_ends` as machine code."""
         machine_code(_expect_ends_at, entry=True)(self._at)
+
+    def foresee(
+        self, ahead: "Machine", rules: Rules, future: Rules, predicted: Any, told: Any
+    ) -> int:
+        """`volvelle.core.forward.foresee.foresee` as machine code."""
+        loop = machine_code(_foresee_at, entry=True)
+        return int(loop(self._at, ahead._at, rules, future, predicted, told))
 
 
 def _words_of(array: Any) -> list[int]:

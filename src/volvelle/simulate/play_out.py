@@ -22,7 +22,10 @@ from volvelle.core.state import (
     EXPECTED,
     INFINITY,
     JOBS,
+    LIMIT,
+    LOG_FULL,
     NEVER,
+    NEWCOMERS_CAME,
     NODE_AT,
     NOW,
     PHASE,
@@ -38,6 +41,7 @@ from volvelle.core.state import (
 )
 from volvelle.core.view import FloatColumn, JobView
 from volvelle.simulate.forecast import true_work
+from volvelle.simulate.world import World
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 
@@ -76,6 +80,12 @@ def _known(unit_rate: FloatColumn, table: FloatColumn) -> bool:
     return not (np.isnan(unit_rate) & (table < 0.0)).any()
 
 
+def _rules_ahead(scheduler: Scheduler) -> Rules:
+    return scheduler.rules._replace(
+        simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
+    )
+
+
 class PlayOuts:
     """Plays out again and again what schedulers that machine code knows believe."""
 
@@ -88,9 +98,7 @@ class PlayOuts:
     ) -> float:
         """When job ``number`` will finish if nobody comes, or if these do; infinite for never."""
         s = self._copy(scheduler.state)
-        rules = scheduler.rules._replace(
-            simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
-        )
+        rules = _rules_ahead(scheduler)
         self._begin(s, scheduler, newcomers, rules)
         s.count[TRACKED] = 1
         s.count[TRACKED_FIRST] = s.count[TRACKED_LAST] = number
@@ -149,3 +157,26 @@ class PlayOuts:
         if self._machine is None:
             self._machine = Machine(s)
         return self._machine
+
+
+def run_and_predict(world: World) -> FloatColumn | None:
+    """Let time pass to the end, and predict when each job will finish once it has come; NaN for never.
+
+    None where Python has to be asked; then nothing has happened.
+    """
+    scheduler = world.scheduler
+    if not can_play_out(scheduler) or scheduler.state.clock[LIMIT] < INFINITY:
+        return None
+    scheduler.apply_rules(pauses=NEWCOMERS_CAME)
+    predicted = np.full(len(world.coming.jobs), np.nan)
+    told, why = np.zeros(1, dtype=np.int64), ROWS_FULL
+    while why in (ROWS_FULL, LOG_FULL):
+        machine = Machine(scheduler.state)
+        ahead = scheduler.state.copy()
+        ahead.arrivals, ahead.verdict = scheduler.state.arrivals[:, :0], np.zeros(0, dtype=np.int64)
+        rules = scheduler.rules
+        why = machine.foresee(Machine(ahead), rules, _rules_ahead(scheduler), predicted, told)
+        if why == ROWS_FULL:
+            scheduler.grow(ROWS_FULL)
+        world.hand_over()
+    return predicted

@@ -195,16 +195,16 @@ class World:
                 if why in (THROUGH, UNTIL):
                     break
                 if why == LOG_FULL:
-                    self._hand_over()
+                    self.hand_over()
                 elif why != PAUSED:
                     self._answer(why)
                 else:
                     pause_after = self._next_pause()
                     if on_pause is not None:
-                        self._hand_over()
+                        self.hand_over()
                         on_pause(self)
         finally:
-            self._hand_over()
+            self.hand_over()
         if why == UNTIL:
             scheduler.now = self._until
             for watcher in self._watchers:
@@ -220,8 +220,8 @@ class World:
         else:
             ANSWERS[question](self.scheduler)
 
-    def _hand_over(self) -> None:
-        """Let the watchers know what is in the log."""
+    def hand_over(self) -> None:
+        """Let the watchers know what is in the log, or make it larger where no moment fits."""
         if not self.scheduler.state.count[LOGGED_MOMENTS]:
             self.scheduler.grow(LOG_FULL)
             return

@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.simulate.run import Setting, simulate
+from volvelle.metrics.recorder import Recorder
+from volvelle.simulate.coming import Coming
+from volvelle.simulate.run import Setting, check, simulate
+from volvelle.simulate.world import World
 from volvelle.workload.workload import Workload
 
 _PREDICTED = "eta_"
@@ -24,5 +29,27 @@ def outcomes_for(workload: Workload, setting: Setting, objectives: Sequence[Obje
     """Outcomes that hold what ``objectives`` ask for, predictions included where they do."""
     names = {objective.metric.name for objective in objectives}
     predict = any(name.startswith(_PREDICTED) for name in names)
-    play_outs = setting.play_outs if names & _INTERVALS else 0
+    intervals = bool(names & _INTERVALS)
+    whole = (setting.tick, setting.until, setting.tracked, setting.synthesis) == (None,) * 4
+    if predict and not intervals and whole:
+        outcomes = _predicted_outcomes(workload, setting)
+        if outcomes is not None:
+            return outcomes
+    play_outs = setting.play_outs if intervals else 0
     return simulate(workload, replace(setting, predict=predict, play_outs=play_outs)).outcomes
+
+
+def _predicted_outcomes(workload: Workload, setting: Setting) -> Outcomes | None:
+    """Outcomes with predictions but without their quantiles; None where Python is to be asked."""
+    from volvelle.simulate.play_out import run_and_predict  # noqa: PLC0415 - loads Numba
+
+    check(workload, setting)
+    scheduler = setting.header.scheduler()
+    recorder = Recorder(setting.cluster)
+    world = World(scheduler, Coming(scheduler, workload.jobs), [recorder], compiled=True)
+    predicted = run_and_predict(world)
+    if predicted is None:
+        return None
+    tracked = np.ones(len(workload), dtype=np.bool_)
+    outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
+    return replace(outcomes, predicted_finish=predicted)

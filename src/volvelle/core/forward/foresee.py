@@ -1,0 +1,101 @@
+"""A whole run with a prediction for every job at its submission, by machine code alone."""
+
+from typing import Any
+
+from volvelle.core.compiled import kernel
+from volvelle.core.forward.advance import advance, begin_moment, wake_at
+from volvelle.core.forward.believe import believe, expect_ends
+from volvelle.core.forward.jobs import leave
+from volvelle.core.state import *
+
+_NUMBER = Jobs.float_columns.index("number")
+
+
+@kernel
+def foresee(s: State, ahead: State, rules: Rules, future: Rules, predicted: Any, told: Any) -> int:
+    """Let time pass in ``s``, which pauses when jobs come; says why it returns.
+
+    ahead: another state of the same size, in which what is believed is played out under the rules ``future``
+    until the job in question is through. predicted: when each job will finish, by its place among the
+    arrivals. told[0]: for how many of them that is known. Everybody is admitted at once.
+    """
+    while True:
+        while told[0] < s.count[COME]:
+            i = told[0]
+            full = _begin_play_out(s, ahead, future, i)
+            if full == AHEAD:
+                full = advance(ahead, future, INFINITY, 1 << 62)
+            if full == ROWS_FULL:
+                return ROWS_FULL
+            if ahead.count[TRACKED] == 0:
+                predicted[i] = ahead.clock[NOW]
+            told[0] = i + 1
+        why = advance(s, rules, INFINITY, 1 << 62)
+        if why != PAUSED:
+            return why
+
+
+@kernel
+def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
+    """Begin with what is believed once job ``i`` of the arrivals has come, and nobody after it."""
+    _become(ahead, s)
+    count = ahead.count
+    number = s.arrivals[_NUMBER][i]
+    now = ahead.clock[NOW]
+    later = False
+    row = count[YOUNGEST]
+    while row >= 0 and ahead.jobs.number[row] > number:
+        older = ahead.jobs.older[row]
+        leave(ahead, future, row)
+        row, later = older, True
+    count[COME] = count[QUEUED] = 0
+    ahead.clock[NODE_AT] = ahead.clock[DIRECT_AT] = INFINITY
+    count[TRACKED] = 1
+    count[TRACKED_FIRST] = count[TRACKED_LAST] = int(number)
+    if later:
+        begin_moment(ahead, now)
+        count[DIRTY], count[PHASE] = 1, ADMISSION
+        advance(ahead, future, now, 1)
+    believe(ahead)
+    if count[EXPECTED] + count[JOBS] + 8 > len(ahead.expected.at):
+        return ROWS_FULL
+    expect_ends(ahead)
+    count[PHASE] = AHEAD
+    ahead.clock[WAKE] = wake_at(ahead, future)
+    return AHEAD
+
+
+@kernel
+def _become(s: State, other: State) -> None:
+    """Have the numbers of another state of the same size."""
+    _copy(s.jobs.floats, other.jobs.floats)
+    _copy(s.jobs.ints, other.jobs.ints)
+    _copy(s.classes.floats, other.classes.floats)
+    _copy(s.classes.ints, other.classes.ints)
+    _copy(s.expected.floats, other.expected.floats)
+    _copy(s.releases.floats, other.releases.floats)
+    _copy(s.types.floats, other.types.floats)
+    _copy(s.pools.floats, other.pools.floats)
+    _copy(s.nodes.ints, other.nodes.ints)
+    _copy(s.slots.floats, other.slots.floats)
+    _copy(s.slots.ints, other.slots.ints)
+    _copy_one(s.count, other.count)
+    _copy_one(s.clock, other.clock)
+    _copy_one(s.spare, other.spare)
+    _copy_one(s.ranked, other.ranked)
+    _copy_one(s.bound, other.bound)
+
+
+@kernel
+def _copy(columns: Any, others: Any) -> None:
+    if len(columns) == 0:
+        return
+    for row in range(len(columns[0])):
+        for column in range(len(columns)):
+            columns[column][row] = others[column][row]
+
+
+@kernel
+def _copy_one(column: Any, other: Any) -> None:
+    for row in range(len(column)):
+        column[row] = other[row]
