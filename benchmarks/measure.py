@@ -38,4 +38,4 @@ def warm_up(workload: Workload, setting: Setting) -> None:
     On a cluster of one node, so that jobs wait and every loop is entered.
     """
     small = replace(setting, cluster=Cluster(setting.cluster.nodes[:1]))
-    simulate(Workload(workload.jobs[:200], workload.name), small)
+    simulate(Workload(workload.jobs[:200], workload.name), small, compiled=True)

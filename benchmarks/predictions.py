@@ -1,8 +1,8 @@
 """Predictions and PCS: python benchmarks/predictions.py TRACE --speedups TABLES [--gpus N]
 
-TRACE is one of the PCS simulator's (Philly's virtual cluster 0e4a51), TABLES its speed-ups. Prints, for the
-compiled play-outs and for the general engine in the same run: a complete run under PCS, the first 600
-jobs with a prediction for every one, and one prediction with 1,000 and 10,000 jobs in the system.
+TRACE is one of the PCS simulator's (Philly's virtual cluster 0e4a51), TABLES its speed-ups. Prints, by code
+and interpreted in the same run: a complete run under PCS, the first 600 jobs with a prediction for every one,
+and one prediction with 1,000 and 10,000 jobs in the system.
 """
 
 import argparse
@@ -12,19 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from volvelle.simulate.gear import Gear, play
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
+from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec, Truth
-from volvelle.simulate import predict
 from volvelle.simulate.forecast import forecast
+from volvelle.simulate.play_out import PlayOuts
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import read_source
-from volvelle.simulate.world import World
+from volvelle.tune.evaluate import evaluate
 from volvelle.workload.workload import Workload
 
+ERROR = read_objective("pred_error:mean")
 PCS = "pcs:thresholds=1627/969473,weights=0.95/0.048/0.002,efficiency=0.598"
 
 
@@ -40,18 +41,18 @@ def main() -> None:
     setting = Setting(cluster=parse_cluster(f"1x{given.gpus}"), composition=WrittenComposition(PCS))
     first = Workload(workload.jobs[:600], workload.name)
     predicting = replace(setting, predict=True, play_outs=0)
-    simulate(Workload(workload.jobs[:50]), predicting)  # compile or load the loops
-    play(workload.jobs[:50], setting)
+    simulate(Workload(workload.jobs[:50]), predicting, compiled=True)  # compile or load the loops
+    evaluate(Workload(workload.jobs[:50]), setting, [ERROR])
     jobs = len(workload)
     _compared(
         f"{jobs:,} jobs under PCS",
-        lambda: play(workload.jobs, setting),
-        lambda: simulate(workload, setting),
+        lambda: simulate(workload, setting, compiled=True),
+        lambda: simulate(workload, setting, compiled=False),
     )
     _compared(
         "600 jobs, each predicted",
-        lambda: simulate(first, predicting),
-        lambda: _without_gear(first, predicting),
+        lambda: evaluate(first, setting, [ERROR]),
+        lambda: simulate(first, predicting, compiled=False),
     )
     for count in (1_000, 10_000):
         _one_prediction(count, setting)
@@ -63,24 +64,9 @@ def _seconds(what: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _compared(label: str, ours: Callable[[], object], general: Callable[[], object]) -> None:
-    fast, slow = min(_seconds(ours) for _ in range(3)), _seconds(general)
-    print(f"{label:36} {fast:8.4f} s, general engine {slow:8.2f} s: {slow / fast:6.0f} x")
-
-
-def _without_gear(workload: Workload, setting: Setting) -> None:
-    """The same predictions by the general engine alone."""
-    seen = 0
-
-    def forecast_newcomers(world: World) -> None:
-        nonlocal seen
-        for number in range(seen, world.submitted):
-            predict.predicted_finish(
-                world.scheduler, number, range(number + 1, world.submitted), None
-            )
-        seen = world.submitted
-
-    World(setting.header.scheduler(), workload.jobs).run(forecast_newcomers)
+def _compared(label: str, ours: Callable[[], object], plain: Callable[[], object]) -> None:
+    fast, slow = min(_seconds(ours) for _ in range(3)), _seconds(plain)
+    print(f"{label:36} {fast:8.4f} s, interpreted {slow:8.2f} s: {slow / fast:6.0f} x")
 
 
 def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
@@ -99,16 +85,15 @@ def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
         ]
     ]  # fmt: skip
     scheduler.handle(0.0, events)
-    gear = Gear(scheduler)
-    predict.predicted_finish(scheduler, count - 1, (), gear)
-    taken = [
-        _seconds(lambda: predict.predicted_finish(scheduler, count - 1, (), gear))
-        for _ in range(repeats)
-    ]
+    compiled = scheduler.fork()
+    compiled.compile()
+    play_outs = PlayOuts()
+    play_outs.finish(compiled, count - 1)
+    taken = [_seconds(lambda: play_outs.finish(compiled, count - 1)) for _ in range(repeats)]
     line = f"a prediction among {count:6,} jobs        {1e3 * np.percentile(taken, 99):8.2f} ms p99"
     if count <= 1_000:
         slow = _seconds(lambda: forecast(scheduler, until_finish_of=count - 1))
-        line += f", general engine {1e3 * slow:8.0f} ms: {slow / np.median(taken):6.0f} x"
+        line += f", interpreted {1e3 * slow:8.0f} ms: {slow / np.median(taken):6.0f} x"
     print(line)
 
 
