@@ -161,7 +161,9 @@ class OrderPolicy(Policy):
         return self.key
 
     def allocate(self, view: View) -> Allocation:
-        """Serve the jobs in order of `key`."""
+        """Serve the jobs in order of `key`; where all can be served nobody asks for it."""
+        if enough := all_served(view, elastic=self.elastic):
+            return enough
         keys = np.asarray(self.key(view.jobs, view.now), dtype=np.float64)
         return fill_in_order(
             view,

@@ -71,6 +71,8 @@ def can_play_out(scheduler: Scheduler) -> bool:
     if queued and (scheduler.coming is None or not scheduler.prepared):
         return False  # what is believed of them is not in the table of arrivals
     jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
+    if jobs.column("pinned").any():
+        return False
     return _known(jobs.column("unit_rate"), jobs.column("table")) and _known(
         here[_PLACE["unit_rate"]], here[_PLACE["table"]]
     )
