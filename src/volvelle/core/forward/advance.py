@@ -12,7 +12,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.decide import change, serve_in_order
+from volvelle.core.forward.decide import change, decide_by_order
 from volvelle.core.forward.expected import drop_outdated, next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, release
 from volvelle.core.forward.jobs import (
@@ -89,7 +89,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 if rules.decides == ASKED:
                     return ASK_POLICY
                 if rules.decides == ORDER:
-                    serve_in_order(s, rules, clock[NOW])
+                    decide_by_order(s, rules, clock[NOW])
                 else:
                     _ask_kernel(s)
         if count[PHASE] == PLACING:

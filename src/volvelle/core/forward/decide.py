@@ -20,6 +20,14 @@ from volvelle.core.state import *
 
 
 @kernel
+def decide_by_order(s: State, rules: Rules, now: float) -> None:
+    """Serve jobs in order; where all have what they can use, they are placed by submission."""
+    serve_in_order(s, rules, now)
+    if s.count[CHANGED] > 1 and _all_are_served(s):
+        _sort_by_submission(s)
+
+
+@kernel
 def serve_in_order(s: State, rules: Rules, now: float) -> None:
     """Write what changes to `State.changed` and the targets of those rows; those that start wait no more."""
     jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
@@ -51,8 +59,39 @@ def serve_in_order(s: State, rules: Rules, now: float) -> None:
         elif gangs and not blocked and count[CHANGED] == 0:
             return  # those that run stay as they are
         else:
-            _serve_running(s, rules, ranked[i], gangs, blocked)
+            if not _serve_running(s, rules, ranked[i], gangs, blocked) and rules.strict:
+                blocked = True
             i += 1
+
+
+@kernel
+def _all_are_served(s: State) -> bool:
+    """Whether every job has all it can use, of the one GPU type that there is."""
+    jobs, count = s.jobs, s.count
+    if len(s.types.capacity) > 1 or len(s.pools.quota) > 0 or first_waiting(s, False) >= 0:
+        return False
+    for i in range(count[CHANGED]):
+        row = s.changed[i]
+        if jobs.target[row] < s.classes.most[jobs.kind[row]]:
+            return False
+    for i in range(count[RANKED]):
+        row = s.ranked[i]
+        if jobs.pinned[row] == 1.0:
+            return False
+        if count[ELASTIC] > 0 and jobs.target[row] < s.classes.most[jobs.kind[row]]:
+            return False
+    return True
+
+
+@kernel
+def _sort_by_submission(s: State) -> None:
+    """Sort the rows that the decision changes."""
+    for i in range(1, s.count[CHANGED]):
+        row, at = s.changed[i], i
+        while at > 0 and s.jobs.number[s.changed[at - 1]] > s.jobs.number[row]:
+            s.changed[at] = s.changed[at - 1]
+            at -= 1
+        s.changed[at] = row
 
 
 @kernel
