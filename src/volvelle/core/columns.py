@@ -20,7 +20,8 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     UNIT_RATE,
     TABLE,
     CURVE,
-) = range(16)
+    START_GAP,
+) = range(17)
 (
     HELD,
     TYPE,

@@ -160,7 +160,7 @@ def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
     join(s, scheduler.rules, row, scheduler.now)
     scheduler.known.entered(int(values[0]), row, known)
     if scheduler.rules.decides == KERNEL and jobs.table[row] < 0.0:
-        scheduler.apply_rules()  # machine code does not know how fast it is
+        scheduler.apply_rules()  # machine code may not know how fast it is
 
 
 def drop(scheduler: "Scheduler", row: int, *, through: bool = True) -> None:

@@ -133,8 +133,13 @@ def fill(
 
 
 @compiled
-def serve_all(matrix: Floats, capacity: Floats, given: Floats) -> bool:
-    """Give every job all it can use of the one type, if there is enough; whether there is."""
+def serve_all(matrix: Floats, capacity: Floats, quota: Floats, given: Floats) -> bool:
+    """Give every job all it can use of the one type, if there is enough; whether there is.
+
+    As `volvelle.core.policy.all_served`: types or pools need a closer look.
+    """
+    if len(capacity) > 1 or len(quota) > 0:
+        return False
     if matrix[MOST].sum() > capacity[0] or matrix[PINNED].any():
         return False
     given[TARGET] = matrix[MOST]

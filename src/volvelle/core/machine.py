@@ -342,7 +342,7 @@ def _no_place(usable: Ints, gpus: int, picked: Ints) -> bool:
 
 @kernel
 def _decide(
-    matrix: Any, now: float, capacity: Any, rates: Any, parameters: Any, given: Any
+    matrix: Any, now: float, capacity: Any, quota: Any, rates: Any, parameters: Any, given: Any
 ) -> None:
     """In the place of a policy's own (`volvelle.core.policy.Kernel`)."""
 
@@ -378,13 +378,18 @@ def _allocate(
         for column in range(own):
             matrix[KNOWN_COLUMNS + column, i] = jobs.floats[COLUMNS + column][row]
         matrix[_CURVE, i] = jobs.table[row]
-    capacity = np.empty(len(gpu_types.capacity))
+    capacity, quota = np.empty(len(gpu_types.capacity)), np.empty(len(pools.quota))
     for gpu_type in range(len(capacity)):
         capacity[gpu_type] = gpu_types.capacity[gpu_type]
-    table = carray(_pointer(rates), (len(rates), len(rates[0]), len(rates[0][0])))
+    for pool in range(len(quota)):
+        quota[pool] = pools.quota[pool]
+    table = np.zeros((0, 0, 0))
+    if len(rates) > 0:
+        table = carray(_pointer(rates), (len(rates), len(rates[0]), len(rates[0][0])))
+    own_parameters = carray(_pointer(parameters), len(parameters))
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    _decide(matrix, now, capacity, table, carray(_pointer(parameters), len(parameters)), given)
+    _decide(matrix, now, capacity, quota, table, own_parameters, given)
     by_submission = np.empty(many, np.int64)
     for i in range(many):
         row = by_submission[i] = rows[i]

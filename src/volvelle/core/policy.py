@@ -49,15 +49,17 @@ class Allocation(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A policy's whole decision as machine code, where GPUs are counted, of one type, and nobody has a pool.
+    """A policy's whole decision as machine code.
 
-    decide: called with `JobView.matrix`, now, GPUs by type, the table of rates, ``parameters`` and an array
-    (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order jobs are served
-    (by submission, unless it writes another). Columns of its own that it writes are kept.
+    decide: called with `JobView.matrix`, now, GPUs by type and by pool, the table of rates, ``parameters``
+    and an array (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order jobs
+    are placed (by submission, unless it writes another). Columns of its own that it writes are kept.
+    rates: whether it looks at rates, which then have to be in the table for every job.
     """
 
     decide: Callable[..., None]
     parameters: FloatColumn
+    rates: bool = True
 
 
 class Policy(Part):
@@ -96,9 +98,11 @@ class Policy(Part):
         """GPUs for every job in ``view``."""
         raise NotImplementedError
 
-    @property
-    def kernel(self) -> Kernel | None:
-        """The same as machine code, by which compiled runs decide; None where there is none."""
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """`allocate` as machine code, by which compiled runs decide; None where there is none.
+
+        named: GPUs have names, so that only whole ones can be given.
+        """
         return None
 
     def next_wake(self, view: View) -> float | None:

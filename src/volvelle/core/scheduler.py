@@ -31,7 +31,7 @@ from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Policy, kept_order
+from volvelle.core.policy import Kernel, Policy, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     ADMISSION,
@@ -110,12 +110,8 @@ class Scheduler:
         self.held: dict[int, HeldJob | JobSubmitted] = {}
         self.notes = Notes(self.foretold)
         self.curves = RateCurves()
-        self.tabulates = (
-            self.composition.policy.kernel is not None
-            and not self.resources.named
-            and len(self.resources.types) == 1
-            and not self.pools
-        )
+        kernel = self.composition.policy.kernel(named=self.resources.named)
+        self.tabulates = kernel is not None and kernel.rates
         """Whether rates of linear jobs are in tables too, for a policy's machine code."""
         self.tables = ThroughputTables(linear=self.tabulates)
         self.eligibility = self.judge_nodes()
@@ -282,21 +278,23 @@ class Scheduler:
             if (keys := _compiled(key)) is not None:
                 s.key = keys
                 return ORDER
-        kernel = policy.kernel
-        if s.compiled and kernel is not None and self.tabulates and self._all_tabulated():
+        kernel = policy.kernel(named=self.resources.named)
+        if s.compiled and kernel is not None and self._knows_rates(kernel):
             from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
 
             s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
             return KERNEL
         return ASKED
 
-    def _all_tabulated(self) -> bool:
-        """Whether the rates of all jobs that are there or come are in tables."""
+    def _knows_rates(self, kernel: Kernel) -> bool:
+        """Whether the rates of all jobs that are there or come are in tables, if it looks at them."""
+        if not kernel.rates:
+            return True
         table = Jobs.float_columns.index("table")
         coming = self.state.arrivals[table]
         here = JobView(self.state, self.now).column("table")
         told = self.prepared or self.coming is None
-        return told and bool((here >= 0.0).all() and (coming >= 0.0).all())
+        return self.tabulates and told and bool((here >= 0.0).all() and (coming >= 0.0).all())
 
     @property
     def learns(self) -> bool:

@@ -82,8 +82,7 @@ class AfsL(Policy):
         )
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
-    @property
-    def kernel(self) -> Kernel:
+    def kernel(self, *, named: bool) -> Kernel:
         """The same as machine code."""
         return Kernel(decide_by_length, np.array([float(self.ties == "later")]))
 
@@ -188,13 +187,19 @@ def share_by_length(
 
 @kernel
 def decide_by_length(
-    matrix: Floats, now: float, capacity: Floats, table: Floats, parameters: Floats, given: Floats
+    matrix: Floats,
+    now: float,
+    capacity: Floats,
+    quota: Floats,
+    table: Floats,
+    parameters: Floats,
+    given: Floats,
 ) -> None:
     """`AfsL.allocate` as machine code."""
-    if not serve_all(matrix, capacity, given):
+    if not serve_all(matrix, capacity, quota, given):
         jobs = matrix.shape[1]
         later = parameters[0] == 1.0
-        shares, order = share_by_length(matrix, jobs, table, now, capacity, np.zeros(0), later)
+        shares, order = share_by_length(matrix, jobs, table, now, capacity, quota, later)
         given[:3] = shares
         given[3] = order
 

@@ -13,10 +13,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import GPUS, HELD, POOL, TYPE, TYPES
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.columns import (
+    GPUS,
+    HELD,
+    POOL,
+    PROGRESS_FROM,
+    RATE,
+    REQUEST_RATE,
+    START_GAP,
+    TYPE,
+    TYPES,
+)
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, work_left
+from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
 
@@ -50,6 +60,31 @@ class EasyBackfill(Policy):
         given = backfill(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
+    def kernel(self, *, named: bool) -> Kernel:
+        """The same as machine code."""
+        return Kernel(decide, np.zeros(0), rates=False)
+
+
+@kernel
+def decide(
+    matrix: Floats,
+    now: float,
+    capacity: Floats,
+    quota: Floats,
+    table: Floats,
+    parameters: Floats,
+    given: Floats,
+) -> None:
+    """`EasyBackfill.allocate` as machine code."""
+    jobs = matrix.shape[1]
+    ends = work_left(matrix, jobs, now)
+    for row in range(jobs):
+        gap, rate = matrix[START_GAP, row], matrix[REQUEST_RATE, row]
+        if matrix[HELD, row] > 0.0:
+            gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
+        ends[row] = gap + ends[row] / rate if rate > 0.0 else np.inf
+    given[:3] = backfill(matrix, np.arange(jobs), ends, capacity, quota)
+
 
 @compiled
 def backfill(
@@ -59,7 +94,7 @@ def backfill(
     capacity: Floats,
     quota: Floats,
 ) -> Floats:
-    """EASY over jobs in ``order``. Returns (3, jobs) as `volvelle.core.kernels.fill` does.
+    """EASY over jobs in ``order``. Returns (3, jobs) as `volvelle.core.fill.fill` does.
 
     ``ends`` are the believed seconds until each job ends if it runs from now on. A job takes the
     first GPU type that will do; the head reserves the type on which it is believed to start first.

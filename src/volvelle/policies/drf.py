@@ -106,7 +106,7 @@ def fill_by_dominant_share(
     capacity: Floats,
     quota: Floats,
 ) -> Floats:
-    """Progressive filling. Returns (3, jobs) as `volvelle.core.kernels.fill` does.
+    """Progressive filling. Returns (3, jobs) as `volvelle.core.fill.fill` does.
 
     ``user`` is who each row belongs to, ``per_gpu`` (resources, jobs) what each of its GPUs takes of
     ``totals``, ``order`` the rows in the order in which a user's jobs are to start.

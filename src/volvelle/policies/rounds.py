@@ -204,7 +204,7 @@ def serve_in_turn(
 
     Where ``beside[i]`` is a row too, the two share these GPUs and each holds one half. Jobs that may not
     be preempted keep what they hold. A job is served once, on a type that will do, within its pool's
-    quota. Returns (4, jobs): as `volvelle.core.kernels.fill` does, and the row with which a job shares.
+    quota. Returns (4, jobs): as `volvelle.core.fill.fill` does, and the row with which a job shares.
     """
     result = np.zeros((4, jobs))
     result[1, :] = -1.0

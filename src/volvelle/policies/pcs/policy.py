@@ -175,10 +175,10 @@ class Pcs(Policy):
             rows,
         )
 
-    @property
-    def kernel(self) -> Kernel | None:
+    def kernel(self, *, named: bool) -> Kernel | None:
         """The same as machine code, where GPUs are divided among queues of several jobs."""
-        if self.whole or self.own_queues or type(self).allocate is not Pcs.allocate:
+        divided = not (named if self.whole is None else self.whole)
+        if not divided or named or self.own_queues or type(self).allocate is not Pcs.allocate:
             return None
         several = [self.efficiency, self.delta, len(self._thresholds)]
         return Kernel(decide, np.concatenate([several, self._thresholds, self._weights]))

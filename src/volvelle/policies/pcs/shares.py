@@ -193,7 +193,13 @@ def divide_all(
 
 @kernel
 def decide(
-    matrix: Floats, now: float, capacity: Floats, table: Floats, parameters: Floats, given: Floats
+    matrix: Floats,
+    now: float,
+    capacity: Floats,
+    quota: Floats,
+    table: Floats,
+    parameters: Floats,
+    given: Floats,
 ) -> None:
     """`volvelle.policies.pcs.policy.Pcs.allocate` where GPUs are divided, as machine code.
 
@@ -201,9 +207,9 @@ def decide(
     """
     jobs, last = matrix.shape[1], 3 + int(parameters[2])
     join(matrix, jobs, COUNT, table, parameters[3:last])
-    if not serve_all(matrix, capacity, given):
+    if not serve_all(matrix, capacity, quota, given):
         queue = matrix[COUNT].astype(np.int64) - 1
-        weights, quota = parameters[last:], np.zeros(0)
+        weights = parameters[last:]
         floor, delta = parameters[0], parameters[1]
         rows = np.arange(jobs)
         given[:3] = divide_all(matrix, table, rows, queue, weights, capacity, quota, floor, delta)
