@@ -100,3 +100,15 @@ def test_what_a_start_costs_is_part_of_when_a_job_is_believed_to_end() -> None:
         parse_cluster("1x4"), jobs, policy="easy", overheads=Overheads(start=1.0)
     )
     assert happen(scenario).outcomes.first_start.tolist() == [0.0, 11.0, 17.0]
+
+
+def test_what_the_head_leaves_counts_all_that_end_when_it_starts() -> None:
+    """Two jobs of two GPUs end together; the head takes three of five, so a long narrow job may start."""
+    jobs = [
+        linear_job(0, 0.0, 2.0, 100.0),
+        linear_job(1, 0.0, 2.0, 100.0),
+        linear_job(2, 1.0, 3.0, 50.0),
+        linear_job(3, 2.0, 1.0, 500.0),
+    ]
+    outcomes = happen(Scenario.of(parse_cluster("1x5"), jobs, policy="easy")).outcomes
+    assert outcomes.first_start.tolist() == [0.0, 0.0, 100.0, 2.0]

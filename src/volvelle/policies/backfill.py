@@ -156,11 +156,15 @@ def _shadow(
 ) -> tuple[float, float]:
     """Seconds until ``need`` GPUs of a type are believed free, and how many are left over then.
 
-    Counts the jobs that run and those started in this very decision.
+    Counts the jobs that run and those started in this very decision, also all that end at that time.
     """
     running = np.flatnonzero((result[0] > 0.0) & (result[1] == gpu_type))
-    for i in np.argsort(ends[running]):
+    shadow = np.inf
+    for i in np.argsort(ends[running], kind="mergesort"):
+        end = ends[running[i]]
+        if end > shadow:
+            break
         free += result[0, running[i]]
         if free >= need:
-            return ends[running[i]], free - need
-    return np.inf, 0.0
+            shadow = end
+    return (shadow, free - need) if free >= need else (np.inf, 0.0)
