@@ -146,6 +146,12 @@ def _called(loop: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
             yield name, value
 
 
+def names_in(loop: Callable[..., Any]) -> set[str]:
+    """The global names in ``loop`` and in all kernels that it calls."""
+    names = set(_names(loop.__code__))
+    return names.union(*(names_in(called) for _, called in _called(loop) if called is not loop))
+
+
 def _names(code: CodeType) -> Iterator[str]:
     """The global names in ``code``."""
     for instruction in dis.get_instructions(code):

@@ -27,7 +27,8 @@ from numba.extending import (
     overload_method,
 )
 
-from volvelle.core.compiled import TYPES, kernel, machine_code
+from volvelle.core import columns
+from volvelle.core.compiled import TYPES, kernel, machine_code, names_in
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
@@ -195,11 +196,11 @@ def _attribute(context: Any, builder: Any, words: _Words, value: Any, attribute:
     )
     number = at.type(_WORD)
     if attribute == "floats":
-        columns = builder.sdiv(step, number)
-        return _block(context, builder, TYPES[Matrix], floats, columns, number, size, step)
+        many = builder.sdiv(step, number)
+        return _block(context, builder, TYPES[Matrix], floats, many, number, size, step)
     if attribute == "ints":
-        columns = builder.sdiv(ints_step, number)
-        return _block(context, builder, _INT_COLUMNS, ints, columns, number, size, ints_step)
+        many = builder.sdiv(ints_step, number)
+        return _block(context, builder, _INT_COLUMNS, ints, many, number, size, ints_step)
     names, begin, kind = words.table.float_columns, floats, _FLOATS
     if attribute in words.table.int_columns:
         names, begin, step, kind = words.table.int_columns, ints, ints_step, _INTS
@@ -340,6 +341,10 @@ def _no_place(usable: Ints, gpus: int, picked: Ints) -> bool:
     return False
 
 
+_columns = np.arange(KNOWN_COLUMNS)
+"""In the place of those that a policy looks at."""
+
+
 @kernel
 def _decide(
     matrix: Any, now: float, capacity: Any, quota: Any, rates: Any, parameters: Any, given: Any
@@ -373,7 +378,7 @@ def _allocate(
     matrix = np.empty((KNOWN_COLUMNS + own, many))
     for i in range(many):
         row = rows[i]
-        for column in range(KNOWN_COLUMNS):
+        for column in _columns:
             matrix[column, i] = jobs.floats[column][row]
         for column in range(own):
             matrix[KNOWN_COLUMNS + column, i] = jobs.floats[COLUMNS + column][row]
@@ -405,7 +410,9 @@ def _allocate(
 @cache
 def allocating(decide: Any) -> Callable[..., None]:
     """The kernel that lets a policy's ``decide`` allocate."""
-    names = {**_allocate.__globals__, "_decide": decide}
+    read = names_in(decide)
+    looked_at = [place for name, place in vars(columns).items() if name in read and name != "COUNT"]
+    names = {**_allocate.__globals__, "_decide": decide, "_columns": np.array(looked_at)}
     made = FunctionType(_allocate.__code__, names, f"{decide.__name__}_allocates")
     made.__module__, made.__qualname__ = decide.__module__, made.__name__
     return kernel(made)
