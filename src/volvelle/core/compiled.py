@@ -112,6 +112,8 @@ def machine_code(loop: Callable[..., Any], signature: Any = None, *, entry: bool
 
 def _annotated(loop: Any) -> Any:
     """The signature in a loop's annotations, where all of them have a type of Numba's."""
+    if not loop.__annotations__:
+        return None
     *given, returned = loop.__annotations__.values()
     if any(each not in TYPES for each in given) or returned not in TYPES or not given:
         return None

@@ -42,7 +42,7 @@ from volvelle.core.forward.advance import note_checkpoint, release_changed
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.expected import drop_stop
 from volvelle.core.forward.gpus import hold_slot
-from volvelle.core.forward.jobs import give_up, queue_up, settle, settle_work, stop
+from volvelle.core.forward.jobs import give_up, order_again, queue_up, settle, settle_work, stop
 from volvelle.core.forward.log import log_decision, log_event
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.parts import Belief, KnownJob, admissions
@@ -196,7 +196,7 @@ def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None
         column[row] = believed_mean_rate(scheduler, believed, gpus, first_type, event.work_done)
     if jobs.held[row] > 0.0:
         believe_rate(scheduler, row)
-    scheduler.state.count[DIRTY] = 1
+    _order_again(scheduler, row)
 
 
 def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
@@ -205,7 +205,7 @@ def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
         jobs.done[row] = event.work_done
         jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
         scheduler.composition.policy.hear(event)
-        scheduler.state.count[DIRTY] = 1
+        _order_again(scheduler, row)
 
 
 def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
@@ -244,6 +244,11 @@ def _believe(scheduler: "Scheduler", row: int, known: KnownJob, belief: Belief) 
     jobs = scheduler.state.jobs
     scheduler.known[int(jobs.number[row])] = known._replace(believed=belief.truth)
     jobs.total[row], jobs.scale[row] = belief.truth.work, belief.scale
+    _order_again(scheduler, row)
+
+
+def _order_again(scheduler: "Scheduler", row: int) -> None:
+    order_again(scheduler.state, scheduler.rules, row, scheduler.now)
     scheduler.state.count[DIRTY] = 1
 
 

@@ -397,7 +397,8 @@ def _allocate(
     _decide(matrix, now, capacity, quota, table, own_parameters, given)
     by_submission = np.empty(many, np.int64)
     for i in range(many):
-        row = by_submission[i] = rows[i]
+        row = rows[i]
+        by_submission[i] = row
         for column in range(own):
             jobs.floats[COLUMNS + column][row] = matrix[KNOWN_COLUMNS + column, i]
         jobs.target[row] = given[TARGET, i]

@@ -15,7 +15,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header, Journal
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
+from volvelle.core.state import ASKED, EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
 from volvelle.metrics.outcomes import BoolColumn, Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster
@@ -29,8 +29,8 @@ from volvelle.simulate.synthesizer import Synthesis, Synthesizer
 from volvelle.simulate.world import Recording, Watcher, World
 from volvelle.workload.workload import Workload
 
-COMPILED_FROM, COMPILED_FROM_PREDICTED = 10_000, 200
-"""Jobs from which on machine code is worth what loading it takes, and now and then making it."""
+COMPILED_FROM, COMPILED_FROM_ASKED, COMPILED_FROM_PREDICTED = 10_000, 3_000, 200
+"""Jobs from which on machine code is worth loading: in general, where Python decides, with predictions."""
 PLAY_OUTS = 20
 """Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
@@ -168,7 +168,7 @@ def _run(
         until=INFINITY if setting.until is None else setting.until,
         tracked=setting.tracked,
         director=None if synthesis is None else Synthesizer(synthesis, workers),
-        compiled=_pays(workload, setting) if compiled is None else compiled,
+        compiled=_pays(workload, setting, scheduler) if compiled is None else compiled,
     )
     with asked_to_stop() as stopped:
         try:
@@ -201,8 +201,10 @@ def _run(
     )
 
 
-def _pays(workload: Workload, setting: Setting) -> bool:
+def _pays(workload: Workload, setting: Setting, scheduler: Scheduler) -> bool:
     """Whether machine code is worth what loading it takes."""
+    if scheduler.rules.decides == ASKED and len(workload) >= COMPILED_FROM_ASKED:
+        return True
     if setting.predict:
         return bool(setting.play_outs) or len(workload) >= COMPILED_FROM_PREDICTED
     return len(workload) >= COMPILED_FROM

@@ -383,3 +383,18 @@ def rank_no_more(s: State, row: int) -> None:
         ranked[i] = ranked[i + 1]
         bound[i] = bound[i + 1]
     s.count[RANKED] = many - 1
+
+
+@kernel
+def order_again(s: State, rules: Rules, row: int, now: float) -> None:
+    """Put the job in ``row``, of which something else is believed, where its key is now."""
+    if rules.decides != ORDER:
+        return
+    if s.jobs.held[row] > 0.0:
+        rank_no_more(s, row)
+        work_out_key(s, row, now)
+        rank(s, row)
+    else:
+        wait_no_more(s, row)
+        work_out_key(s, row, now)
+        wait(s, row)
