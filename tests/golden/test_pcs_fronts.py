@@ -35,7 +35,7 @@ def setting(case: str, policy: str) -> Setting:
 def test_fronts_hold_points_as_good_as_what_came_with_pcs(shared: Path, case: str) -> None:
     folder = shared / "golden" / "pcs"
     workload = pcs_workload(folder, case)
-    search = Search(objectives=OBJECTIVES, candidates=320, refine=240, samples=0, test=0.0)
+    search = Search(objectives=OBJECTIVES, candidates=320, refine=360, samples=0, test=0.0)
     front = tune(workload, setting(case, "pcs"), search, workers=1)
     for kind in ("jct", "bal", "pred"):
         theirs = evaluate(

@@ -378,8 +378,8 @@ def _allocate(
     matrix = np.empty((KNOWN_COLUMNS + own, many))
     for i in range(many):
         row = rows[i]
-        for column in _columns:
-            matrix[column, i] = jobs.floats[column][row]
+        for place in _columns:
+            matrix[place, i] = jobs.floats[place][row]
         for column in range(own):
             matrix[KNOWN_COLUMNS + column, i] = jobs.floats[COLUMNS + column][row]
         matrix[_CURVE, i] = jobs.table[row]
