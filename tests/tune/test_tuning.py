@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import read_objective
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Cluster, FailureProcess, parse_cluster
+from volvelle.model.job import Job, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.throughput import Amdahl
 from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
@@ -23,6 +26,7 @@ from volvelle.tune.evaluate import evaluate
 from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
 from volvelle.tune.samples import draw, split
 from volvelle.tune.search import Progress, Search, tune
+from volvelle.workload.workload import Workload
 
 CLUSTER = parse_cluster("2x8")
 HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
@@ -42,6 +46,47 @@ def test_predictions_are_made_where_an_objective_asks_for_them() -> None:
     outcomes = simulate(HISTORY, replace(setting, predict=True)).outcomes
     assert evaluate(HISTORY, setting, [ERROR]) == (ERROR.of(outcomes),)
     assert np.isfinite(ERROR.of(outcomes))
+
+
+def late_crash() -> Workload:
+    """Jobs of which one crashes."""
+    jobs = [linear_job(n, 3.0 * n, 1.0, 20.0 + 7 * (n % 5)) for n in range(40)]
+    jobs[20] = linear_job(20, 60.0, 1.0, 20.0, failures=(5.0,))
+    return Workload(jobs)
+
+
+def formulas() -> Workload:
+    """Jobs of which some are as fast as a formula says."""
+    jobs = [linear_job(n, 3.0 * n, 1.0 + n % 3, 20.0 + 7 * (n % 5)) for n in range(40)]
+    formula = Amdahl(1.0, 0.9)
+    jobs[3::7] = [Job(j.spec, Truth(work=j.truth.work, throughput=formula)) for j in jobs[3::7]]
+    return Workload(jobs)
+
+
+FLAKY = msgspec.structs.replace(
+    parse_cluster("4x1"), failures=FailureProcess(mtbf_seconds=100.0, mttr_seconds=30.0)
+)
+
+
+@pytest.mark.parametrize(
+    ("workload", "cluster", "placement"),
+    [
+        (late_crash(), parse_cluster("1x4"), "none"),
+        (formulas(), parse_cluster("1x4"), "none"),
+        (late_crash(), FLAKY, "first-free"),
+        (HISTORY, SETTING.cluster, "none"),
+    ],
+    ids=["a crash", "formulas", "nodes that fail", "linear jobs"],
+)
+@pytest.mark.parametrize("policy", ["srsf", "pcs:thresholds=1h/1d,disparity=1"])
+def test_predictions_are_those_of_an_interpreted_run(
+    workload: Workload, cluster: Cluster, placement: str, policy: str
+) -> None:
+    setting = Setting(cluster=cluster, composition=WrittenComposition(policy, placement))
+    predicting = replace(setting, predict=True, play_outs=0)
+    outcomes = simulate(workload, predicting, compiled=False).outcomes
+    expected = [objective.of(outcomes) for objective in (JCT, ERROR)]
+    np.testing.assert_allclose(evaluate(workload, setting, (JCT, ERROR)), expected, rtol=1e-9)
 
 
 def test_what_needs_more_than_times_is_measured_too() -> None:

@@ -44,8 +44,8 @@ def finishes(
     """
     if not past.enough:
         return None
-    if compiled is not None:
-        columns = np.stack([arrival.columns for arrival in past.arrivals], axis=1)
+    columns = np.stack([arrival.columns for arrival in past.arrivals], axis=1)
+    if compiled is not None and _rates_known(columns):
         times = [
             _by_machine_code(scheduler, past, columns, number, horizon, next_number, rng, compiled)
             for _ in range(play_outs)
@@ -65,6 +65,12 @@ def arrival_of(scheduler: Scheduler, number: int) -> Arrival:
     columns = np.array([float(column[row]) for column in jobs.floats[:ARRIVAL_COLUMNS]])
     belief = Belief(known.believed, float(jobs.scale[row]))
     return Arrival(scheduler.now, known.spec, belief, columns)
+
+
+def _rates_known(arrivals: FloatColumn) -> bool:
+    from volvelle.simulate.play_out import rates_known  # noqa: PLC0415 - loads Numba
+
+    return rates_known(arrivals)
 
 
 def _by_machine_code(

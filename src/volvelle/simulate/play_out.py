@@ -31,6 +31,7 @@ from volvelle.core.state import (
     PHASE,
     QUEUED,
     ROWS_FULL,
+    THROUGH,
     TRACKED,
     TRACKED_FIRST,
     TRACKED_LAST,
@@ -73,13 +74,14 @@ def can_play_out(scheduler: Scheduler) -> bool:
     jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
     if jobs.column("pinned").any():
         return False
-    return _known(jobs.column("unit_rate"), jobs.column("table")) and _known(
-        here[_PLACE["unit_rate"]], here[_PLACE["table"]]
-    )
+    asked = np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)
+    return not asked.any() and rates_known(here)
 
 
-def _known(unit_rate: FloatColumn, table: FloatColumn) -> bool:
-    return not (np.isnan(unit_rate) & (table < 0.0)).any()
+def rates_known(arrivals: FloatColumn) -> bool:
+    """Whether machine code knows how fast all of these are believed to be, columns of arrivals."""
+    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
+    return not asked.any()
 
 
 def _rules_ahead(scheduler: Scheduler) -> Rules:
@@ -104,8 +106,9 @@ class PlayOuts:
         self._begin(s, scheduler, newcomers, rules)
         s.count[TRACKED] = 1
         s.count[TRACKED_FIRST] = s.count[TRACKED_LAST] = number
-        while self._machine_code(s).advance(rules, INFINITY, 1 << 62) == ROWS_FULL:
+        while (why := self._machine_code(s).advance(rules, INFINITY, 1 << 62)) == ROWS_FULL:
             self._grow(s)
+        assert why == THROUGH, "machine code asked nobody"
         return float(s.clock[NOW]) if s.count[TRACKED] == 0 else INFINITY
 
     def _begin(
@@ -166,8 +169,11 @@ def run_and_predict(world: World) -> FloatColumn | None:
 
     None where Python has to be asked; then nothing has happened.
     """
-    scheduler = world.scheduler
-    if not can_play_out(scheduler) or scheduler.state.clock[LIMIT] < INFINITY:
+    scheduler, s = world.scheduler, world.scheduler.state
+    admits_all = s.clock[LIMIT] == INFINITY and scheduler.prepared
+    if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
+        return None
+    if s.arrivals[_PLACE["truly_asked"]].any() or not rates_known(s.arrivals):
         return None
     scheduler.apply_rules(pauses=NEWCOMERS_CAME)
     predicted = np.full(len(world.coming.jobs), np.nan)
@@ -181,4 +187,5 @@ def run_and_predict(world: World) -> FloatColumn | None:
         if why == ROWS_FULL:
             scheduler.grow(ROWS_FULL)
         world.hand_over()
+    assert why == THROUGH, "machine code asked nobody"
     return predicted
