@@ -40,7 +40,7 @@ PLACEMENTS = """Which GPUs a job gets: `--placement NAME`. `none` only counts GP
 quickest, allows fractions of GPUs, and cannot follow nodes that come and go
 ([why](../decisions/0008-counting-refuses-node-changes.md))."""
 
-ADMISSIONS = """Who may enter: `--admission NAME`. Jobs stand at the door in order of submission;
+ADMISSIONS = """Who may enter: `--admission NAME`. Jobs wait in the admission queue by submission;
 the first that waits blocks those behind it."""
 
 ESTIMATORS = """What the scheduler believes of a job: `--estimator NAME[:KEY=VALUE,...]`. The

@@ -1,9 +1,10 @@
 """A FIFO backlog in front of the scheduler (Blox, EuroSys'24, section 5.1).
 
 Jobs are admitted in order of submission while the GPUs that admitted jobs request stay within
-``factor`` times the cluster's GPUs; the others wait at the door and enter as admitted jobs end. Section
-5.2 writes the same as Accept-1.2x: what accepted jobs require together is at most 1.2 times what there
-is. A lower factor lets fewer jobs share the cluster: under LAS mean JCT falls, responsiveness rises.
+``factor`` times the cluster's GPUs; the others wait in the admission queue and enter as admitted jobs
+end. Section 5.2 writes the same as Accept-1.2x: what accepted jobs require together is at most 1.2
+times what there is. A lower factor lets fewer jobs share the cluster: under LAS mean JCT falls,
+responsiveness rises.
 
 The code of Blox tests the threshold before it adds the job, so that its admitted jobs may exceed it by
 one; here they never do. A job that alone requests more enters once nobody else is admitted. GPUs are

@@ -76,6 +76,14 @@ def _prepare_to_compute() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Cycles are rare among jobs and columns, and looking for them means walking all that is imported.
     gc.set_threshold(100_000, 20, 20)
+    if sys.stderr.isatty():
+        from volvelle.core.compiled import announce
+
+        announce(_say_that_it_compiles)
+
+
+def _say_that_it_compiles() -> None:
+    print("Compiling inner loops, once after an installation ...", file=sys.stderr, flush=True)
 
 
 def _said(message: str, status: int = 1) -> int:

@@ -16,7 +16,7 @@ import marshal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import update_wrapper
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -63,14 +63,15 @@ class _Announcement:
 
     def __init__(self, say: Callable[[], None]) -> None:
         self._say = say
+        self._said = False
         self._seconds = 0.0
         self._since: list[float] = []
 
     def begun(self) -> None:
         """A loop is about to be compiled, perhaps as a part of another."""
         self._since.append(time.monotonic())
-        if self._seconds < _LONG_SECONDS <= self._seconds + time.monotonic() - self._since[0]:
-            self._seconds = _LONG_SECONDS
+        if not self._said and self._seconds + time.monotonic() - self._since[0] > _LONG_SECONDS:
+            self._said = True
             self._say()
 
     def done(self) -> None:
@@ -83,15 +84,10 @@ class _Announcement:
 _announcement = _Announcement(lambda: None)
 
 
-@contextmanager
-def announcing(say: Callable[[], None]) -> Iterator[None]:
-    """Within, ``say`` is called once as soon as compiling has taken more than a second."""
+def announce(say: Callable[[], None]) -> None:
+    """Let ``say`` be called once, as soon as compiling has taken more than a second in this process."""
     global _announcement  # noqa: PLW0603 - who is at the screen is known to the command line alone
-    before, _announcement = _announcement, _Announcement(say)
-    try:
-        yield
-    finally:
-        _announcement = before
+    _announcement = _Announcement(say)
 
 
 def machine_code(loop: Callable[..., Any], signature: Any = None, *, entry: bool = False) -> Any:

@@ -15,7 +15,7 @@ from volvelle.model.job import JobSpec, Truth
 
 
 class Verdict(StrEnum):
-    """What becomes of a job at the door."""
+    """What becomes of a job in the admission queue."""
 
     ADMIT = "admit"
     WAIT = "wait"
@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 class Admission(Part):
-    """Who may enter. Jobs stand at the door in order of submission; the first that waits blocks."""
+    """Who may enter. Jobs are judged in order of submission; the first that waits blocks the others."""
 
     def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
         """The verdict on ``spec`` while admitted jobs ask for ``demand`` of ``capacity`` GPUs."""

@@ -25,9 +25,25 @@ def expect(
         for column in range(len(heap.floats)):
             heap.floats[column][i] = heap.floats[column][up]
         i = up
-    at[i] = time
-    kinds[i] = kind
-    numbers[i] = number
+    _write(s, i, time, kind, number, row, stamp, value)
+
+
+@kernel
+def _write(
+    s: State,
+    i: int,
+    time: float,
+    kind: float,
+    number: float,
+    row: float,
+    stamp: float,
+    value: float,
+) -> None:
+    """Have this entry at ``i``."""
+    heap = s.expected
+    heap.at[i] = time
+    heap.kind[i] = kind
+    heap.of[i] = number
     heap.row[i] = row
     heap.stamp[i] = stamp
     heap.value[i] = value
@@ -92,12 +108,7 @@ def _settle(s: State, i: int, source: int, size: int) -> None:
         for column in range(len(heap.floats)):
             heap.floats[column][i] = heap.floats[column][down]
         i = down
-    at[i] = time
-    kinds[i] = kind
-    numbers[i] = number
-    heap.row[i] = row
-    heap.stamp[i] = stamp
-    heap.value[i] = value
+    _write(s, i, time, kind, number, row, stamp, value)
 
 
 @kernel
