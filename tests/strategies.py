@@ -23,7 +23,7 @@ from volvelle.model.cluster import (
     NodeState,
     Pool,
 )
-from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Truth
+from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Amdahl, AnyThroughput, Linear, PerType, Table, ThroughputModel
 from volvelle.simulate.coming import Coming
@@ -87,6 +87,7 @@ class Scenario:
         placement: str | None = None,
         estimator: str | None = None,
         termination: str | None = None,
+        admission: str | None = None,
     ) -> "Scenario":
         """The same with other parts."""
         parts = {
@@ -94,6 +95,7 @@ class Scenario:
             "placement": placement,
             "estimator": estimator,
             "termination": termination,
+            "admission": admission,
         }
         named = {part: name for part, name in parts.items() if name is not None}
         composition = msgspec.structs.replace(self.setting.composition, **named)
@@ -240,6 +242,7 @@ class Features:
     losses: bool = False  # jobs have loss curves, which only some parts ask about
     amounts: bool = True  # nodes that say what CPUs and memory they have, jobs that need these
     sharing: bool = True  # jobs that say how fast they are beside others on the same GPUs
+    deadlines: bool = False  # jobs have deadlines, which only some parts ask about
     crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
@@ -403,6 +406,9 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             LossPoint(share * work, loss)
             for share, loss in zip(shares, reversed(losses), strict=True)
         )
+    due: list[float] = []
+    if features.deadlines:
+        due = sorted(draw(st.sets(st.sampled_from([20.0, 60.0, 150.0, 400.0, 2000.0]), max_size=2)))
     cpus, profile = 0.0, None
     if features.amounts and draw(st.booleans()):
         cpus = draw(st.sampled_from([0.0, 1.0, 9.0]))
@@ -427,6 +433,8 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             checkpoint_seconds=draw(own_cost) if features.checkpoints else None,
             restore_seconds=draw(own_cost),
             max_retries=draw(st.integers(0, 3)),
+            rewards=tuple(Reward(seconds, 100.0 - step) for step, seconds in enumerate(due)),
+            accept_later=bool(due) and draw(st.booleans()),
             lowest_loss=draw(st.sampled_from([None, curve[-1].loss])) if curve else None,
         ),
         Truth(

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.parts import Verdict, admissions
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import JobSubmitted
+from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
-from volvelle.model.job import Job, JobSpec
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.simulate.coming import Coming
+from volvelle.simulate.world import World
 
 
 def under(admission: str, jobs: list[Job], cluster: str, policy: str = "fifo") -> Outcomes:
@@ -20,19 +24,31 @@ def under(admission: str, jobs: list[Job], cluster: str, policy: str = "fifo") -
     return happen(Scenario(scenario.jobs, setting)).outcomes
 
 
+@pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.parametrize(
-    ("gpus", "demand", "verdict"),
+    ("gpus", "demand", "waits"),
     [
-        (4, 8, Verdict.ADMIT),  # exactly at the threshold of 12
-        (5, 8, Verdict.WAIT),  # the reference would let this one overshoot
-        (1, 12, Verdict.WAIT),
-        (20, 0, Verdict.ADMIT),  # wider than the threshold: once nobody else is in
-        (20, 1, Verdict.WAIT),
+        (4.0, 8.0, False),  # exactly at the threshold of 12
+        (5.0, 8.0, True),  # the reference would let this one overshoot
+        (1.0, 12.0, True),
+        (8.0, 0.0, False),
     ],
 )
-def test_the_threshold_is_never_exceeded(gpus: float, demand: float, verdict: Verdict) -> None:
-    spec = JobSpec(id="a", submit_time=0.0, gpus=gpus)
-    assert admissions.make("backlog:factor=1.2").judge(spec, demand, 10.0) is verdict
+def test_the_threshold_is_never_exceeded(
+    gpus: float, demand: float, *, waits: bool, prepared: bool
+) -> None:
+    parts = WrittenComposition("smallest", admission="backlog:factor=1.2").build()
+    scheduler = Scheduler(parse_cluster("1x10"), parts)
+    others = [JobSpec(id=f"o{n}", submit_time=0.0, gpus=4.0) for n in range(int(demand / 4))]
+    specs = [*others, JobSpec(id="a", submit_time=0.0, gpus=gpus)]
+    if prepared:
+        jobs = [Job(spec, Truth(work=spec.gpus * 100.0)) for spec in specs]
+        world = World(scheduler, Coming(scheduler, jobs), until=0.0)
+        world.run()
+    else:
+        told = [JobSubmitted(0.0, n, spec, Truth(work=1.0)) for n, spec in enumerate(specs)]
+        scheduler.handle(0.0, told)
+    assert (len(specs) - 1 not in scheduler.known) is waits
 
 
 def test_jobs_enter_in_order_as_others_end() -> None:

@@ -3,8 +3,7 @@
 import math
 from typing import ClassVar
 
-from volvelle.core.parts import Admission, Verdict, admissions
-from volvelle.model.job import JobSpec
+from volvelle.core.parts import Admission, admissions
 
 
 @admissions.register
@@ -12,10 +11,6 @@ class AcceptAll(Admission):
     """Admit every job at its submission."""
 
     name: ClassVar[str] = "accept-all"
-
-    def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
-        """Always admit."""
-        return Verdict.ADMIT
 
     def limit(self, capacity: float) -> float:
         """There is none."""

@@ -15,8 +15,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from volvelle.core.parts import Admission, Verdict, admissions
-from volvelle.model.job import JobSpec
+from volvelle.core.parts import Admission, admissions
 
 _ROUNDING = 1e-9
 """GPUs; so that 1.2 x 10 is 12."""
@@ -32,11 +31,6 @@ class Backlog(Admission):
     factor: Annotated[float, Field(gt=0)] = Field(
         1.5, description="GPUs requested by admitted jobs, as a multiple of the cluster's"
     )
-
-    def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
-        """Admit what fits the threshold, and anything where nothing is admitted."""
-        fits = demand + spec.gpus <= self.limit(capacity)
-        return Verdict.ADMIT if fits or demand <= _ROUNDING else Verdict.WAIT
 
     def limit(self, capacity: float) -> float:
         """The multiple of ``capacity``."""

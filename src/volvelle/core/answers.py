@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volvelle.core.beliefs import believe_rate
-from volvelle.core.decision import Sharing
+from volvelle.core.decision import Promise, Sharing
 from volvelle.core.dividing import divide
-from volvelle.core.entry import admit_all
+from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import hold_slot, keep_some
 from volvelle.core.forward.jobs import settle_work
 from volvelle.core.policy import Allocation, rank
+from volvelle.core.promises import expect_promises, keeps, promise
 from volvelle.core.resources import IntColumn
 from volvelle.core.state import (
     ASK_ADMISSION,
     ASK_DIVISION,
     ASK_PLACEMENT,
     ASK_POLICY,
+    ASK_PROMISES,
     ASK_RATES,
     CHANGED,
     INFINITY,
@@ -37,6 +39,8 @@ from volvelle.core.view import View
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
+
+_LATE = "it is not finished at the time that was promised"
 
 
 def _allocate(scheduler: "Scheduler") -> None:
@@ -58,6 +62,8 @@ def _allocate(scheduler: "Scheduler") -> None:
         None if allocation.order is None else [view.jobs.rows[i] for i in allocation.order]
     )
     _write(scheduler, view, allocation)
+    for given in allocation.promises:
+        promise(scheduler, given)
 
 
 def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
@@ -181,7 +187,19 @@ def divide_cpus(scheduler: "Scheduler") -> list[int]:
     return told
 
 
+def _revoke_overdue(scheduler: "Scheduler") -> None:
+    """Forget promises to jobs that are through, and revoke those that are due."""
+    queue = {event.number for event in waiting_for_admission(scheduler)}
+    for number, given in sorted(scheduler.promises.items()):
+        if not any(number in there for there in (scheduler.known, scheduler.held, queue)):
+            del scheduler.promises[number]
+        elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
+            promise(scheduler, Promise(number, reason=_LATE))
+    expect_promises(scheduler)
+
+
 ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
+    ASK_PROMISES: _revoke_overdue,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,
     ASK_PLACEMENT: _place,

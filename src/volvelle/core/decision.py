@@ -27,6 +27,21 @@ class Conclusion(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Promise(msgspec.Struct, frozen=True, gc=False):
+    """What job ``number`` is promised from now on, in place of what it was promised before.
+
+    finish_by: seconds on the world's clock; None: nothing is guaranteed. step: the first of its
+    rewards that this keeps, -1 for none. earliest: where nothing is, the earliest finish that could be,
+    if that is known. reason: why no more is guaranteed; never empty where a promise is taken back.
+    """
+
+    number: int
+    finish_by: float | None = None
+    step: int = -1
+    earliest: float | None = None
+    reason: str = ""
+
+
 class Sharing(msgspec.Struct, frozen=True):
     """From now on job ``job[i]`` has ``cpus[i]`` CPUs and ``memory_gb[i]`` GB; the others keep theirs.
 
@@ -58,7 +73,7 @@ class Decision(msgspec.Struct, frozen=True):
     the wake-up asked for before; None asks for none. Where jobs share GPUs, ``partner[i]`` is the job
     with which job ``job[i]`` does, each holding one half of them (-1: none); else it is empty.
     ``sharing`` says who has which CPUs and memory, where a policy divides them; elsewhere a job has what
-    its nodes have for as many GPUs.
+    its nodes have for as many GPUs. ``promises`` are those that were made or changed at this moment.
     """
 
     job: IntArray = NO_INTS
@@ -72,6 +87,7 @@ class Decision(msgspec.Struct, frozen=True):
     wake_at: float | None = None
     partner: IntArray = NO_INTS
     sharing: Sharing | None = None
+    promises: tuple[Promise, ...] = ()
 
     def slots_of(self, row: int) -> IntArray:
         """The GPUs of row ``row``; empty where the placement only counts."""
@@ -89,6 +105,7 @@ class Decision(msgspec.Struct, frozen=True):
             and self.concluded == other.concluded
             and self.wake_at == other.wake_at
             and self.sharing == other.sharing
+            and self.promises == other.promises
             and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
         )
 

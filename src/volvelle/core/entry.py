@@ -12,12 +12,15 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
 from volvelle.core.forward.log import log_event
-from volvelle.core.parts import KnownJob, Verdict
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.parts import Fate, KnownJob, Verdict
+from volvelle.core.promises import promise
 from volvelle.core.state import (
     COME,
     DEMAND,
     ENTERS,
     KERNEL,
+    LIMIT,
     NO_PROGRESS,
     OBSTACLE,
     QUEUED,
@@ -92,7 +95,6 @@ def withdraw(scheduler: "Scheduler", number: int) -> JobSubmitted | None:
 def admit_all(scheduler: "Scheduler") -> None:
     """Let the admission judge those that wait, in order, up to the first that is to wait on."""
     s, admission = scheduler.state, scheduler.composition.admission
-    capacity = sum(s.types.capacity)
     while s.count[QUEUED] < s.count[COME]:
         place = s.count[QUEUED]
         if scheduler.coming is None:
@@ -102,22 +104,38 @@ def admit_all(scheduler: "Scheduler") -> None:
             continue
         else:
             event = scheduler.coming(place)
-        verdict = admission.judge(event.spec, float(s.clock[DEMAND]), capacity)
-        if verdict is Verdict.WAIT:
+        verdict = _judge(scheduler, event)
+        if verdict.fate is Fate.WAIT:
+            if verdict.promise is not None:
+                promise(scheduler, verdict.promise)
             return
         if scheduler.coming is None:
             scheduler.queue.popleft()
             s.count[COME] -= 1
         else:
             s.count[QUEUED] += 1
-        if verdict is Verdict.REJECT:
-            reject(scheduler, event.number, f"turned away by admission {admission.name}")
-        elif scheduler.prepared and s.verdict[place] == ENTERS:
+        if verdict.fate is Fate.REJECT:
+            reason = verdict.reason or f"turned away by admission {admission.name}"
+            reject(scheduler, event.number, reason)
+            continue
+        if scheduler.prepared and s.verdict[place] == ENTERS:
             enter_arrival(s, scheduler.rules, place, scheduler.now)
         elif scheduler.prepared:
             reject(scheduler, event.number, scheduler.foretold[event.number])
         else:
             admit(scheduler, event, place if scheduler.coming is not None else None)
+        if verdict.promise is not None and event.number in scheduler.known:
+            promise(scheduler, verdict.promise)
+
+
+def _judge(scheduler: "Scheduler", event: JobSubmitted) -> Verdict:
+    """What the admission says of the first job in the queue."""
+    s, admission = scheduler.state, scheduler.composition.admission
+    if admission.limit(sum(s.types.capacity)) is None:
+        return admission.judge(event, scheduler.view(), scheduler.ahead)
+    demand = float(s.clock[DEMAND])
+    fits = demand + event.spec.gpus <= s.clock[LIMIT] or demand <= ROUNDING
+    return Verdict(Fate.ADMIT if fits else Fate.WAIT)
 
 
 def admit(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None) -> None:

@@ -47,6 +47,7 @@ from volvelle.core.forward.log import log_decision, log_event
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
+from volvelle.core.promises import promise
 from volvelle.core.state import (
     COMMIT,
     CONCLUDED,
@@ -283,13 +284,16 @@ def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
 def follow(scheduler: "Scheduler", decision: Decision) -> None:
     """Let the forward loop carry out a decision that was taken elsewhere."""
     s = scheduler.state
+    for given in decision.promises:
+        promise(scheduler, given)
     for number in sorted(
         {one.number for one in decision.rejected} | {one.number for one in decision.concluded}
     ):
         fold(scheduler, JobCancelled(scheduler.now, number))
     numbers = decision.job.tolist()
+    promised = [given.number for given in decision.promises if given.finish_by is not None]
     for event in waiting_for_admission(scheduler):
-        if event.number in numbers:
+        if event.number in numbers or event.number in promised:
             withdraw(scheduler, event.number)
             admit(scheduler, event)
     rows = [scheduler.row_of(number) for number in numbers]

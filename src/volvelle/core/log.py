@@ -17,6 +17,7 @@ from volvelle.core.decision import (
     Decision,
     FloatArray,
     IntArray,
+    Promise,
     Rejection,
     Sharing,
 )
@@ -46,7 +47,7 @@ Left = TypeVar("Left", Rejection, Conclusion)
 
 @dataclass
 class Notes:
-    """What Python adds to the log: events, why jobs were turned away or ended, divisions by moment.
+    """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises by moment.
 
     foretold: why jobs are turned away of which that is known before they come.
     """
@@ -55,6 +56,7 @@ class Notes:
     objects: list[Event] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
     divisions: dict[int, Sharing] = field(default_factory=dict)
+    promises: dict[int, tuple[Promise, ...]] = field(default_factory=dict)
 
     def reason(self, number: int) -> str:
         """Why job ``number`` was turned away or ended."""
@@ -135,6 +137,7 @@ class Batch:
                     concluded,
                     wake,
                     self.notes.divisions.get(self.first + place),
+                    self.notes.promises.get(self.first + place, ()),
                 ),
             )
             first_event, first_row = last_event, last_row
@@ -180,11 +183,16 @@ class Batch:
         concluded: tuple[Conclusion, ...],
         wake: float,
         division: Sharing | None,
+        promises: tuple[Promise, ...],
     ) -> Decision:
         wake_at = None if wake == INFINITY else wake
         if first == last:
             return Decision(
-                rejected=rejected, concluded=concluded, wake_at=wake_at, sharing=division
+                rejected=rejected,
+                concluded=concluded,
+                wake_at=wake_at,
+                sharing=division,
+                promises=promises,
             )
         rows = slice(first, last)
         begin = int(self.slots_end[first - 1]) if first else 0
@@ -206,6 +214,7 @@ class Batch:
             wake_at,
             partner if (partner >= 0).any() else NO_INTS,
             division,
+            promises,
         )
 
 
@@ -213,7 +222,8 @@ def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
     """Moments as a batch, and the submissions in it."""
     kinds: list[tuple[int, int, int, float]] = []
     notes, submitted = Notes({}), dict[int, JobSubmitted]()
-    times, event_ends, row_ends, wakes = [], [], [], []
+    times: list[float] = []
+    event_ends, row_ends, wakes = [], [], []
     decisions: list[Decision] = []
     rows = 0
     for time, events, decision in moments:
@@ -233,6 +243,8 @@ def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
         for kind, left in ((REJECTED, decision.rejected), (CONCLUDED, decision.concluded)):
             kinds += [(kind, one.number, 0, 0.0) for one in left]
             notes.reasons.update((one.number, one.reason) for one in left)
+        if decision.promises:
+            notes.promises[len(times)] = decision.promises
         if len(decision.job):
             decisions.append(decision)
             rows += len(decision.job)

@@ -2,19 +2,24 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.core.decision import Promise
 from volvelle.core.demand import Amounts
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.registry import Part, Registry
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
 
+if TYPE_CHECKING:
+    from volvelle.core.ahead import Ahead
+    from volvelle.core.view import View
 
-class Verdict(StrEnum):
+
+class Fate(StrEnum):
     """What becomes of a job in the admission queue."""
 
     ADMIT = "admit"
@@ -22,19 +27,37 @@ class Verdict(StrEnum):
     REJECT = "reject"
 
 
-class Admission(Part):
-    """Who may enter. Jobs are judged in order of submission; the first that waits blocks the others."""
+class Verdict(NamedTuple):
+    """What an admission says of a job, what it promises to one that it admits, and why it admits none.
 
-    def judge(self, spec: JobSpec, demand: float, capacity: float) -> Verdict:
-        """The verdict on ``spec`` while admitted jobs ask for ``demand`` of ``capacity`` GPUs."""
-        raise NotImplementedError
+    One that it admits without a promise, or with one of no finish, runs as best effort.
+    """
+
+    fate: Fate
+    promise: Promise | None = None
+    reason: str = ""
+
+
+class Admission(Part):
+    """Who may enter. Jobs are judged in order of submission; the first that waits blocks the others.
+
+    Either by a `limit` on what they request together, or one by one: `judge`.
+    """
 
     def limit(self, capacity: float) -> float | None:
-        """The GPUs that admitted jobs may request together, where that is all `judge` goes by.
+        """The GPUs that admitted jobs may request together of ``capacity``, where that is all it goes by.
 
-        A job that alone requests more is admitted where nobody else is. None: there is more to it.
+        A job that alone requests more is admitted where nobody else is. None: `judge` is asked.
         """
         return None
+
+    def judge(self, job: JobSubmitted, view: "View", ahead: "Ahead") -> Verdict:
+        """The verdict on ``job``, the first in the queue, each time something happens until it is admitted.
+
+        ``ahead`` says when jobs would finish if it were admitted now. The same state must give the same
+        verdict: time that passes while it thinks does not count.
+        """
+        raise NotImplementedError
 
 
 class KnownJob(NamedTuple):

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from volvelle.core.columns import GPUS, LEAST, MOST
+from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.orders import Key, goes_by_each_job
@@ -37,7 +38,8 @@ class Allocation(NamedTuple):
     the rows in the order in which starts are to be placed (None: by submission). ``partner``, where jobs
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
     ``nodes``, (jobs, nodes): GPUs on each node, from a policy that chooses these itself (None: the
-    placement does); a placement that names GPUs then only picks them on their nodes.
+    placement does); a placement that names GPUs then only picks them on their nodes. ``promises`` are those
+    that it makes or changes.
     """
 
     gpus: FloatColumn
@@ -46,6 +48,7 @@ class Allocation(NamedTuple):
     order: IntColumn | None = None
     partner: FloatColumn | None = None
     nodes: NDArray[np.int64] | None = None
+    promises: tuple[Promise, ...] = ()
 
 
 class Kernel(NamedTuple):

@@ -19,7 +19,7 @@ from volvelle.core.answers import ANSWERS
 from volvelle.core.beliefs import rates, rates_beside
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
-from volvelle.core.decision import Decision, IntArray
+from volvelle.core.decision import Decision, IntArray, Promise
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
@@ -34,7 +34,6 @@ from volvelle.core.parts import Estimator, KnownJob
 from volvelle.core.policy import Kernel, Policy, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
-    ADMISSION,
     AHEAD,
     ASKED,
     COUNTED,
@@ -49,6 +48,7 @@ from volvelle.core.state import (
     OBJECT,
     ORDER,
     PHASE,
+    PROMISES,
     ROWS_FULL,
     VERSION,
     Jobs,
@@ -61,6 +61,7 @@ from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
 
 if TYPE_CHECKING:
+    from volvelle.core.ahead import Ahead
     from volvelle.core.machine import Machine
 
 
@@ -108,6 +109,8 @@ class Scheduler:
         self.neighbours: dict[int, str] = {}
         """The names of jobs beside which others run on the same GPUs, by number, until the next decision."""
         self.held: dict[int, HeldJob | JobSubmitted] = {}
+        self.promises: dict[int, Promise] = {}
+        """What jobs in the system were promised last, by number; a few that are through may be there too."""
         self.notes = Notes(self.foretold)
         self.curves = RateCurves()
         kernel = self.composition.policy.kernel(named=self.resources.named)
@@ -128,7 +131,7 @@ class Scheduler:
         for event in events:
             fold(self, event)
         self.make_room()
-        self.state.count[PHASE] = ADMISSION
+        self.state.count[PHASE] = PROMISES
         self._run()
         return self._decided()
 
@@ -328,6 +331,13 @@ class Scheduler:
             lambda number, other: rates_beside(self, number, other),
         )
 
+    @property
+    def ahead(self) -> "Ahead":
+        """What would become of the jobs, if."""
+        from volvelle.core.ahead import Ahead  # noqa: PLC0415 - it runs schedulers
+
+        return Ahead(self)
+
     def spec(self, number: int) -> JobSpec:
         """What the user of a job in the system declared."""
         return self.known[number].spec
@@ -362,6 +372,7 @@ class Scheduler:
         copy.resources = self.resources.fork(copy.state)
         copy.known = self.known.of(copy.state)
         copy.queue, copy.held = self.queue.copy(), self.held.copy()
+        copy.promises = self.promises.copy()
         copy.notes = Notes(copy.foretold)
         copy.curves = self.curves.fork()
         copy._machine = None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from volvelle.core.beliefs import table_of
-from volvelle.core.decision import decode_array, encode_array
+from volvelle.core.decision import Promise, decode_array, encode_array
 from volvelle.core.entry import HeldJob, enter, queue_submission, waiting_for_admission
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.expected import expect
@@ -20,6 +20,7 @@ from volvelle.core.forward.jobs import hold, rank
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.journal import Header
 from volvelle.core.parts import KnownJob
+from volvelle.core.promises import expect_promises
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
     DIRTY,
@@ -35,7 +36,7 @@ from volvelle.model.cluster import Node, NodeState
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 
-FORMAT = 2
+FORMAT = 3
 
 _KEPT = tuple(
     name
@@ -93,6 +94,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     late_slots: tuple[tuple[int, float], ...]
     releases: tuple[tuple[float, float, float, float], ...]
     neighbours: dict[int, str]
+    promises: tuple[Promise, ...]
     format: int = FORMAT
 
     @classmethod
@@ -147,6 +149,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 for i in range(s.count[RELEASES])
             ),
             neighbours=dict(sorted(scheduler.neighbours.items())),
+            promises=tuple(one for _, one in sorted(scheduler.promises.items())),
         )
 
     def scheduler(self) -> Scheduler:
@@ -157,6 +160,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             scheduler.resources.change(node.name, state, node)
         scheduler.eligibility = scheduler.judge_nodes()
         scheduler.neighbours = self.neighbours
+        scheduler.promises = {given.number: given for given in self.promises}
+        expect_promises(scheduler)
         for job in self.jobs:
             scheduler.make_room()
             _restore(scheduler, job)

@@ -361,10 +361,11 @@ class MomentLog(Table):
     DEMAND,  # GPUs that admitted jobs request
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided
+    PROMISED,  # when the first promise is due that is not known to be kept
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
     CLOCKS,
-) = range(11)
+) = range(12)
 """Entries of `State.clock`: times and sums."""
 
 (
@@ -373,6 +374,7 @@ class MomentLog(Table):
     NODES,
     ARRIVALS,
     DIRECTION,
+    PROMISES,
     ADMISSION,
     DECISION,
     PLACING,
@@ -380,7 +382,7 @@ class MomentLog(Table):
     RATES,
     DIVISION,
     CLOSING,
-) = range(12)
+) = range(13)
 """Phases of a moment."""
 
 (
@@ -392,12 +394,13 @@ class MomentLog(Table):
     ASK_NEWS,  # what happens to the job in SUBJECT
     ASK_NODES,
     ASK_DIRECTOR,
+    ASK_PROMISES,  # which of those that are due were not kept
     ASK_ADMISSION,
     ASK_POLICY,
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-) = range(13)
+) = range(14)
 """Why `volvelle.core.forward.advance` returns."""
 
 ENTERS, OBSTACLE, NO_PROGRESS, WITHDRAWN = range(4)
@@ -518,7 +521,7 @@ class State:
         self.rates, self.parameters = [], []
         self.count[SPARE] = rows
         self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
-        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT):
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
 

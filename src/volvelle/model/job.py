@@ -54,7 +54,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
     ``gpu_types`` empty means any. Costs left at None are the world's defaults. ``skew`` is the share
     of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
-    reach in the end.
+    reach in the end. ``accept_later``: where no deadline can be promised, the earliest finish that can will
+    do.
     """
 
     id: str
@@ -79,6 +80,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     throughput: AnyThroughput | None = None
     skew: float = 0.0
     lowest_loss: float | None = None
+    accept_later: bool = False
 
     @property
     def least_gpus(self) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from volvelle.core.ahead import COMPILED_FROM
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import JobCancelled, JobFinished
 from volvelle.core.log import Batch, Submission
@@ -32,9 +33,6 @@ from volvelle.simulate.coming import Coming
 from volvelle.simulate.world import Recording, Watcher, World
 
 _EPSILON = 1e-12  # units of work
-
-COMPILED_FROM = 2500
-"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from volvelle.core.state import (
     NODE_AT,
     NOW,
     PHASE,
+    PROMISED,
     QUEUED,
     ROWS_FULL,
     THROUGH,
@@ -140,7 +141,7 @@ class PlayOuts:
         machine.expect_ends()
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
         s.count[PHASE], s.count[ENDLESS] = AHEAD, 0
-        s.clock[NODE_AT] = INFINITY
+        s.clock[NODE_AT] = s.clock[PROMISED] = INFINITY
         s.clock[WAKE] = wake_at(s, rules)
 
     def _copy(self, base: State) -> State:

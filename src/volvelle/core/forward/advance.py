@@ -1,8 +1,8 @@
 """The loop: one moment after another, each in phases, until Python has to be asked.
 
-    AHEAD ─▶ NEWS ─▶ NODES ─▶ ARRIVALS ─▶ DIRECTION ─▶ ADMISSION ─▶ DECISION ─▶ PLACING ─▶ COMMIT ─▶ RATES
-      ▲                                                                                              │
-      └────────────────────────────────────── CLOSE ◀── DIVISION ◀───────────────────────────────────┘
+    AHEAD ─▶ NEWS ─▶ NODES ─▶ ARRIVALS ─▶ DIRECTION ─▶ PROMISES ─▶ ADMISSION ─▶ DECISION
+      ▲                                                                            ▼
+      └─────────────── CLOSE ◀── DIVISION ◀── RATES ◀── COMMIT ◀── PLACING ◀───────┘
 
 `advance` returns a question (ASK_...) where somebody written in Python has to answer it: a policy, a
 placement, an admission, what happens to a job or a node that no formula here knows. The answer goes into the
@@ -70,9 +70,13 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 _wake_up(s, rules)
             count[PHASE] = DIRECTION
         if count[PHASE] == DIRECTION:
-            count[PHASE] = ADMISSION
+            count[PHASE] = PROMISES
             if clock[DIRECT_AT] <= clock[NOW] and count[JOBS] + count[COME] - count[QUEUED] > 0:
                 return ASK_DIRECTOR
+        if count[PHASE] == PROMISES:
+            count[PHASE] = ADMISSION
+            if clock[PROMISED] <= clock[NOW]:
+                return ASK_PROMISES
         if count[PHASE] == ADMISSION:
             count[PHASE] = DECISION
             if count[QUEUED] < count[COME]:
@@ -317,10 +321,10 @@ def wake_at(s: State, rules: Rules) -> float:
     now, named = s.clock[NOW], s.clock[NAMED_WAKE]
     if rules.round > 0.0:
         if s.count[DIRTY] == 1 or _time_matters(s, rules):
-            return boundary(now, rules.round, True)
-        if named < INFINITY:
-            return boundary(named, rules.round, False)
-    return float(named)
+            named = boundary(now, rules.round, True)
+        elif named < INFINITY:
+            named = boundary(named, rules.round, False)
+    return float(min(named, s.clock[PROMISED]))
 
 
 @kernel

@@ -1,0 +1,88 @@
+"""Deadlines promised where a look ahead says that they are kept, under any policy.
+
+A job with deadlines is promised the first that it is believed to keep if it enters now: the scheduler is
+run ahead with it. A job that would make another break its promise waits in the queue, and those behind it
+wait too; so nobody who comes later can break a promise either. With true estimates and no failures every
+promise is kept. With wrong ones a promise may break; it is revoked then, and no job waits for the sake of a
+promise that would be broken without it.
+
+Each verdict costs a look ahead while there are promises, or where the job has deadlines.
+"""
+
+import math
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from volvelle.core.ahead import Ahead
+from volvelle.core.decision import Promise
+from volvelle.core.events import JobSubmitted
+from volvelle.core.parts import Admission, Fate, Verdict, admissions
+from volvelle.core.promises import keeps
+from volvelle.core.view import View
+
+
+class Otherwise(StrEnum):
+    """What becomes of a job that is promised none of its deadlines."""
+
+    BEST_EFFORT = "best-effort"
+    REJECT = "reject"
+
+
+@admissions.register
+class Deadlines(Admission):
+    """Promise the deadlines that a look ahead says are kept; hold back what would break a promise."""
+
+    name: ClassVar[str] = "deadlines"
+
+    margin: Annotated[float, Field(ge=0, lt=10)] = Field(
+        0.0, description="share by which jobs may take longer than believed and keep their promise"
+    )
+    otherwise: Otherwise = Field(
+        Otherwise.BEST_EFFORT, description="what becomes of a job that keeps no deadline"
+    )
+
+    def judge(self, job: JobSubmitted, view: View, ahead: Ahead) -> Verdict:
+        """Admit it with what can be promised to it, unless it would break another's promise."""
+        promised = {number: given.finish_by for number, given in ahead.promises.items()}
+        if not promised and not job.spec.rewards:
+            return Verdict(Fate.ADMIT)
+        finishes = ahead.finishes([job], of={job.number, *promised})
+        late = _late(promised, finishes, view.now, self.margin)
+        if late and late - _late(promised, ahead.finishes(of=promised), view.now, self.margin):
+            return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
+        finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + self.margin)
+        given = self._promise(job, finish)
+        if given is None or given.finish_by is not None or self.otherwise is Otherwise.BEST_EFFORT:
+            return Verdict(Fate.ADMIT, given)
+        return Verdict(Fate.REJECT, reason=given.reason)
+
+    def _promise(self, job: JobSubmitted, finish: float) -> Promise | None:
+        """The best promise to a job that finishes then; None where it has no deadline."""
+        if not job.spec.rewards:
+            return None
+        for step, reward in enumerate(job.spec.rewards):
+            if keeps(finish, finish_by := job.spec.submit_time + reward.deadline_seconds):
+                return Promise(job.number, finish_by, step)
+        if job.spec.accept_later and finish < math.inf:
+            return Promise(job.number, finish, reason="accepted later than its deadlines")
+        return self._nothing(job, "keeps none of its deadlines", finish)
+
+    @staticmethod
+    def _nothing(job: JobSubmitted, reason: str, finish: float = math.inf) -> Promise | None:
+        if not job.spec.rewards:
+            return None
+        return Promise(job.number, earliest=finish if finish < math.inf else None, reason=reason)
+
+
+def _late(
+    promised: dict[int, float | None], finishes: dict[int, float], now: float, margin: float
+) -> set[int]:
+    """Whose promise would be broken if they finished then, or took longer by the margin."""
+    return {
+        number
+        for number, finish_by in promised.items()
+        if finish_by is not None
+        and not keeps(now + (finishes.get(number, math.inf) - now) * (1.0 + margin), finish_by)
+    }

@@ -1,0 +1,37 @@
+"""Promises to jobs: made by an admission or a policy, kept or revoked, never silently broken.
+
+The last `Promise` to a job holds. One that is due while its job is still there is revoked by another, at that
+moment (`volvelle.core.answers`); a policy that can no longer hold one says so earlier.
+"""
+
+from typing import TYPE_CHECKING
+
+from volvelle.core.decision import Promise
+from volvelle.core.state import INFINITY, MOMENTS, PROMISED
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+_ROUNDING = 1e-3
+"""Seconds. Times of ends are sums of floats, so that a job may end a little after its believed end."""
+
+
+def keeps(finish: float, finish_by: float) -> bool:
+    """Whether a job that finishes at ``finish`` keeps a promise."""
+    return finish <= finish_by + _ROUNDING
+
+
+def promise(scheduler: "Scheduler", given: Promise) -> None:
+    """Let this be what is promised to a job in the system, or about to enter it, from now on."""
+    if scheduler.promises.get(given.number) == given:
+        return
+    scheduler.promises[given.number] = given
+    moment = int(scheduler.state.count[MOMENTS])
+    scheduler.notes.promises[moment] = (*scheduler.notes.promises.get(moment, ()), given)
+    expect_promises(scheduler)
+
+
+def expect_promises(scheduler: "Scheduler") -> None:
+    """Let the forward loop know when the next promise is due."""
+    due = [each.finish_by for each in scheduler.promises.values() if each.finish_by is not None]
+    scheduler.state.clock[PROMISED] = min(due, default=INFINITY) + 2.0 * _ROUNDING

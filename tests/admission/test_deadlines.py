@@ -1,0 +1,144 @@
+"""Deadlines promised by a look ahead: what is promised is kept, or revoked with a reason."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios, state_of
+
+from volvelle.core.decision import Promise
+from volvelle.core.journal import follow, read_journal, replay
+from volvelle.core.snapshot import Snapshot, read_snapshot
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job, Reward
+
+STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, deadlines=True)
+"""What a look ahead foresees: jobs that go on as fast as they start."""
+DUST = 2e-3
+"""Seconds."""
+
+
+def due_in(job: Job, *seconds: float, accept_later: bool = False) -> Job:
+    """The same job with these deadlines, each worth less than the one before."""
+    rewards = tuple(Reward(each, 100.0 - step) for step, each in enumerate(seconds))
+    spec = msgspec.structs.replace(job.spec, rewards=rewards, accept_later=accept_later)
+    return msgspec.structs.replace(job, spec=spec)
+
+
+def promises(run: Run) -> list[tuple[float, Promise]]:
+    """All promises of a run, and when they were made."""
+    return [(entry.time, one) for entry in run.journal.entries for one in entry.decision.promises]
+
+
+POLICIES = ["fifo", "srtf", "srsf", "las", "tiresias", "easy", "afs-l", "pcs", "las:round=30"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=40)
+@given(scenario=scenarios(STEADY))
+def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenario) -> None:
+    run = happen(scenario.under(policy, admission="deadlines"))
+    made = promises(run)
+    guaranteed = {one.number: one.finish_by for _, one in made if one.finish_by is not None}
+    last = {one.number: one.finish_by for _, one in made}
+    for number, finish_by in guaranteed.items():
+        assert last[number] == finish_by
+        assert run.outcomes.finish[number] <= finish_by + DUST
+    rewarded = {n for n, job in enumerate(scenario.jobs) if job.spec.rewards}
+    assert set(last) <= rewarded
+
+
+@pytest.mark.parametrize("policy", ["srtf", "las", "afs-l"])
+@settings(max_examples=40)
+@given(scenario=scenarios(replace(STEADY, regimes=True, failures=True, nodes=True)))
+def test_a_promise_that_is_not_kept_is_revoked_with_its_reason(
+    policy: str, scenario: Scenario
+) -> None:
+    scenario = scenario.under(policy, estimator="noisy:error=0.6", admission="deadlines")
+    run = happen(scenario)
+    last = {one.number: one for _, one in promises(run)}
+    for number, one in last.items():
+        if one.finish_by is None:
+            assert one.reason
+        elif not np.isnan(run.outcomes.finish[number]):  # it crashed too often
+            assert run.outcomes.finish[number] <= one.finish_by + DUST
+
+
+@pytest.mark.parametrize("policy", ["srtf", "las:round=30", "max-min"])
+@settings(max_examples=25)
+@given(scenario=scenarios(replace(STEADY, regimes=True, failures=True)))
+def test_machine_code_replay_and_following_lead_to_the_same_promises(
+    policy: str, scenario: Scenario
+) -> None:
+    scenario = scenario.under(policy, estimator="noisy:error=0.6", admission="deadlines")
+    run = happen(scenario)
+    assert happen(scenario, compiled=True).journal_bytes == run.journal_bytes
+    header, entries = run.journal.header, run.journal.entries
+    for moments in (len(entries) // 2, len(entries)):
+        replayed = replay(header, entries[:moments]).ahead.promises
+        assert follow(header, entries[:moments]).ahead.promises == replayed
+
+
+def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
+    jobs = [
+        linear_job(0, 0.0, 4.0, 100.0),
+        due_in(linear_job(1, 0.0, 4.0, 50.0), 160.0),  # under srtf before 0: done at 50
+        linear_job(2, 10.0, 4.0, 20.0),  # would go first, and 1 would still be done at 70
+        due_in(linear_job(3, 20.0, 4.0, 45.0), 60.0, 200.0),  # after 2 and 1, at 115
+        linear_job(4, 21.0, 4.0, 30.0),  # before 1 and 3, at 60: these at 100 and 145
+        linear_job(5, 22.0, 4.0, 90.0),
+    ]
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="srtf")
+    run = happen(scenario.under(admission="deadlines"))
+    assert promises(run) == [
+        (0.0, Promise(1, 160.0, 0)),
+        (20.0, Promise(3, 220.0, 1)),
+    ]
+    assert run.outcomes.finish.tolist() == [335.0, 100.0, 30.0, 145.0, 60.0, 235.0]
+    tight = [*jobs[:2], linear_job(2, 10.0, 4.0, 20.0), due_in(linear_job(3, 20.0, 4.0, 30.0), 40)]
+    tight[1] = due_in(linear_job(1, 0.0, 4.0, 50.0), 71.0)
+    run = happen(Scenario.of(parse_cluster("1x4"), tight).under("srtf", admission="deadlines"))
+    assert promises(run) == [
+        (0.0, Promise(1, 71.0, 0)),
+        (20.0, Promise(3, reason="would break promises to other jobs")),
+        (70.0, Promise(3, earliest=100.0, reason="keeps none of its deadlines")),
+    ]
+
+
+def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None:
+    first, late = linear_job(0, 0.0, 4.0, 100.0), due_in(linear_job(1, 0.0, 4.0, 50.0), 60.0)
+    cluster = parse_cluster("1x4")
+
+    def told(job: Job, admission: str = "deadlines") -> Run:
+        return happen(Scenario.of(cluster, [first, job]).under("fifo", admission=admission))
+
+    [(_, offer)] = promises(told(late))
+    assert offer == Promise(1, earliest=150.0, reason="keeps none of its deadlines")
+    [(_, taken)] = promises(told(due_in(late, 60.0, accept_later=True)))
+    assert taken.finish_by == 150.0
+    [(_, wider)] = promises(told(due_in(late, 60.0, accept_later=True), "deadlines:margin=0.1"))
+    assert wider.finish_by == pytest.approx(165.0)
+    run = told(late, "deadlines:otherwise=reject")
+    [rejection] = [one for entry in run.journal.entries for one in entry.decision.rejected]
+    assert (rejection.number, rejection.reason) == (1, "keeps none of its deadlines")
+
+
+def test_promises_survive_journal_file_and_snapshot(tmp_path: Path) -> None:
+    jobs = [linear_job(0, 0.0, 4.0, 100.0), due_in(linear_job(1, 0.0, 4.0, 50.0), 200.0)]
+    run = happen(Scenario.of(parse_cluster("1x4"), jobs).under("fifo", admission="deadlines"))
+    run.journal.write(tmp_path / "journal.jsonl")
+    header, entries = read_journal(tmp_path / "journal.jsonl")
+    early = list(entries)[:1]
+    scheduler = replay(header, early)
+    assert scheduler.promises == {1: Promise(1, 200.0, 0)}
+    assert scheduler.wake_at() is not None
+    (tmp_path / "snapshot.json").write_bytes(Snapshot.of(scheduler, "0").encode())
+    again = read_snapshot(tmp_path / "snapshot.json").scheduler()
+    assert again.promises == scheduler.promises
+    assert again.wake_at() == scheduler.wake_at()
+    before = state_of(scheduler)
+    assert scheduler.ahead.finishes() == {0: 100.0, 1: 150.0}
+    assert state_of(scheduler) == before
