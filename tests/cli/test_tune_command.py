@@ -63,7 +63,7 @@ def test_a_config_file_finds_a_front_beside_it(volvelle: Volvelle, tmp_path: Pat
 
 
 def test_ctrl_c_keeps_what_was_found_and_resume_goes_on(tmp_path: Path, volvelle: Volvelle) -> None:
-    long = [*SEARCH, "--jobs", "3000", "--candidates", "100000", "--workers", "1"]
+    long = [*SEARCH, "--jobs", "400", "--candidates", "100000", "--workers", "1"]
     process = subprocess.Popen(
         command(*long),
         cwd=tmp_path,
