@@ -46,6 +46,14 @@ def test_missed_kept_or_undecided() -> None:
     assert deadlines.miss_rate_by_class(OUTCOMES) == {"soft": 1.0, "strict": pytest.approx(2 / 3)}
 
 
+def test_the_first_deadline_is_missed_though_a_later_one_is_kept() -> None:
+    np.testing.assert_array_equal(deadlines.first_missed(OUTCOMES), [0, 1, 1, NAN, 1, NAN, NAN, 1])
+    rising = (Reward(10, 5), Reward(20, 50))
+    kept_later = outcomes_of([ran(15, rising, JobClass.SOFT)])
+    np.testing.assert_array_equal(deadlines.first_missed(kept_later), [1])
+    np.testing.assert_array_equal(deadlines.missed(kept_later), [0])
+
+
 def test_the_value_earned_is_that_of_the_best_step_kept() -> None:
     np.testing.assert_array_equal(
         deadlines.earned_value(OUTCOMES), [100, 0, 50.5, NAN, 0, NAN, NAN, NAN]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from volvelle.metrics import deadlines, fairness, measures, per_job, series
+from volvelle.metrics import deadlines, fairness, measures, per_job, promises, series
 from volvelle.metrics.fairness import FairShare
 from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
 from volvelle.model.problems import Problem, nearest
@@ -51,6 +51,21 @@ def _unfair(outcomes: Outcomes) -> FloatColumn:
 def _deadline_miss(outcomes: Outcomes) -> FloatColumn:
     """Jobs that missed the deadline of their full reward; the mean is the miss rate."""
     return 100.0 * deadlines.missed(outcomes)
+
+
+def _first_deadline_miss(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that missed the first of their deadlines."""
+    return 100.0 * deadlines.first_missed(outcomes)
+
+
+def _promised(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that were promised a finish, of those with deadlines."""
+    return 100.0 * promises.promised(outcomes)
+
+
+def _promise_broken(outcomes: Outcomes) -> FloatColumn:
+    """Promises that were not kept, of those that were made."""
+    return 100.0 * promises.broken(outcomes)
 
 
 def _weighted_deadline_miss(outcomes: Outcomes) -> FloatColumn:
@@ -99,6 +114,11 @@ _ALL = (
     Metric(
         "weighted_deadline_miss", "weighted misses", "%", "lower", "job", _weighted_deadline_miss
     ),
+    Metric(
+        "first_deadline_miss", "first deadline misses", "%", "lower", "job", _first_deadline_miss
+    ),
+    Metric("promised", "promised", "%", "higher", "job", _promised),
+    Metric("promise_broken", "promises broken", "%", "lower", "job", _promise_broken),
     Metric("earned_value", "earned value", "1", "higher", "job", deadlines.earned_value),
     Metric("makespan", "makespan", "s", "lower", "run", series.makespan),
     Metric("utilisation", "utilisation", "%", "higher", "run", _utilisation),

@@ -49,6 +49,14 @@ def missed(outcomes: Outcomes) -> FloatColumn:
     return _late(outcomes, deadline_seconds(outcomes))
 
 
+def first_missed(outcomes: Outcomes) -> FloatColumn:
+    """1 where the first of the job's deadlines was missed, 0 where it was kept, NaN as for `missed`."""
+    first = np.array(
+        [min((r.deadline_seconds for r in spec.rewards), default=np.nan) for spec in outcomes.specs]
+    )
+    return _late(outcomes, first)
+
+
 def earned_value(outcomes: Outcomes) -> FloatColumn:
     """The value of the best reward the job earned, 0 if it missed them all.
 

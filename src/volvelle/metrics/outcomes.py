@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.core.decision import Promise
 from volvelle.model.job import JobSpec
 
 FloatColumn = NDArray[np.float64]
@@ -66,6 +67,13 @@ class Choice(msgspec.Struct, frozen=True):
     admission: str
 
 
+class Promised(msgspec.Struct, frozen=True):
+    """What a job was told at ``time`` of its finish."""
+
+    time: float
+    promise: Promise
+
+
 @dataclass(frozen=True)
 class Outcomes:
     """Columns with one row for each submitted job, in order of submission. Times are seconds.
@@ -81,7 +89,7 @@ class Outcomes:
     tracked: the jobs that are measured (the others are warm-up or keep the load going).
     status: JobStatus values; reason: why a job was rejected or failed, or ended before its work was
     done, else "".
-    choices: the compositions chosen while it ran, in order of time.
+    choices: the compositions chosen while it ran, promises: those that were made or changed; by time.
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
@@ -109,6 +117,7 @@ class Outcomes:
     capacity: Steps
     end_time: float
     choices: tuple[Choice, ...] = ()
+    promises: tuple[Promised, ...] = ()
     single_gpu_seconds: FloatColumn | None = None
     predicted_finish: FloatColumn | None = None
     predicted_p50: FloatColumn | None = None

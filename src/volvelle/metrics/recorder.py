@@ -34,6 +34,7 @@ from volvelle.metrics.outcomes import (
     IntColumn,
     JobStatus,
     Outcomes,
+    Promised,
     Steps,
 )
 from volvelle.model.cluster import Cluster, NodeState
@@ -66,6 +67,7 @@ class Recorder:
         self._up = set(self._node_gpus) - first_changes_to_up(cluster)
         self._capacity = [(0.0, float(sum(self._node_gpus[name] for name in self._up)))]
         self._choices: list[Choice] = []
+        self._promises: list[Promised] = []
         self._now = 0.0
 
     def take(self, batch: Batch, submission: Submission) -> None:
@@ -73,6 +75,9 @@ class Recorder:
         if not len(batch.time):
             return
         self._now = float(batch.time[-1])
+        for place, given in batch.notes.promises.items():
+            at = float(batch.time[place - batch.first])
+            self._promises += [Promised(at, one) for one in given]
         kind, number = self._plain(batch)
         time = batch.event_time
         rows = (kind == SUBMITTED).nonzero()[0]
@@ -195,6 +200,7 @@ class Recorder:
             capacity=Steps(capacity[:, 0].copy(), capacity[:, 1].copy()),
             end_time=self._now,
             choices=tuple(self._choices),
+            promises=tuple(self._promises),
             single_gpu_seconds=None if single_gpu_seconds is None else single_gpu_seconds[:jobs],
         )
 

@@ -27,7 +27,17 @@ GROUPINGS = {
 MOST_GROUPS = 30
 """Rows of such a table; beyond, the groups with the most jobs are kept."""
 
-_YES_OR_NO = frozenset({"unfair", "deadline_miss", "eta_p50_coverage", "eta_p90_coverage"})
+_YES_OR_NO = frozenset(
+    {
+        "unfair",
+        "deadline_miss",
+        "first_deadline_miss",
+        "promised",
+        "promise_broken",
+        "eta_p50_coverage",
+        "eta_p90_coverage",
+    }
+)
 """Metrics that are 0 or 100 percent for a job: only their mean says anything."""
 
 _GROUP_COLUMNS = (

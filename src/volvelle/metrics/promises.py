@@ -1,0 +1,46 @@
+"""Promises made, kept and broken.
+
+A promise is a guaranteed finish. It is kept if the job finished by the last time that it was guaranteed, and
+that guarantee was not taken back. A job that was cancelled, or that could still keep its promise when the
+run ended, is NaN.
+"""
+
+import numpy as np
+
+from volvelle.core.promises import keeps
+from volvelle.metrics import per_job
+from volvelle.metrics.outcomes import FloatColumn, JobStatus, Outcomes, once
+
+
+@once
+def finish_by(outcomes: Outcomes) -> FloatColumn:
+    """When each job was last guaranteed to finish, seconds on the workload's clock; NaN for never."""
+    last = np.full(len(outcomes), np.nan)
+    for told in outcomes.promises:
+        if told.promise.finish_by is not None:
+            last[told.promise.number] = told.promise.finish_by
+    return last
+
+
+def promised(outcomes: Outcomes) -> FloatColumn:
+    """1 for jobs that were guaranteed a finish, 0 for others with deadlines; NaN where nobody promises."""
+    guaranteed = ~np.isnan(finish_by(outcomes))
+    asked = np.array([bool(spec.rewards) for spec in outcomes.specs], dtype=np.bool_)
+    asked &= bool(outcomes.promises)
+    return np.where(asked | guaranteed, guaranteed.astype(np.float64), np.nan)
+
+
+def broken(outcomes: Outcomes) -> FloatColumn:
+    """1 where a promise was not kept, 0 where it was, NaN where there was none."""
+    due = finish_by(outcomes)
+    withdrawn = np.zeros(len(outcomes), dtype=np.bool_)
+    for told in outcomes.promises:
+        withdrawn[told.promise.number] = told.promise.finish_by is None
+    not_kept = np.full(len(outcomes), np.nan)
+    for job in np.flatnonzero(~np.isnan(due)).tolist():
+        kept = keeps(float(outcomes.finish[job]), float(due[job]))
+        not_kept[job] = float(withdrawn[job] or not kept)
+    there = per_job.has_status(outcomes, JobStatus.RUNNING, JobStatus.WAITING)
+    open_yet = there & ~withdrawn & (outcomes.end_time < due)
+    undecided = open_yet | per_job.has_status(outcomes, JobStatus.CANCELLED)
+    return np.where(undecided, np.nan, not_kept)
