@@ -330,7 +330,8 @@ def _disable_fsync(store: Store) -> None:
 
 
 def sleeping(seconds: float, gpus: int = 1, **more: Any) -> JobRequest:
-    return JobRequest(command=("sleep", str(seconds)), gpus=gpus, estimate=seconds, **more)
+    given = {"estimate": seconds, **more}
+    return JobRequest(command=("sleep", str(seconds)), gpus=gpus, **given)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -30,7 +30,11 @@ def format_finish(job: Job, now: datetime) -> str:
     """When it ended, or the predicted P50 and P90."""
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
-    return format_interval(job["predicted_p50"], job["predicted_p90"], now)
+    finish = format_interval(job["predicted_p50"], job["predicted_p90"], now)
+    guarantee = job["guarantee"]
+    if guarantee is None or guarantee["finish_by"] is None:
+        return finish
+    return f"{finish}, {format_guarantee(guarantee, now)}"
 
 
 def format_interval(p50: float | None, p90: float | None, now: datetime) -> str:
@@ -63,6 +67,16 @@ def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
         if p90 is not None and format_moment(p90, now) != format_moment(p50, now):
             parts[-1] += f" to {format_moment(p90, now)} (P90)"
     return ", ".join(parts)
+
+
+def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
+    """``guaranteed by fri 18:00``, or ``no finish is guaranteed: ...`` with the earliest that could be."""
+    if guarantee["finish_by"] is not None:
+        return f"guaranteed by {format_moment(guarantee['finish_by'], now)}"
+    text = f"no finish is guaranteed: {guarantee['reason']}"
+    if guarantee["earliest"] is None:
+        return text
+    return f"{text}; earliest {format_moment(guarantee['earliest'], now)}"
 
 
 def format_end(job: Job) -> str:

@@ -150,6 +150,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         forecast["start"] = None
     if forecast["start"] or forecast["p50"]:
         print(f"It {formatting.format_forecast(forecast, now)}.")
+    if job["guarantee"] is not None:
+        print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
     if found["after"] is not None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:

@@ -59,6 +59,14 @@ def submit(
         bool,
         typer.Option("--soft", help="The deadline may be missed.", rich_help_panel=_TIME),
     ] = False,
+    accept_later: Annotated[
+        bool,
+        typer.Option(
+            "--accept-later",
+            help="If it cannot be guaranteed, take the earliest finish that can.",
+            rich_help_panel=_TIME,
+        ),
+    ] = False,
     name: Annotated[
         str | None, typer.Option("--name", "-n", help="Shown in lists.", rich_help_panel=_RUN)
     ] = None,
@@ -110,7 +118,7 @@ def submit(
         "gpu_types": gpu_types or None,
         "pool": pool,
         "estimate": estimate,
-        "deadline": _deadline(deadline, soft=soft),
+        "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),
         "name": name,
         "directory": None if directory is None else str(directory.absolute()),
         "environment": _environment(environment or []) or None,
@@ -176,7 +184,7 @@ def read_job(path: Path) -> dict[str, Any]:
     return document
 
 
-def _deadline(when: str | None, *, soft: bool) -> dict[str, Any] | None:
+def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, Any] | None:
     from volvelle.cli.moments import local_now, seconds_until
     from volvelle.model.problems import Problem
 
@@ -186,7 +194,8 @@ def _deadline(when: str | None, *, soft: bool) -> dict[str, Any] | None:
         within = seconds_until(when, local_now())
     except ValueError as error:
         raise Problem(f"--deadline: {error}", usage=True) from None
-    return {"kind": "soft" if soft else "strict", "within": within}
+    kind = "soft" if soft else "strict"
+    return {"kind": kind, "within": within, "accept_later": accept_later}
 
 
 def _environment(given: list[str]) -> dict[str, str]:
@@ -244,6 +253,7 @@ def _print_submitted(
     if at is not None or forecast["p50"] is not None:
         text = formatting.format_forecast(forecast, local_now())
         print(text + _format_deadline(share, request, job["submitted"]))
+    _print_guarantee(job["guarantee"])
 
 
 def _wait_for_forecast(client: "ApiClient", number: int) -> dict[str, Any]:
@@ -271,6 +281,7 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
     print(text + _format_deadline(forecast["deadline_share"], request, now.timestamp()))
     if forecast["reason"]:
         print(forecast["reason"])
+    _print_guarantee(forecast["guarantee"])
 
 
 def _share_in_time(client: "ApiClient", request: "JobRequest") -> float | None:
@@ -290,6 +301,17 @@ def _format_deadline(share: float | None, request: "JobRequest", submitted: floa
     due = submitted + request.deadline.rewards[-1].deadline_seconds
     kept = "" if share is None else f": kept in {share:.0%} of forecasts"
     return f"; deadline {format_moment(due, local_now())}{kept}"
+
+
+def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
+    from volvelle.cli.formatting import format_guarantee
+    from volvelle.cli.moments import local_now
+
+    if guarantee is None:
+        return
+    print(format_guarantee(guarantee, local_now()))
+    if guarantee["earliest"] is not None:
+        print("it runs as best effort; to take the earliest finish instead: --accept-later")
 
 
 def _wait_for_all(client: "ApiClient", numbers: list[int], output: Form) -> bool:

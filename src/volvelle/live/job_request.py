@@ -89,6 +89,9 @@ class Deadline(StrictModel):
     kind: DeadlineKind = Field(DeadlineKind.STRICT, description="strict: in time or not at all")
     within: PositiveDuration | None = Field(None, description="time from submission")
     steps: tuple[Step, ...] = Field((), description="of a soft deadline, worth less and less")
+    accept_later: bool = Field(
+        False, description="if none can be guaranteed, take the earliest finish that can"
+    )
 
     @model_validator(mode="after")
     def _check_form(self) -> "Deadline":
@@ -173,6 +176,7 @@ class JobRequest(StrictModel):
             name=self.name,
             job_class=kind,
             rewards=() if self.deadline is None else self.deadline.rewards,
+            accept_later=self.deadline is not None and self.deadline.accept_later,
             weight=self.weight,
             preemptible=self.preemptible,
             max_retries=self.retries,

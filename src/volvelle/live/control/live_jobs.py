@@ -5,6 +5,7 @@ from typing import Any
 
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
+from volvelle.live.status.view import Guarantee
 from volvelle.live.store.rows import JobRecord, Promise
 
 _MIN_CHANGE_SECONDS = 0.5
@@ -39,6 +40,7 @@ class LiveJob:
     predicted_start: float | None = None
     predicted_p50: float | None = None
     predicted_p90: float | None = None
+    guarantee: Guarantee | None = None
     promised: float | None = None
     promised_p90: float | None = None
     forecast_finish: float | None = None

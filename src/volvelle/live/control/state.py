@@ -26,7 +26,7 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptEnded, Order, Start, Stop
 from volvelle.live.records import ControlRecord, NodeDrained
 from volvelle.live.scheduler_queries import estimated_work
-from volvelle.live.status.view import JobState
+from volvelle.live.status.view import Guarantee, JobState
 from volvelle.live.store.rows import JobRecord
 
 
@@ -106,6 +106,10 @@ class ControllerState:
             failed = job is not None and job.failures
             state = JobState.FAILED if failed else JobState.REJECTED
             self._end_job(rejection.number, state, rejection.reason, effects)
+        for promise in decision.promises:
+            if (job := self.jobs.get(promise.number)) is not None:
+                job.guarantee = Guarantee.of(promise, self.epoch)
+                effects.touched.add(promise.number)
         for conclusion in decision.concluded:
             self._end_job(conclusion.number, JobState.FINISHED, conclusion.reason, effects)
         for attempt in self.ledger.start_pending(time):

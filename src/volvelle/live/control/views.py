@@ -99,6 +99,7 @@ class ViewBuilder:
             predicted_p50=job.predicted_p50,
             predicted_p90=job.predicted_p90,
             promised=job.promised,
+            guarantee=job.guarantee,
         )
 
     def _update_nodes(self, names: Iterable[str]) -> None:

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
+from volvelle.live.status.view import Guarantee
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobForecast:
     """Times in seconds since the Unix epoch; None if a time is not known.
 
     deadline_share: share of futures in which it keeps its deadline. ahead: jobs that are served before it.
-    reason: why it does not start at once, or is rejected.
+    reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish.
     """
 
     start: float | None = None
@@ -17,3 +19,4 @@ class JobForecast:
     deadline_share: float | None = None
     ahead: int = 0
     reason: str = ""
+    guarantee: Guarantee | None = None

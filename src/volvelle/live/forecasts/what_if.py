@@ -9,6 +9,7 @@ from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
 from volvelle.live.status.reasons import waiting_reasons
+from volvelle.live.status.view import Guarantee
 from volvelle.model.problems import Problem
 from volvelle.simulate.forecast import forecast
 
@@ -35,6 +36,7 @@ def forecast_request(
     for rejection in decision.rejected:
         if rejection.number in numbers:
             return JobForecast(reason=rejection.reason)
+    guarantee = fork.promises.get(numbers[-1])
     result = forecast(fork, until_finish_of=None if request.array > 1 else first)
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
@@ -53,6 +55,7 @@ def forecast_request(
             if n not in numbers
         ),
         reason=waiting_reasons(fork, result.upcoming).get(first, "") if waits else "",
+        guarantee=None if guarantee is None else Guarantee.of(guarantee, epoch),
     )
 
 

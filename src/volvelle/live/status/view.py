@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from volvelle.core.decision import Promise
+
 
 class JobState(StrEnum):
     """State of a job."""
@@ -26,6 +28,30 @@ class JobState(StrEnum):
     def over(self) -> bool:
         """Whether the state is final."""
         return self in (self.FINISHED, self.FAILED, self.CANCELLED, self.REJECTED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What a job is guaranteed: to finish by ``finish_by``, or, where that is None, nothing.
+
+    step: the first of its deadlines that this keeps, -1 for none. earliest: where nothing is guaranteed,
+    the earliest finish that could have been. reason: why no more is.
+    """
+
+    finish_by: float | None
+    step: int = -1
+    earliest: float | None = None
+    reason: str = ""
+
+    @classmethod
+    def of(cls, promise: Promise, epoch: float) -> "Guarantee":
+        """What the scheduler promised; ``epoch``: time 0 of the scheduler."""
+        return cls(
+            finish_by=None if promise.finish_by is None else epoch + promise.finish_by,
+            step=promise.step,
+            earliest=None if promise.earliest is None else epoch + promise.earliest,
+            reason=promise.reason,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +87,8 @@ class JobStatusView:
     predicted_p90: float | None = None
     promised: float | None = None
     """The P50 finish that its user was told at submission."""
+    guarantee: Guarantee | None = None
+    """What its finish is guaranteed to be; None if nobody was asked to."""
 
     def public(self) -> "JobStatusView":
         """What other users see: without command, environment, metrics, and how it ended.
