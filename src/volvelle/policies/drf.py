@@ -55,12 +55,17 @@ class Drf(Policy):
 
     by: Literal["user", "job"] = Field("user", description="whose dominant shares are made equal")
     _users: dict[str, int] = PrivateAttr(default_factory=dict)
+    """Numbers of users with jobs, by first submission."""
+    _met: int = PrivateAttr(0)
 
     def allocate(self, view: View) -> Allocation:
         """Progressive filling from nothing."""
         jobs = view.jobs
-        for row in np.flatnonzero(jobs.own[_USER] == 0.0):
-            self._meet(view, int(row))
+        if len(new := np.flatnonzero(jobs.own[_USER] == 0.0)):
+            there = set(jobs.own[_USER].tolist())
+            self._users = {user: number for user, number in self._users.items() if number in there}
+            for row in new.tolist():
+                self._meet(view, row)
         up = [
             node
             for node, state in zip(view.resources.nodes, view.resources.node_states, strict=True)
@@ -91,7 +96,10 @@ class Drf(Policy):
         """Note what a new job declares."""
         spec = view.spec(int(view.jobs.number[row]))
         user = f"user {spec.user}" if self.by == "user" and spec.user else f"job {spec.id}"
-        view.jobs.own[_USER, row] = self._users.setdefault(user, len(self._users) + 1)
+        if user not in self._users:
+            self._met += 1
+            self._users[user] = self._met
+        view.jobs.own[_USER, row] = self._users[user]
         view.jobs.own[_CPUS, row] = spec.cpus / spec.gpus
         view.jobs.own[_MEMORY, row] = spec.memory_gb / spec.gpus
 
