@@ -126,6 +126,22 @@ def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None
     assert (rejection.number, rejection.reason) == (1, "keeps none of its deadlines")
 
 
+def test_promised_jobs_of_one_user_or_pool_request_a_share_at_most() -> None:
+    def job(number: int, gpus: float, user: str, pool: str = "") -> Job:
+        made = due_in(linear_job(number, 0.0, gpus, 50.0), 500.0)
+        spec = msgspec.structs.replace(made.spec, user=user, pool=pool)
+        return msgspec.structs.replace(made, spec=spec)
+
+    jobs = [job(0, 3.0, "ada", "x"), job(1, 2.0, "ada"), job(2, 4.0, "bo", "x"), job(3, 1.0, "ada")]
+    scenario = Scenario.of(parse_cluster("1x8"), jobs)
+    run = happen(scenario.under("fifo", admission="deadlines:user_share=0.5,pool_share=0.75"))
+    assert [one.finish_by for _, one in promises(run)] == [500.0, None, None, 500.0]
+    assert [one.reason for _, one in promises(run)][1:3] == [
+        "promised jobs of user 'ada' request 3 GPUs already, and may request 4",
+        "promised jobs of pool 'x' request 3 GPUs already, and may request 6",
+    ]
+
+
 def test_promises_survive_journal_file_and_snapshot(tmp_path: Path) -> None:
     jobs = [linear_job(0, 0.0, 4.0, 100.0), due_in(linear_job(1, 0.0, 4.0, 50.0), 200.0)]
     run = happen(Scenario.of(parse_cluster("1x4"), jobs).under("fifo", admission="deadlines"))

@@ -1,15 +1,20 @@
 """Deadlines promised where a look ahead says that they are kept, under any policy.
 
 A job with deadlines is promised the first that it is believed to keep if it enters now: the scheduler is
-run ahead with it. A job that would make another break its promise waits in the queue, and those behind it
-wait too; so nobody who comes later can break a promise either. With true estimates and no failures every
-promise is kept. With wrong ones a promise may break; it is revoked then, and no job waits for the sake of a
-promise that would be broken without it.
+run ahead with it. A job that would make another break its promise waits in the queue; so nobody who comes
+later can break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
+once: under a steady flow of promised jobs one that would break their promises may wait for long. With
+true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
+then, and no job waits for the sake of a promise that would be broken without it.
+
+Deadlines that nobody needs cost others their place (Chronus, SoCC'21, section 3.3.2), so what promised jobs
+of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
 Each verdict costs a look ahead while there are promises, or where the job has deadlines.
 """
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -21,6 +26,7 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.promises import keeps
 from volvelle.core.view import View
+from volvelle.model.job import JobSpec
 
 
 class Otherwise(StrEnum):
@@ -36,8 +42,16 @@ class Deadlines(Admission):
 
     name: ClassVar[str] = "deadlines"
 
+    looks_past: ClassVar[int] = 16
+
     margin: Annotated[float, Field(ge=0, lt=10)] = Field(
         0.0, description="share by which jobs may take longer than believed and keep their promise"
+    )
+    user_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="of the cluster, that promised jobs of one user may request together"
+    )
+    pool_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="of the cluster, that promised jobs of one pool may request together"
     )
     otherwise: Otherwise = Field(
         Otherwise.BEST_EFFORT, description="what becomes of a job that keeps no deadline"
@@ -54,9 +68,28 @@ class Deadlines(Admission):
             return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
         finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + self.margin)
         given = self._promise(job, finish)
+        if given is not None and given.finish_by is not None:
+            specs = [view.spec(number) for number in promised]
+            if limit := self._limit(job.spec, specs, view.gpus):
+                given = Promise(job.number, reason=limit)
         if given is None or given.finish_by is not None or self.otherwise is Otherwise.BEST_EFFORT:
             return Verdict(Fate.ADMIT, given)
         return Verdict(Fate.REJECT, reason=given.reason)
+
+    def _limit(self, spec: JobSpec, promised: Sequence[JobSpec], gpus: float) -> str:
+        """Which limit a promise to one more job would exceed; empty for none."""
+        shares = (("user", self.user_share), ("pool", self.pool_share))
+        for whose, share in shares:
+            name = getattr(spec, whose)
+            if share == 1.0 or not name:
+                continue
+            taken = sum(one.gpus for one in promised if getattr(one, whose) == name)
+            if taken + spec.gpus > share * gpus:
+                return (
+                    f"promised jobs of {whose} {name!r} request {taken:g} GPUs already, and may"
+                    f" request {share * gpus:g}"
+                )
+        return ""
 
     def _promise(self, job: JobSubmitted, finish: float) -> Promise | None:
         """The best promise to a job that finishes then; None where it has no deadline."""

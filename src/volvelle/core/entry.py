@@ -19,6 +19,7 @@ from volvelle.core.state import (
     COME,
     DEMAND,
     ENTERS,
+    GONE,
     KERNEL,
     LIMIT,
     NO_PROGRESS,
@@ -26,7 +27,6 @@ from volvelle.core.state import (
     QUEUED,
     REJECTED,
     TRUTH,
-    WITHDRAWN,
     Jobs,
     Reason,
 )
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
 _DONE = Jobs.float_columns.index("done")
+_NOT_THERE = (OBSTACLE, GONE)
+"""Arrivals that do not stand in the queue, though they came."""
 
 
 class HeldJob(NamedTuple):
@@ -82,54 +84,76 @@ def withdraw(scheduler: "Scheduler", number: int) -> JobSubmitted | None:
     if event is None:
         return None
     if scheduler.coming is None:
-        scheduler.queue.remove(event)
-        s.count[COME] -= 1
+        _leave_queue(scheduler, scheduler.queue.index(event))
     else:
-        s.verdict = s.verdict[:] if isinstance(s.verdict, list) else s.verdict.copy()
         places = range(s.count[QUEUED], s.count[COME])
-        s.verdict[next(i for i in places if scheduler.coming(i).number == number)] = WITHDRAWN
-        scheduler.renew()
+        at = next(i for i, place in enumerate(places) if scheduler.coming(place).number == number)
+        _leave_queue(scheduler, at)
     return event
 
 
+def _leave_queue(scheduler: "Scheduler", at: int) -> None:
+    """Take what stands at a place in the admission queue out of it; the first is 0."""
+    s = scheduler.state
+    if scheduler.coming is None:
+        del scheduler.queue[at]
+        s.count[COME] -= 1
+        return
+    if at > 0:
+        s.verdict = s.verdict[:] if isinstance(s.verdict, list) else s.verdict.copy()
+        s.verdict[s.count[QUEUED] + at] = GONE
+        scheduler.renew()
+        return
+    s.count[QUEUED] += 1
+
+
 def admit_all(scheduler: "Scheduler") -> None:
-    """Let the admission judge those that wait, in order, up to the first that is to wait on."""
-    s, admission = scheduler.state, scheduler.composition.admission
-    while s.count[QUEUED] < s.count[COME]:
-        place = s.count[QUEUED]
-        if scheduler.coming is None:
-            event = scheduler.queue[0]
-        elif s.verdict[place] in (OBSTACLE, WITHDRAWN):
-            s.count[QUEUED] += 1
+    """Let the admission judge those that wait, in order, as far as it looks past jobs that wait on."""
+    s, looks_past = scheduler.state, scheduler.composition.admission.looks_past
+    at = waits = 0
+    while s.count[QUEUED] + at < s.count[COME]:
+        place = s.count[QUEUED] + at
+        if scheduler.coming is not None and s.verdict[place] in _NOT_THERE:
+            s.count[QUEUED] += at == 0
+            at += at > 0
             continue
-        else:
-            event = scheduler.coming(place)
+        event = scheduler.queue[at] if scheduler.coming is None else scheduler.coming(place)
+        if waits > looks_past and event.time < scheduler.now:
+            at += 1
+            continue
         verdict = _judge(scheduler, event)
         if verdict.fate is Fate.WAIT:
             if verdict.promise is not None:
                 promise(scheduler, verdict.promise)
-            return
-        if scheduler.coming is None:
-            scheduler.queue.popleft()
-            s.count[COME] -= 1
-        else:
-            s.count[QUEUED] += 1
-        if verdict.fate is Fate.REJECT:
-            reason = verdict.reason or f"turned away by admission {admission.name}"
-            reject(scheduler, event.number, reason)
+            if not looks_past:
+                return
+            at += 1
+            waits += 1
             continue
-        if scheduler.prepared and s.verdict[place] == ENTERS:
-            enter_arrival(s, scheduler.rules, place, scheduler.now)
-        elif scheduler.prepared:
-            reject(scheduler, event.number, scheduler.foretold[event.number])
-        else:
-            admit(scheduler, event, place if scheduler.coming is not None else None)
-        if verdict.promise is not None and event.number in scheduler.known:
-            promise(scheduler, verdict.promise)
+        _leave_queue(scheduler, at)
+        _let_in(scheduler, event, None if scheduler.coming is None else place, verdict)
+
+
+def _let_in(
+    scheduler: "Scheduler", event: JobSubmitted, place: int | None, verdict: Verdict
+) -> None:
+    """Let a job enter or turn it away for good; ``place``: in the table of arrivals."""
+    s, admission = scheduler.state, scheduler.composition.admission
+    if verdict.fate is Fate.REJECT:
+        reason = verdict.reason or f"turned away by admission {admission.name}"
+        reject(scheduler, event.number, reason)
+    elif not scheduler.prepared or place is None:
+        admit(scheduler, event, place)
+    elif event.number in scheduler.foretold:
+        reject(scheduler, event.number, scheduler.foretold[event.number])
+    else:
+        enter_arrival(s, scheduler.rules, place, scheduler.now)
+    if verdict.promise is not None and event.number in scheduler.known:
+        promise(scheduler, verdict.promise)
 
 
 def _judge(scheduler: "Scheduler", event: JobSubmitted) -> Verdict:
-    """What the admission says of the first job in the queue."""
+    """What the admission says of a job in the queue."""
     s, admission = scheduler.state, scheduler.composition.admission
     if admission.limit(sum(s.types.capacity)) is None:
         return admission.judge(event, scheduler.view(), scheduler.ahead)

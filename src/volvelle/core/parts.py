@@ -39,10 +39,13 @@ class Verdict(NamedTuple):
 
 
 class Admission(Part):
-    """Who may enter. Jobs are judged in order of submission; the first that waits blocks the others.
+    """Who may enter: by a `limit` on what jobs request together, or each by a verdict (`judge`).
 
-    Either by a `limit` on what they request together, or one by one: `judge`.
+    Jobs are judged in order of submission. The first that waits blocks the others, unless it `looks_past`.
     """
+
+    looks_past: ClassVar[int] = 0
+    """How many jobs that wait do not block those behind them; where any, new jobs are judged at once."""
 
     def limit(self, capacity: float) -> float | None:
         """The GPUs that admitted jobs may request together of ``capacity``, where that is all it goes by.
@@ -52,7 +55,7 @@ class Admission(Part):
         return None
 
     def judge(self, job: JobSubmitted, view: "View", ahead: "Ahead") -> Verdict:
-        """The verdict on ``job``, the first in the queue, each time something happens until it is admitted.
+        """The verdict on a ``job`` in the queue, each time something happens until it is admitted.
 
         ``ahead`` says when jobs would finish if it were admitted now. The same state must give the same
         verdict: time that passes while it thinks does not count.

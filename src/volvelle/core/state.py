@@ -403,8 +403,8 @@ class MomentLog(Table):
 ) = range(14)
 """Why `volvelle.core.forward.advance` returns."""
 
-ENTERS, OBSTACLE, NO_PROGRESS, WITHDRAWN = range(4)
-"""What becomes of an arrival: it enters, cannot run here, is believed to make no progress, was taken back."""
+ENTERS, OBSTACLE, NO_PROGRESS, GONE = range(4)
+"""An arrival enters, cannot run here, is believed to make no progress, or is out of the queue already."""
 
 ORDER, KERNEL, ASKED, COUNTED = range(4)
 """Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places."""

@@ -14,6 +14,7 @@ from volvelle.report.choices import choices
 from volvelle.report.gantt import bars_of
 from volvelle.report.gantt_view import gantt_drawing, gantt_html, gantt_note
 from volvelle.report.page import Section, figure, note, tiles, write_page
+from volvelle.report.promises import promises_by_class, reasons_of_promises
 from volvelle.report.table import Amount, Cell, Column, Table, format_cell, to_html
 
 GROUPINGS = {
@@ -81,6 +82,7 @@ def write_run_report(
             "Completion times and waits",
             f'<div class="pair">{figures["jct_cdf"]}{figures["wait_cdf"]}</div>',
         ),
+        *([Section("promises", "Promises", _promises_html(outcomes))] if outcomes.promises else []),
         Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         *(
             [Section("choices", "What the synthesizer chose", figures["choices"])]
@@ -161,6 +163,11 @@ def _summary_html(summary: Summary) -> str:
         if not math.isnan(value)
     )
     return note(f"{text} {_sentence(run)}.") + to_html(summary_table(summary))
+
+
+def _promises_html(outcomes: Outcomes) -> str:
+    reasons = reasons_of_promises(outcomes)
+    return to_html(promises_by_class(outcomes)) + (to_html(reasons) if reasons.rows else "")
 
 
 def _groups_html(summary: Summary) -> str:
