@@ -134,18 +134,19 @@ def test_machine_code_and_its_plain_twin_do_the_same(
 ) -> None:
     ours, _, _ = filled(8.0, wanted)
     count = len(ours.times)
-    room = [np.concatenate([column, np.zeros(2)]) for column in (ours.times, ours.free)]
-    for loop, arguments in (
-        (loops.step_at, (room[0], count, interval[0])),
-        (loops.least_free, (*room, count, *interval, 8.0)),
-        (loops.most_free, (*room, count, *interval, 0.0)),
-        (loops.earliest_fit, (*room, count, float(gpus), interval[1] - interval[0], 0.0)),
-    ):
+    times, free = (np.concatenate([column, np.zeros(2)]) for column in (ours.times, ours.free))
+    asked: list[tuple[Callable[..., float], tuple[object, ...]]] = [
+        (loops.step_at, (times, count, interval[0])),
+        (loops.least_free, (times, free, count, *interval, 8.0)),
+        (loops.most_free, (times, free, count, *interval, 0.0)),
+        (loops.earliest_fit, (times, free, count, float(gpus), interval[1] - interval[0], 0.0)),
+    ]
+    for loop, arguments in asked:
         assert loop(*arguments) == plain(loop)(*arguments)
-    twin = [column.copy() for column in room]
-    after = loops.add(*room, count, *interval, float(more))
+    twin = times.copy(), free.copy()
+    after = loops.add(times, free, count, *interval, float(more))
     assert after == plain(loops.add)(*twin, count, *interval, float(more))
-    np.testing.assert_array_equal(room, twin)
+    np.testing.assert_array_equal((times, free), twin)
 
 
 @settings(max_examples=100)
