@@ -5,9 +5,9 @@ A step function of time, kept as ascending breakpoints: ``free[i]`` GPUs are fre
 ends at a time leaves its GPUs to what starts then. Numbers of GPUs are compared exactly, which suits whole
 numbers and halves.
 
-`Profile` is for Python. The kernels below it are for loops that are machine code themselves: they work on the
-first ``count`` entries of arrays with room for two more, and return how many entries there are afterwards.
-Several GPU types are several profiles.
+`Profile` is for Python. The kernels below it are for loops that are machine code themselves: they work on
+the first ``count`` entries of arrays with room for two more, and return how many entries there are
+afterwards. Several GPU types are several profiles.
 """
 
 import math
@@ -247,10 +247,11 @@ def add(times: Floats, free: Floats, count: int, start: float, end: float, gpus:
 def running(
     times: Floats, free: Floats, start: float, idle: float, ends: Floats, gpus: Floats
 ) -> int:
-    """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being free.
+    """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being
+    free.
 
-    Those that end by ``start`` count as free from then on. The arrays have room for one step more than there
-    are jobs. Returns how many steps there are.
+    Those that end by ``start`` count as free from then on. The arrays have room for one step more than
+    there are jobs. Returns how many steps there are.
     """
     times[0], free[0] = start, idle
     count = 1
