@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from volvelle.plan.deadlines import DeadlineJobs
 from volvelle.plan.plan import Window
+from volvelle.plan.rounds import RoundJobs
 
 
 def plain(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,3 +79,71 @@ def deadline_cases(draw: st.DrawFn, most: int = 5) -> DeadlineCase:
     slots = draw(st.integers(1, 5))
     capacity = np.array(draw(st.lists(st.integers(1, 6), min_size=slots, max_size=slots)))
     return DeadlineCase(jobs, Window(100.0, 10.0, slots), capacity.astype(np.float64))
+
+
+class RoundCase(NamedTuple):
+    """Jobs, a window of rounds of 10 s, how many GPUs, and what a second of the makespan costs."""
+
+    jobs: RoundJobs
+    window: Window
+    gpus: float
+    makespan_weight: float
+
+    def worth(self, rounds: tuple[int, ...]) -> float:
+        """The objective with so many rounds of each job, over that with none; makespans by equation 10."""
+        jobs, total = self.jobs, 0.0
+        for row, many in enumerate(rounds):
+            total += float(jobs.gain[row, :many].sum())
+            if (
+                many
+                and jobs.restart is not None
+                and not (jobs.running is not None and jobs.running[row])
+            ):
+                total -= float(jobs.restart[row])
+        return total + self.makespan_weight * (
+            self.makespan((0,) * len(rounds)) - self.makespan(rounds)
+        )
+
+    def makespan(self, rounds: tuple[int, ...]) -> float:
+        left = np.maximum(self.jobs.seconds - 10.0 * np.array(rounds), 0.0)
+        return max(float((left * self.jobs.gpus).sum()) / self.gpus, float(left.max()))
+
+    @property
+    def best(self) -> float:
+        """The value of the best plan there is, by trying all."""
+        count = len(self.jobs.number)
+        most = np.ceil(self.jobs.seconds / 10.0)
+        reached = {(0,) * count}
+        subsets = [
+            rows
+            for many in range(count + 1)
+            for rows in combinations(range(count), many)
+            if self.jobs.gpus[list(rows)].sum() <= self.gpus
+        ]
+        for _ in range(self.window.slots):
+            reached = {
+                tuple(n + (row in rows) for row, n in enumerate(rounds))
+                for rounds in reached
+                for rows in subsets
+            }
+            reached = {rounds for rounds in reached if np.all(np.array(rounds) <= most)}
+        return max(map(self.worth, reached))
+
+
+@st.composite
+def round_cases(draw: st.DrawFn, *, simple: bool) -> RoundCase:
+    """simple: gains fall, restarts cost nothing, and run times are whole rounds."""
+    count, slots = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    gain = rng.uniform(0.0, 1.0, (count, slots))
+    seconds = rng.integers(0, 70, count).astype(float)
+    jobs = RoundJobs(
+        number=rng.permutation(count),
+        gpus=rng.integers(1, 5, count).astype(float),
+        gain=-np.sort(-gain, axis=1) if simple else gain - 0.1,
+        seconds=10.0 * np.floor(seconds / 10.0) if simple else seconds,
+        restart=None if simple else rng.uniform(0.0, 0.5, count),
+        running=rng.random(count) < 0.4,
+    )
+    weight = draw(st.sampled_from([0.0, 0.01, 1.0]))
+    return RoundCase(jobs, Window(0.0, 10.0, slots), float(draw(st.integers(1, 6))), weight)

@@ -169,7 +169,8 @@ def test_jobs_that_cannot_be_are_an_error_that_names_the_column(
 
 
 def test_nobody_there_is_an_empty_plan() -> None:
-    none = DeadlineJobs(*(column[:0] for column in ONE[:5]))
+    number, gpus, slots, deadline, value, *_ = ONE
+    none = DeadlineJobs(number[:0], gpus[:0], slots[:0], deadline[:0], value[:0])
     found = select_by_deadline(none, Window(0.0, 60.0, 4), 2.0)
     assert (len(found.plan), found.value, found.gap) == (0, 0.0, 0.0)
     assert isinstance(found.plan, Plan)

@@ -33,7 +33,9 @@ def test_jobs_are_found_by_number_and_others_hold_nothing() -> None:
     assert one.held_at(1).tolist() == [2.0, 1.0]
     assert one.held_by(np.array([3, 4, 5]), 1).tolist() == [1.0, 0.0, 2.0]
     assert one.rows_of(np.array([3, 4, 5])).tolist() == [1, -1, 0]
-    assert Plan(WINDOW, np.zeros(0), np.zeros((0, 3))).held_by(np.array([3]), 0).tolist() == [0.0]
+    assert Plan(WINDOW, np.zeros(0, dtype=np.int64), np.zeros((0, 3))).held_by(
+        np.array([3]), 0
+    ).tolist() == [0.0]
     with pytest.raises(IndexError, match="slot 3 of a plan of 3 slots"):
         one.held_at(3)
 
@@ -45,7 +47,7 @@ def test_in_another_window_it_says_what_it_says_of_the_same_times() -> None:
     assert earlier.tolist() == [[0.0, 0.0, 2.0, 2.0]]
     assert not plan().over(Window(130.0, 10.0, 2), np.array([5])).any()
     for other in (Window(105.0, 10.0, 3), Window(100.0, 5.0, 3)):
-        with pytest.raises(ValueError, match="the slots of .* are not those of"):
+        with pytest.raises(ValueError, match=r"the slots of .* are not those of"):
             plan().over(other, np.array([5]))
 
 
