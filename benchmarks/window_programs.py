@@ -1,11 +1,10 @@
 """Window programs, aggregated and direct: python benchmarks/window_programs.py [--seconds 10] [--seed 0]
 
-Random windows. Selections by deadline (Chronus: leases of 20 min, 72 of them, gangs of 1 to 16, four steps a job)
-at 1.2 times the load that the GPUs can do, then 2,500 and 5,000 jobs on 960 GPUs. Rounds by counts (Shockwave:
-20 rounds of 120 s, gangs of 1 to 8 on 256 GPUs).
+Random windows. Selections by deadline (Chronus: leases of 20 min, 72 of them, gangs of 1 to 16, four steps
+a job) at 1.2 times the load that the GPUs can do, then 2,500 and 5,000 jobs on 960 GPUs. Rounds by counts
+(Shockwave: 20 rounds of 120 s, gangs of 1 to 8 on 256 GPUs).
 Prints CPU seconds, the gap to each program's own bound, and its value over the one found by counting; the
-direct programs, which have a variable for each job and slot, up to the sizes at which they find anything. (That
-for deadlines begins at the aggregated one's plan.)
+direct programs, which have a variable for each job and slot and begin at greedy plans, for up to 500 jobs.
 """
 
 import argparse
@@ -13,9 +12,12 @@ import time
 
 import numpy as np
 
-from volvelle.plan.deadlines import DeadlineJobs, Selection, select_by_deadline
+from volvelle.plan.deadline_case import Case
+from volvelle.plan.deadline_programs import by_slots
+from volvelle.plan.deadlines import DeadlineJobs, select_by_deadline
 from volvelle.plan.plan import Window
-from volvelle.plan.rounds import RoundJobs, RoundShare, share_rounds
+from volvelle.plan.programs import relative_gap
+from volvelle.plan.rounds import RoundJobs, share_rounds
 
 LEASES = Window(0.0, 1200.0, 72)
 ROUNDS = Window(0.0, 120.0, 20)
@@ -49,11 +51,11 @@ def in_rounds(count: int, gpus: float, seed: int) -> tuple[RoundJobs, float]:
     return RoundJobs(np.arange(count), gang, gain, total - done), 1e-3 / float(total.sum())
 
 
-def line(label: str, began: float, found: Selection | RoundShare, least: float) -> str:
+def line(label: str, began: float, gap: float, value: float, counted: float) -> str:
     cpu = time.process_time() - began
     return (
-        f"{label:44} {cpu:7.2f} s CPU   gap {100 * found.gap:9.4f} %   "
-        f"value {100 * (found.value / least - 1.0):+8.3f} %"
+        f"{label:44} {cpu:7.2f} s CPU   gap {100 * gap:9.4f} %   "
+        f"value {100 * (value / counted - 1.0):+8.3f} %"
     )
 
 
@@ -70,17 +72,22 @@ def main() -> None:
         gpus = there or float(np.ceil(jobs.gpus @ jobs.slots / LEASES.slots / 1.2))
         label = f"deadlines, {count:,} jobs, {gpus:g} GPUs"
         value = 0.0
-        for direct in (False, True) if count <= DIRECT else (False,):
+        began = time.process_time()
+        found = select_by_deadline(jobs, LEASES, gpus, seconds=seconds, direct=False)
+        print(line(f"{label}, steps", began, found.gap, found.value, found.value))
+        if count <= DIRECT:
             began = time.process_time()
-            found = select_by_deadline(jobs, LEASES, gpus, gap=0.01, seconds=seconds, direct=direct)
-            value = value or found.value
-            print(line(f"{label}, {'direct' if direct else 'steps'}", began, found, value))
+            case = Case.of(jobs, LEASES, np.full(LEASES.slots, gpus))
+            most = float(case.worths.max(axis=1).sum())
+            held, bound = by_slots(case, case.greedy(), most, 0.01, seconds)
+            gap = relative_gap(case.value(held), bound)
+            print(line(f"{label}, x[k, i]", began, gap, case.value(held), found.value))
     for count in SHARES:
         shared, weight = in_rounds(count, 256.0, options.seed)
         value = 0.0
         for direct in (False, True) if count <= DIRECT else (False,):
             began = time.process_time()
-            found_rounds = share_rounds(
+            shares = share_rounds(
                 shared,
                 ROUNDS,
                 256.0,
@@ -89,9 +96,9 @@ def main() -> None:
                 seconds=seconds,
                 direct=direct,
             )
-            value = value or found_rounds.value
+            value = value or shares.value
             label = f"rounds, {count:,} jobs, {'X[j, t]' if direct else 'counts'}"
-            print(line(label, began, found_rounds, value))
+            print(line(label, began, shares.gap, shares.value, value))
 
 
 if __name__ == "__main__":

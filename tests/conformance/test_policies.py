@@ -65,6 +65,7 @@ VARIANTS = [
     "max-min:round=30",
     "max-min:weighted=true",
     "easy:round=30",
+    "conservative:round=30",
     "afs-l:ties=later,round=30",
     "afs-p:turn=30",
     "optimus:round=30",
