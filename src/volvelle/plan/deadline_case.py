@@ -35,7 +35,7 @@ class DeadlineJobs(NamedTuple):
     running: whether it runs right before the window (None: nobody).
     """
 
-    number: IntColumn
+    number: IntColumn | FloatColumn
     gpus: FloatColumn
     slots: IntColumn
     deadline: NDArray[np.int64]

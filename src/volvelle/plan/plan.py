@@ -46,7 +46,7 @@ class Plan:
     shapes do not fit together, a number of GPUs is negative, or a job is there twice.
     """
 
-    def __init__(self, window: Window, number: IntColumn, gpus: FloatColumn) -> None:
+    def __init__(self, window: Window, number: IntColumn | FloatColumn, gpus: FloatColumn) -> None:
         if gpus.shape != (len(number), window.slots):
             raise ValueError(
                 f"a plan of {len(number)} jobs and {window.slots} slots needs as many numbers of GPUs, "
@@ -84,7 +84,7 @@ class Plan:
         held: FloatColumn = self.gpus[:, slot]
         return held
 
-    def rows_of(self, number: IntColumn) -> IntColumn:
+    def rows_of(self, number: IntColumn | FloatColumn) -> IntColumn:
         """(len(number),) the rows of these jobs; -1 where the plan has no row of one."""
         rows = np.full(len(number), -1, dtype=np.int64)
         if len(self.number):
@@ -93,14 +93,14 @@ class Plan:
             rows = np.where(ascending[at] == number, self._order[at], -1)
         return rows
 
-    def held_by(self, number: IntColumn, slot: int) -> FloatColumn:
+    def held_by(self, number: IntColumn | FloatColumn, slot: int) -> FloatColumn:
         """(len(number),) GPUs that these jobs hold in ``slot``; 0 for those not in the plan."""
         rows = self.rows_of(number)
         held = np.zeros(len(number))
         held[rows >= 0] = self.held_at(slot)[rows[rows >= 0]]
         return held
 
-    def over(self, window: Window, number: IntColumn) -> FloatColumn:
+    def over(self, window: Window, number: IntColumn | FloatColumn) -> FloatColumn:
         """(len(number), window.slots) GPUs that these jobs hold in the slots of another window.
 
         0 where this plan says nothing. Slots of both are as long, and begin at the same times. Raises

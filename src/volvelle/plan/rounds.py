@@ -46,7 +46,7 @@ class RoundJobs(NamedTuple):
     none).
     """
 
-    number: IntColumn
+    number: IntColumn | FloatColumn
     gpus: FloatColumn
     gain: NDArray[np.float64]
     seconds: FloatColumn
