@@ -82,6 +82,12 @@ class PlanPolicy(Policy):
         basis = self.plan_basis(view)
         plan = self._plan
         if plan is None or not plan.covers(view.now) or basis != self._planned_for:
-            plan = self.plan(view, Window(view.now, self.round, self.window))
+            window = Window(view.now, self.round, self.window)
+            jobs = view.jobs.number
+            plan = (
+                self.plan(view, window)
+                if len(jobs)
+                else Plan(window, jobs, np.zeros((0, window.slots)))
+            )
             self._plan, self._planned_for = plan, basis
         return plan
