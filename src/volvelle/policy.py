@@ -11,6 +11,8 @@ from volvelle.core.policy import (
     rank,
 )
 from volvelle.core.view import View
+from volvelle.plan.plan import Plan, Window
+from volvelle.plan.policy import PlanPolicy
 
 register = policies.register
 
@@ -18,8 +20,11 @@ __all__ = [
     "Allocation",
     "OrderPolicy",
     "Period",
+    "Plan",
+    "PlanPolicy",
     "Policy",
     "View",
+    "Window",
     "fill_in_order",
     "order",
     "rank",

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audit import Audit
+from documented import documented_policies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import (
@@ -65,6 +66,7 @@ VARIANTS = [
     "max-min:round=30",
     "max-min:weighted=true",
     "easy:round=30",
+    "conservative:round=30",
     "afs-l:ties=later,round=30",
     "afs-p:turn=30",
     "optimus:round=30",
@@ -93,7 +95,12 @@ VARIANTS = [
 ]
 """Parameters other than the defaults, in which policies differ most."""
 
-every_policy = pytest.mark.parametrize("policy", [*policies.all(), *VARIANTS])
+OURS = list(policies.all())
+DOCUMENTED = documented_policies()
+every_policy = pytest.mark.parametrize(
+    "policy",
+    [*OURS, *VARIANTS, *(pytest.param(path, id=name) for name, path in DOCUMENTED.items())],
+)
 
 
 @every_policy

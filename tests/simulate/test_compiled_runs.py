@@ -68,6 +68,7 @@ def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
         "afs-l:ties=later,round=30",
         "easy",
         "easy:round=30",
+        "conservative",
         "pcs",
         "pcs:thresholds=20/100,disparity=1,efficiency=0.8",
         "pcs:thresholds=60,weights=9/1,efficiency=0.9,delta=0.1",

@@ -1,7 +1,8 @@
 """Policies: who gets how many GPUs now.
 
-A policy is written at one of two levels. An **order** is a key per job, smallest first; a shared fill
-turns it into allocations. An **allocation** says the GPUs of every job itself. Both are asked on events
+A policy is written at one of three levels. An **order** is a key per job, smallest first; a shared fill
+turns it into allocations. An **allocation** says the GPUs of every job itself. A **plan** says them for
+each of the next rounds (`volvelle.plan.policy`). All are asked on events
 or, with ``round``, only at multiples of a period; a policy whose mind changes as time passes says so
 (`Policy.time_varying`, `Policy.next_wake`).
 """
@@ -55,8 +56,8 @@ class Kernel(NamedTuple):
     """A policy's whole decision as machine code.
 
     decide: called with `JobView.matrix`, now, GPUs by type and by pool, the table of rates, ``parameters``
-    and an array (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order jobs
-    are placed (by submission, unless it writes another). Columns of its own that it writes are kept.
+    and an array (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order
+    jobs are placed (by submission, unless it writes another). Columns of its own that it writes are kept.
     rates: whether it looks at rates, which then have to be in the table for every job.
     """
 

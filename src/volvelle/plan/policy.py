@@ -1,0 +1,93 @@
+"""Policies that keep a plan over a window of rounds.
+
+The third level of writing a policy, after orders and allocations. A `PlanPolicy` says who is to hold what
+in which of the next rounds (`plan`); the base follows it round by round::
+
+    jobs came or went, or GPUs did, or the window is over ─▶ plan ─▶ Plan
+    each round: jobs with GPUs in the plan, then the others by `spare_key` ─▶ fill ─▶ Allocation
+
+In a round jobs get what the plan says, as long as that is there: a job that may not be stopped keeps its
+GPUs, a pool its quota. GPUs that the plan leaves go to jobs that it does not name there, so that none
+idles. The next round is asked for where the plan changes; rounds in which it does not are skipped.
+"""
+
+from abc import abstractmethod
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.policy import Allocation, Period, Policy, fill_in_order
+from volvelle.core.view import View
+from volvelle.plan.plan import Plan, Window
+
+
+class PlanPolicy(Policy):
+    """Base of policies that plan: subclasses give `plan`. Jobs are gangs, on the GPUs they request."""
+
+    kind: ClassVar[str] = "plan"
+
+    round: Period = Field(120.0, description="length of a round")
+    window: Annotated[int, Field(ge=1)] = Field(20, description="rounds that are planned at once")
+
+    _plan: Plan | None = PrivateAttr(default=None)
+    _planned_for: bytes = PrivateAttr(default=b"")
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    @abstractmethod
+    def plan(self, view: View, window: Window) -> Plan:
+        """Who is to hold what in the rounds of ``window``, which begins now.
+
+        Jobs that are not in the plan are as if they had no GPUs in it.
+        """
+
+    def plan_basis(self, view: View) -> bytes:
+        """What a plan follows from: it is made anew where this is not what it was.
+
+        Here the jobs in the system, and GPUs by type and pool. A policy that looks at more adds it.
+        """
+        numbers, capacity, quota = view.jobs.number, view.capacity, view.quota
+        return numbers.tobytes() + b"|" + capacity.tobytes() + b"|" + quota.tobytes()
+
+    def spare_key(self, view: View) -> ArrayLike:
+        """A key for each job, by which GPUs that the plan leaves are given; the smallest first.
+
+        Here jobs that run, then by submission. With one that changes as time passes, say so
+        (`Policy.time_varying`).
+        """
+        return np.where(view.jobs.running, -1.0, view.jobs.number)
+
+    def allocate(self, view: View) -> Allocation:
+        """Plan where something changed; then the GPUs of this round."""
+        plan = self._current(view)
+        planned = plan.held_by(view.jobs.number, plan.window.slot(view.now)) > 0.0
+        spare = np.asarray(self.spare_key(view), dtype=np.float64)
+        order = np.lexsort((spare, ~planned))
+        return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
+
+    def next_wake(self, view: View) -> float | None:
+        """Half a round before the plan changes next, or is over: it is asked at the round that follows."""
+        plan = self._plan
+        if plan is None or not len(view.jobs):
+            return None
+        change = plan.next_change(plan.window.slot(view.now))
+        return plan.window.begin(change) - plan.window.slot_seconds / 2
+
+    def _current(self, view: View) -> Plan:
+        basis = self.plan_basis(view)
+        plan = self._plan
+        if plan is None or not plan.covers(view.now) or basis != self._planned_for:
+            window = Window(view.now, self.round, self.window)
+            jobs = view.jobs.number
+            plan = (
+                self.plan(view, window)
+                if len(jobs)
+                else Plan(window, jobs, np.zeros((0, window.slots)))
+            )
+            self._plan, self._planned_for = plan, basis
+        return plan

@@ -1,0 +1,23 @@
+"""The policies that the documentation shows, as files."""
+
+import re
+import tempfile
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-policy.md"
+BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
+
+
+def documented_policies() -> dict[str, str]:
+    """Paths of files with the page's policies, by their names there.
+
+    Without the ideal that shares out fractions of one GPU type and promises nothing else.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="volvelle-documented-"))
+    found = {}
+    for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        if name == "sharing.py":
+            continue
+        (folder / name).write_text(text, encoding="utf-8")
+        found[name] = str(folder / name)
+    return found

@@ -1,0 +1,81 @@
+"""Policies that plan: when they are asked, and that what they planned is what happens."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from pydantic import PrivateAttr
+from strategies import Scenario, happen, linear_job
+
+from volvelle.core.policy import policies
+from volvelle.core.view import View
+from volvelle.model.cluster import parse_cluster
+from volvelle.plan.plan import Plan, Window
+from volvelle.plan.policy import PlanPolicy
+from volvelle.simulate.forecast import forecast
+
+
+class Alternating(PlanPolicy):
+    """All GPUs to one job after another, round by round; it notes when it is asked."""
+
+    name: ClassVar[str] = "alternating"
+    asked: ClassVar[list[float]] = []
+    _plans: int = PrivateAttr(default=0)
+
+    def plan(self, view: View, window: Window) -> Plan:
+        self.asked.append(view.now)
+        self._plans += 1
+        jobs = len(view.jobs)
+        turn = np.arange(window.slots) % jobs == np.arange(jobs)[:, None]
+        return Plan(window, view.jobs.number, turn * view.jobs.gpus[:, None])
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies.all()
+    monkeypatch.setitem(policies._parts, "alternating", Alternating)
+    Alternating.asked.clear()
+
+
+def scenario(*jobs: tuple[float, float, float], policy: str = "alternating:round=10") -> Scenario:
+    """Jobs of (submit, gpus, seconds) on four GPUs."""
+    made = [linear_job(n, *job) for n, job in enumerate(jobs)]
+    return Scenario.of(parse_cluster("1x4"), made, policy=policy)
+
+
+def test_jobs_hold_what_was_planned_round_by_round_and_plans_are_made_when_jobs_come_or_go() -> (
+    None
+):
+    run = happen(scenario((0.0, 4.0, 30.0), (0.0, 4.0, 20.0), (35.0, 4.0, 10.0)))
+    # 0 runs in 0-10, 20-30; 1 in 10-20 and 30-40, where it ends and 2 came: 0 again from 40 on
+    assert run.outcomes.finish.tolist() == [50.0, 40.0, 60.0]
+    assert run.outcomes.first_start.tolist() == [0.0, 10.0, 50.0]
+    assert Alternating.asked == [0.0, 40.0, 50.0]
+
+
+def test_a_plan_that_is_over_is_made_anew_and_rounds_that_stay_the_same_are_skipped() -> None:
+    run = happen(scenario((0.0, 4.0, 100.0), policy="alternating:round=10,window=4"))
+    assert Alternating.asked == [0.0, 40.0, 80.0]
+    assert len(run.journal.entries) < 8
+
+
+def test_gpus_that_the_plan_leaves_go_to_jobs_that_run_and_then_by_submission() -> None:
+    run = happen(scenario((0.0, 2.0, 20.0), (0.0, 1.0, 40.0), (0.0, 4.0, 20.0)))
+    # round 0: job 0 by plan, 1 beside it; round 1: job 1 by plan, 0 beside it
+    assert run.outcomes.first_start.tolist()[:2] == [0.0, 0.0]
+    assert run.outcomes.finish[0] == 20.0
+
+
+def test_a_fork_follows_the_plan_and_leaves_its_parent_s_alone() -> None:
+    seen = []
+
+    def look(world: object) -> None:
+        policy = world.scheduler.composition.policy  # type: ignore[attr-defined]
+        before = policy._plans
+        seen.append(forecast(world.scheduler).finish)  # type: ignore[attr-defined]
+        assert policy._plans == before
+
+    run = happen(scenario((0.0, 4.0, 30.0), (0.0, 4.0, 20.0)), on_moment=look)
+    for foreseen in seen:
+        for number, finish in foreseen.items():
+            assert finish == run.outcomes.finish[number]
