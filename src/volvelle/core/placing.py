@@ -8,7 +8,7 @@ import numpy as np
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import hold_slot, keep_in_mind, keep_some, release
-from volvelle.core.parts import Gang
+from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.resources import IntColumn
 from volvelle.core.state import CHANGED, NODES_NAMED
 from volvelle.core.view import rows_by_submission
@@ -31,7 +31,7 @@ def place_jobs(scheduler: "Scheduler") -> None:
         gpus = int(s.jobs.target[row])
         if gpus == 0:
             continue
-        if not _place_one(scheduler, row, gpus):
+        if not _place_one(scheduler, row, gpus) and not _goes_anywhere(scheduler, row):
             refuse(s, row)
         elif claims:
             slots = np.array(scheduler.slots_of(row), dtype=np.int64)
@@ -55,6 +55,17 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
             return False
         taken = chosen
     _hold(scheduler, row, taken)
+    return True
+
+
+def _goes_anywhere(scheduler: "Scheduler", row: int) -> bool:
+    """Whether a job that may not be stopped, and finds no place for what it gets, holds other GPUs now."""
+    s = scheduler.state
+    if s.jobs.held[row] == 0.0 or s.jobs.preemptible[row] == 1.0:
+        return False
+    free = scheduler.resources.free_for(int(s.jobs.target_type[row]))
+    emptiest = np.argsort(-free, kind="stable")
+    _hold(scheduler, row, take_in_turn(free, emptiest, int(s.jobs.target[row])))
     return True
 
 
@@ -94,10 +105,11 @@ def _place_together(scheduler: "Scheduler") -> None:
         if _waiting(chosen) and scheduler.composition.placement.moves:
             rows, chosen = _moved(scheduler, gpu_type, rows, gangs, free, chosen)
         for row, taken in zip(rows, chosen, strict=True):
-            if taken is None:
-                refuse(s, row)
-            else:
+            if taken is not None:
                 _hold(scheduler, row, taken)
+        for row, taken in zip(rows, chosen, strict=True):
+            if taken is None and not _goes_anywhere(scheduler, row):
+                refuse(s, row)
 
 
 def _gang(scheduler: "Scheduler", row: int, gpus: float) -> Gang:
