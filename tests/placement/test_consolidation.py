@@ -129,3 +129,19 @@ def test_a_profile_pays_where_jobs_are_slower_apart() -> None:
 
     assert jct("profiled") == 100.0
     assert jct("skew") == 200.0
+
+
+@pytest.mark.parametrize("placement", ["consolidated-strict", "round-up"])
+def test_a_job_that_may_not_be_stopped_grows_where_the_placement_finds_no_room(
+    placement: str,
+) -> None:
+    """It could have its second GPU on another node only."""
+    fixed = JobSpec(
+        id="a", submit_time=0.0, gpus=1.0, min_gpus=1.0, max_gpus=2.0, preemptible=False
+    )
+    jobs = [linear_job(n, 0.0, 1.0, 50.0 if n else 10.0) for n in range(3)]
+    jobs.append(Job(fixed, Truth(work=100.0)))
+    scenario = Scenario.of(parse_cluster("2x2"), jobs, placement=placement)
+    outcomes = happen(scenario).outcomes
+    assert outcomes.preemptions.tolist() == [0, 0, 0, 0]
+    assert outcomes.finish.tolist() == [10.0, 50.0, 50.0, 10.0 + 45.0]

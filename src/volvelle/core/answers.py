@@ -12,10 +12,9 @@ from volvelle.core.decision import Promise, Sharing
 from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
-from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.gpus import hold_slot, keep_some
 from volvelle.core.forward.jobs import settle_work
+from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import expect_promises, keeps, promise
 from volvelle.core.resources import IntColumn
@@ -26,7 +25,6 @@ from volvelle.core.state import (
     ASK_POLICY,
     ASK_PROMISES,
     ASK_RATES,
-    CHANGED,
     INFINITY,
     JOBS,
     MOMENTS,
@@ -116,51 +114,6 @@ def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
     return moved
 
 
-def _place(scheduler: "Scheduler") -> None:
-    """Ask the placement where jobs are to be that start or resize, one after another."""
-    s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
-    claims = (
-        scheduler.composition.policy.divides and placement.claims and resources.stock is not None
-    )
-    for i in range(s.count[CHANGED]):
-        row = int(s.changed[i])
-        gpus = int(s.jobs.target[row])
-        if gpus == 0:
-            continue
-        if not _place_one(scheduler, row, gpus):
-            refuse(s, row)
-        elif claims:
-            slots = np.array(scheduler.slots_of(row), dtype=np.int64)
-            known = scheduler.known[int(s.jobs.number[row])]
-            resources.given[:, slots] = np.array([placement.claim(known, slots, resources)]).T
-
-
-def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
-    s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
-    gpu_type = int(s.jobs.target_type[row])
-    if s.count[NODES_NAMED] == 1:
-        taken = scheduler.nodes_wanted[row]
-    else:
-        resized = s.jobs.held[row] > 0.0
-        if resized and placement.shrinks_in_place and keep_some(s, row, gpus, gpu_type):
-            return True
-        free = resources.free_for(gpu_type)
-        if int(free.sum()) < gpus:
-            return False
-        chosen = placement.choose_for(
-            scheduler.known[int(s.jobs.number[row])], free, gpus, resources
-        )
-        if chosen is None:
-            return False
-        taken = chosen
-    last = -1
-    for node in np.flatnonzero(taken).tolist():
-        slots = resources.free_slots(node)
-        for slot in placement.pick(slots, int(taken[node]), node, resources).tolist():
-            last = hold_slot(s, row, last, slot)
-    return True
-
-
 def _rate(scheduler: "Scheduler") -> None:
     """Say how fast jobs are believed to be that the forward loop has no formula for."""
     s = scheduler.state
@@ -202,7 +155,7 @@ ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
     ASK_PROMISES: _revoke_overdue,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,
-    ASK_PLACEMENT: _place,
+    ASK_PLACEMENT: place_jobs,
     ASK_RATES: _rate,
     ASK_DIVISION: divide_cpus,
 }

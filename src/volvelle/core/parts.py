@@ -1,6 +1,6 @@
 """The other parts of a composition: admission, placement, estimator, termination."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -70,6 +70,17 @@ class KnownJob(NamedTuple):
     believed: Truth
 
 
+class Gang(NamedTuple):
+    """A job that is to stand on ``gpus`` GPUs.
+
+    nodes: GPUs it holds on each node now, where it runs and may be moved; None where it holds none.
+    """
+
+    job: KnownJob
+    gpus: int
+    nodes: IntColumn | None = None
+
+
 class Placement(Part):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
@@ -78,6 +89,13 @@ class Placement(Part):
     """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
     claims: ClassVar[bool] = False
     """Whether it goes by CPUs and memory, and `claim`s them until the policy has divided them."""
+    batches: ClassVar[bool] = False
+    """Whether it places all jobs of a decision together (`choose_batch`), instead of one after another."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether jobs that run may be moved where a job would wait otherwise; for those that `batches`."""
+        return False
 
     @property
     def kernel(self) -> Callable[..., bool] | None:
@@ -100,6 +118,18 @@ class Placement(Part):
     ) -> IntColumn | None:
         """As `choose`, which it is unless overridden, where it matters which job it is."""
         return self.choose(free, gpus, resources)
+
+    def choose_batch(
+        self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
+    ) -> Sequence[IntColumn | None]:
+        """As `choose` for each of ``gangs``; together they take no more than is ``free``.
+
+        Asked, if it `batches`, at every decision for all jobs that need a place on GPUs of one type, in the
+        policy's order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved
+        in front: ``free`` counts what they hold. That answer holds where none of these and fewer of the
+        others wait. A job that is moved pays what a resize costs.
+        """
+        raise NotImplementedError
 
     def claim(self, job: KnownJob, slots: IntColumn, resources: Resources) -> Amounts:
         """CPUs and memory per GPU that ``job`` is counted on to get on ``slots``, just chosen for it."""

@@ -23,6 +23,7 @@ class _Layout(NamedTuple):
     node_type: IntColumn
     first_slot: IntColumn
     slot_node: IntColumn
+    largest_node: int
 
 
 class Resources:
@@ -156,7 +157,7 @@ class Resources:
         """The share of its rate left to a job on more ``nodes`` than ``gpus`` GPUs need."""
         if slowdown == 0.0:
             return 1.0
-        fewest = max(-(-gpus // max(node.gpus for node in self.nodes)), 1)
+        fewest = max(-(-gpus // self._layout.largest_node), 1)
         return 1.0 / (1.0 + slowdown * max(nodes - fewest, 0))
 
     def gpus_by_type(self, *, up_only: bool) -> FloatColumn:
@@ -226,6 +227,7 @@ def _laid_out(nodes: tuple[Node, ...], types: tuple[str, ...]) -> _Layout:
         np.array([types.index(node.gpu_type) for node in nodes], dtype=np.int64),
         np.concatenate([[0], np.cumsum(gpus)]).astype(np.int64),
         np.repeat(np.arange(len(nodes)), gpus),
+        int(gpus.max(initial=1)),
     )
 
 

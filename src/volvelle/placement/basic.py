@@ -41,9 +41,12 @@ class _ByFreeGpus(Placement):
 
 def taken(take: Callable[[Ints, int, Ints], bool], free: IntColumn, gpus: int) -> IntColumn:
     """GPUs of each node that a kernel takes; there are enough."""
-    picked = [0] * len(free)
-    take(free.tolist(), gpus, picked)
-    return np.array(picked, dtype=np.int64)
+    nodes = np.flatnonzero(free)
+    picked = [0] * len(nodes)
+    take(free[nodes].tolist(), gpus, picked)
+    all_picked = np.zeros(len(free), dtype=np.int64)
+    all_picked[nodes] = picked
+    return all_picked
 
 
 @kernel

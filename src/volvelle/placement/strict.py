@@ -36,7 +36,18 @@ def consolidate_or_wait(free: IntColumn, gpus: int, resources: Resources) -> Int
 
 def fewest_nodes(free: IntColumn, gpus: int, resources: Resources) -> int:
     """How many nodes of the type that ``free`` offers hold ``gpus`` GPUs when nobody else is there."""
+    sizes = np.sort(_sizes(free, resources))[::-1]
+    return int(np.searchsorted(np.cumsum(sizes), gpus)) + 1
+
+
+def largest_node(free: IntColumn, resources: Resources) -> int:
+    """GPUs of the largest node of the type that ``free`` offers, where that takes jobs."""
+    return int(_sizes(free, resources).max(initial=1))
+
+
+def _sizes(free: IntColumn, resources: Resources) -> IntColumn:
+    """GPUs of each node of the type that ``free`` offers."""
     gpu_type = resources.node_type[int(np.argmax(free))]
     usable = resources.schedulable & (resources.node_type == gpu_type)
-    sizes = np.sort(np.diff(resources.first_slot)[usable])[::-1]
-    return int(np.searchsorted(np.cumsum(sizes), gpus)) + 1
+    sizes: IntColumn = np.diff(resources.first_slot)[usable]
+    return sizes

@@ -1,0 +1,203 @@
+"""A placement written in Python is asked: for one job after another, or for all of a decision at once."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volvelle.core.forward.advance import refuse
+from volvelle.core.forward.decide import change
+from volvelle.core.forward.gpus import hold_slot, keep_in_mind, keep_some, release
+from volvelle.core.parts import Gang, take_in_turn
+from volvelle.core.resources import IntColumn
+from volvelle.core.state import CHANGED, NODES_NAMED
+from volvelle.core.view import rows_by_submission
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+
+def place_jobs(scheduler: "Scheduler") -> None:
+    """Choose the GPUs of all jobs that start or resize; whoever finds none gets nothing."""
+    s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
+    if placement.batches and s.count[NODES_NAMED] == 0:
+        _place_together(scheduler)
+        return
+    claims = (
+        scheduler.composition.policy.divides and placement.claims and resources.stock is not None
+    )
+    for i in range(s.count[CHANGED]):
+        row = int(s.changed[i])
+        gpus = int(s.jobs.target[row])
+        if gpus == 0:
+            continue
+        if not _place_one(scheduler, row, gpus) and not _goes_anywhere(scheduler, row):
+            refuse(s, row)
+        elif claims:
+            slots = np.array(scheduler.slots_of(row), dtype=np.int64)
+            known = scheduler.known[int(s.jobs.number[row])]
+            resources.given[:, slots] = np.array([placement.claim(known, slots, resources)]).T
+
+
+def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
+    s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
+    if s.count[NODES_NAMED] == 1:
+        taken = scheduler.nodes_wanted[row]
+    else:
+        if _keeps_some(scheduler, row):
+            return True
+        free = resources.free_for(int(s.jobs.target_type[row]))
+        if int(free.sum()) < gpus:
+            return False
+        known = scheduler.known[int(s.jobs.number[row])]
+        chosen = placement.choose_for(known, free, gpus, resources)
+        if chosen is None:
+            return False
+        taken = chosen
+    _hold(scheduler, row, taken)
+    return True
+
+
+def _goes_anywhere(scheduler: "Scheduler", row: int) -> bool:
+    """Whether a job that may not be stopped, and finds no place for what it gets, holds other GPUs now."""
+    s = scheduler.state
+    if s.jobs.held[row] == 0.0 or s.jobs.preemptible[row] == 1.0:
+        return False
+    free = scheduler.resources.free_for(int(s.jobs.target_type[row]))
+    emptiest = np.argsort(-free, kind="stable")
+    _hold(scheduler, row, take_in_turn(free, emptiest, int(s.jobs.target[row])))
+    return True
+
+
+def _keeps_some(scheduler: "Scheduler", row: int) -> bool:
+    """Whether a job that gets fewer GPUs holds some of its own now, where the placement lets it."""
+    s = scheduler.state
+    if s.jobs.held[row] == 0.0 or not scheduler.composition.placement.shrinks_in_place:
+        return False
+    return keep_some(s, row, int(s.jobs.target[row]), int(s.jobs.target_type[row]))
+
+
+def _hold(scheduler: "Scheduler", row: int, taken: IntColumn) -> None:
+    """Let the job in ``row`` hold as many GPUs of each node as ``taken`` says."""
+    placement, resources = scheduler.composition.placement, scheduler.resources
+    last = -1
+    for node in np.flatnonzero(taken).tolist():
+        slots = resources.free_slots(node)
+        for slot in placement.pick(slots, int(taken[node]), node, resources).tolist():
+            last = hold_slot(scheduler.state, row, last, slot)
+
+
+# ---------------------------------------------------------------------- all of a decision together
+
+
+def _place_together(scheduler: "Scheduler") -> None:
+    """Ask for the places of all jobs of one GPU type, then of the next."""
+    s = scheduler.state
+    by_type: dict[int, list[int]] = {}
+    for row in map(int, s.changed[: s.count[CHANGED]]):
+        if s.jobs.target[row] > 0.0 and not _keeps_some(scheduler, row):
+            by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
+    for gpu_type, placed in by_type.items():
+        rows = placed
+        gangs = [_gang(scheduler, row, s.jobs.target[row]) for row in rows]
+        free = scheduler.resources.free_for(gpu_type)
+        chosen = _chosen(scheduler, gangs, free)
+        if _waiting(chosen) and scheduler.composition.placement.moves:
+            rows, chosen = _moved(scheduler, gpu_type, rows, gangs, free, chosen)
+        for row, taken in zip(rows, chosen, strict=True):
+            if taken is not None:
+                _hold(scheduler, row, taken)
+        for row, taken in zip(rows, chosen, strict=True):
+            if taken is None and not _goes_anywhere(scheduler, row):
+                refuse(s, row)
+
+
+def _gang(scheduler: "Scheduler", row: int, gpus: float) -> Gang:
+    return Gang(scheduler.known[int(scheduler.state.jobs.number[row])], int(gpus))
+
+
+def _chosen(
+    scheduler: "Scheduler", gangs: Sequence[Gang], free: IntColumn
+) -> Sequence[IntColumn | None]:
+    placement, resources = scheduler.composition.placement, scheduler.resources
+    chosen = placement.choose_batch(gangs, free.copy(), resources)
+    left = free.copy()
+    for taken in chosen:
+        if taken is not None:
+            left -= taken
+    if (left < 0).any():
+        node = resources.nodes[int(np.argmin(left))].name
+        raise RuntimeError(f"placement {placement.name!r} took more of node {node!r} than is free")
+    return chosen
+
+
+def _waiting(chosen: Sequence[IntColumn | None]) -> int:
+    """How many jobs find no place."""
+    return sum(taken is None for taken in chosen)
+
+
+def _moved(
+    scheduler: "Scheduler",
+    gpu_type: int,
+    rows: list[int],
+    gangs: list[Gang],
+    free: IntColumn,
+    chosen: Sequence[IntColumn | None],
+) -> tuple[list[int], Sequence[IntColumn | None]]:
+    """The rows and places of jobs that are moved, so that fewer wait, and of ``gangs``.
+
+    What moved jobs held is released. Without any move: ``rows`` and their places as already ``chosen``.
+    """
+    running = _movable(scheduler, gpu_type)
+    held = [_held(scheduler, row) for row in running]
+    movable = [
+        _gang(scheduler, row, nodes.sum())._replace(nodes=nodes)
+        for row, nodes in zip(running, held, strict=True)
+    ]
+    anew = _chosen(scheduler, [*movable, *gangs], np.sum([free, *held], axis=0))
+    theirs, ours = anew[: len(running)], anew[len(running) :]
+    if _waiting(theirs) or _waiting(ours) >= _waiting(chosen):
+        return rows, chosen
+    moves = [
+        (row, taken)
+        for row, taken, nodes in zip(running, theirs, held, strict=True)
+        if taken is not None and (taken != nodes).any()
+    ]
+    _release(scheduler, [row for row, _ in moves])
+    return [*(row for row, _ in moves), *rows], [*(taken for _, taken in moves), *ours]
+
+
+def _movable(scheduler: "Scheduler", gpu_type: int) -> list[int]:
+    """Rows of jobs that go on with the GPUs of a type that they hold, and may be stopped."""
+    s = scheduler.state
+    jobs, changed = s.jobs, {int(row) for row in s.changed[: s.count[CHANGED]]}
+    return [
+        row
+        for row in map(int, rows_by_submission(s))
+        if jobs.held[row] > 0.0
+        and jobs.type[row] == gpu_type
+        and jobs.pinned[row] == 0.0
+        and jobs.preemptible[row] == 1.0
+        and row not in changed
+    ]
+
+
+def _held(scheduler: "Scheduler", row: int) -> IntColumn:
+    """GPUs on each node that the job in ``row`` holds."""
+    resources = scheduler.resources
+    nodes = resources.slot_node[scheduler.slots_of(row)]
+    held: IntColumn = np.bincount(nodes, minlength=len(resources.nodes))
+    return held
+
+
+def _release(scheduler: "Scheduler", rows: list[int]) -> None:
+    """Let the decision give the jobs in ``rows`` as many GPUs as they hold, and release these."""
+    s = scheduler.state
+    jobs, end = s.jobs, 0
+    for row in map(int, s.changed[: s.count[CHANGED]]):
+        end = max(end, int(jobs.old_slots[row] + jobs.held[row]) if jobs.held[row] > 0.0 else 0)
+    for row in rows:
+        jobs.target[row], jobs.target_type[row] = jobs.held[row], jobs.type[row]
+        change(s, row)
+        end = keep_in_mind(s, row, end)
+        release(s, row)

@@ -1,0 +1,84 @@
+"""Buddy cells: gangs of one node stand on cells that split into halves (HiveD, OSDI'20, section 4).
+
+A gang that one node can hold gets a cell of 1, 2, 4, ... GPUs; the smallest block that is large enough is
+split for it. The rest of its cell stays empty, so that halves are one cell again when nobody is on them. As
+long as the gangs of each size are no more than the cluster was divided into, none of them waits because GPUs
+are free in the wrong places. A gang of more GPUs takes nodes that are free as a whole, and a cell for the
+rest of it.
+
+Cells are read from who holds which GPUs, so that nothing has to be kept; a gang that was placed otherwise
+counts as it stands.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from volvelle.cells.buddy import Cell, Cells, Grid, level_of
+from volvelle.core.parts import Placement, placements
+from volvelle.core.resources import IntColumn, Resources
+from volvelle.placement.strict import largest_node
+
+
+@placements.register
+class Buddy(Placement):
+    """Cells of 1, 2, 4, ... GPUs that split into halves, wider gangs on whole nodes; or wait for them."""
+
+    name: ClassVar[str] = "buddy"
+    source: ClassVar[str] = "HiveD (OSDI'20) section 4; anticipatory scheduling, section 5.5"
+
+    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+        """A cell, or whole nodes with a cell for the rest; None where there are none."""
+        nodes, largest = np.flatnonzero(free), largest_node(free, resources)
+        cells = free_cells(resources, nodes)
+        sizes = np.diff(resources.first_slot)[nodes]
+        whole = np.where(free[nodes] == sizes, sizes, 0)
+        taken = np.zeros_like(free)
+        while gpus > 0:
+            cell = cells.find(level_of(gpus))
+            if cell is not None:
+                place = cell.node
+            else:
+                narrow = 1 << level_of(gpus) <= largest and not taken.any()
+                place = -1 if narrow else _whole_node(whole, gpus)
+            if place < 0:
+                return None
+            taken[nodes[place]] = here = min(gpus, int(free[nodes[place]]))
+            gpus -= here
+            whole[place] = 0
+            cells.hold(Cell(place, 0, cells.levels - 1))
+        return taken
+
+    def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
+        """The first GPUs of the cell; of a node that is taken as a whole, its first."""
+        cell = free_cells(resources, np.array([node])).find(level_of(count))
+        if cell is None:
+            return slots[:count]
+        return int(resources.first_slot[node]) + cell.first + np.arange(count)
+
+
+def free_cells(resources: Resources, nodes: IntColumn) -> Cells:
+    """The cells of some nodes on which nobody stands; a gang stands on all of its cell.
+
+    It is on both halves of the cell, side by side, whatever it leaves of the second.
+    """
+    first = resources.first_slot
+    sizes = np.diff(first)[nodes]
+    places = np.arange(1 << level_of(int(sizes.max(initial=1))))
+    there = places < sizes[:, None]
+    owner = np.full(there.shape, -2)
+    owner[there] = resources.owner[(first[nodes][:, None] + places)[there]]
+    free: Grid = owner == -1
+    for level in range(1, level_of(len(places)) + 1):
+        halves = owner.reshape(len(nodes), -1, 1 << level)
+        left, right = halves[:, :, (1 << level - 1) - 1], halves[:, :, 1 << level - 1]
+        free &= ~np.repeat((left == right) & (left >= 0), 1 << level, axis=1)
+    return Cells(free)
+
+
+def _whole_node(whole: IntColumn, gpus: int) -> int:
+    """The smallest of the nodes that are free as a whole with ``gpus`` GPUs, else the largest; -1: none."""
+    enough = np.flatnonzero(whole >= gpus)
+    if len(enough):
+        return int(enough[np.argmin(whole[enough])])
+    return int(np.argmax(whole)) if whole.any() else -1
