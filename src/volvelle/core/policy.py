@@ -17,7 +17,7 @@ from pydantic import Field
 from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.orders import Key, goes_by_each_job
+from volvelle.core.orders import Key, goes_by_each_job, rounded
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
 from volvelle.core.space import Space
@@ -190,8 +190,8 @@ def kept_order(policy: Policy) -> Key | None:
 
 
 def rank(keys: NDArray[np.float64]) -> IntColumn:
-    """Places in a view by ascending key, ties by submission."""
-    order: IntColumn = np.argsort(keys, kind="stable")
+    """Places in a view by ascending key, ties (see `volvelle.core.orders.rounded`) by submission."""
+    order: IntColumn = np.argsort([rounded(key) for key in keys.tolist()], kind="stable")
     return order
 
 

@@ -36,6 +36,7 @@ from volvelle.core.fill import (
     serve_all,
     work_left,
 )
+from volvelle.core.orders import rounded
 from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.validation import Seconds
@@ -163,6 +164,8 @@ def share_by_length(
     """
     work = work_left(matrix, jobs, now)
     seconds = seconds_on_least(matrix, table, work)
+    for row in range(jobs):
+        seconds[row] = rounded(seconds[row])
     if later:
         order = jobs - 1 - np.argsort(seconds[::-1], kind="mergesort")
     else:
@@ -268,7 +271,7 @@ def _with_one_more(
     rate = rate_on(table, curve, gpu_type, gpus)
     more = rate_on(table, curve, gpu_type, gpus + 1.0)
     if rate > 0.0:
-        return work / rate, max(more / rate, 1e-12)
+        return rounded(work / rate), max(more / rate, 1e-12)
     return np.inf, np.inf if more > 0.0 else 1.0
 
 
