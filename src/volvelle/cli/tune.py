@@ -160,7 +160,7 @@ def _tune(
     resume: bool,
     png: bool,
 ) -> None:
-    from volvelle.cli.output import remark, show
+    from volvelle.cli.output import remark, remark_on_placements, show
     from volvelle.cli.reading import read_workloads
     from volvelle.model.problems import Problem
     from volvelle.tune.front import FRONT, read_evaluated
@@ -175,6 +175,7 @@ def _tune(
         )
     source = read_workloads(experiment, cluster)[runs[0].workload]
     directory = experiment.out or DEFAULT_OUT
+    remark_on_placements([runs[0].setting.composition])
 
     def known(described: Mapping[str, Any]) -> "Iterable[Candidate]":
         return read_evaluated(directory / FRONT, described) if resume else ()

@@ -79,6 +79,8 @@ class Policy(Part):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
+    chooses_nodes: ClassVar[bool] = False
+    """Whether it says on which nodes jobs run (`Allocation.nodes`); a placement only picks GPUs on them."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 
