@@ -20,8 +20,17 @@ def test_rounding_errors_of_what_is_left_decide_nothing(policy: str, compiled: b
     assert happen(scenario, compiled=compiled).outcomes.first_start[0] == 0.0
 
 
-@given(st.floats(allow_nan=False), st.integers(-64, 64))
-def test_keys_are_equal_within_two_parts_in_ten_to_the_ten(key: float, digits: int) -> None:
+@pytest.mark.parametrize(("service", "again"), [("seconds", 20.0), ("gpu-seconds", 30.0)])
+def test_service_counts_in_seconds_or_gpu_seconds(service: str, again: float) -> None:
+    """Job 0 has two GPUs from 0 to 10, job 1 one from 10 on: until it has had as much."""
+    jobs = [linear_job(0, 0.0, 2.0, 100.0), linear_job(1, 5.0, 1.0, 100.0)]
+    policy = f"las:round=10,service={service}"
+    segments = happen(Scenario.of(parse_cluster("1x2"), jobs, policy=policy)).outcomes.segments
+    assert segments.start[segments.job == 0].tolist()[:2] == [0.0, again]
+
+
+@given(st.floats(allow_nan=False))
+def test_keys_are_equal_within_two_parts_in_ten_to_the_ten(key: float) -> None:
     assert rounded(key) == key or abs(rounded(key) - key) <= 2.0**-32 * abs(key)
     if abs(key) < 1e300:
         assert rounded(rounded(key)) == rounded(key)
