@@ -226,3 +226,18 @@ def test_promotion_as_in_the_authors_simulator(folder: Path, knob: float) -> Non
     assert promotions > 0
     finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
     assert finish == pytest.approx(ended, rel=1e-6)
+
+
+def test_queues_by_the_simulators_rules_where_its_stale_ends_spoil_its_results(
+    folder: Path,
+) -> None:
+    """There a job that was to end at the next arrival ends then, also where it was preempted before."""
+    ended, promotions = restated(folder, "philly1000", 384, knob=1e9)
+    policy = f"{POLICY['dlas-gpu']},simulator=true"
+    outcomes = outcomes_of(folder, "philly1000", "n48g8", policy)
+    finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
+    assert promotions == 0
+    assert finish == pytest.approx(ended, rel=1e-6)
+    path = folder / "philly1000__n48g8__count__dlas-gpu.csv"
+    theirs = Reference.read(path, id="job_id").columns["jct"]
+    assert np.mean(outcomes.jct) == pytest.approx(np.mean(theirs), rel=0.005)
