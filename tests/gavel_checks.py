@@ -27,7 +27,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.policies.gavel.base import Gavel
 from volvelle.policies.gavel.demand import Demand
-from volvelle.policies.gavel.totals import GavelCost, read_prices
+from volvelle.policies.gavel.totals import GavelCost, GavelMakespan, read_prices
 
 EXACT = 1e-6
 """How far an objective may be from the optimum, relative to it."""
@@ -147,8 +147,16 @@ def check_levels(solved: Solved) -> None:
 
 def check_makespan(solved: Solved) -> None:
     able = solved.situation.able.astype(float)
-    best = solved.situation.raised(1.0 / solved.left, able, np.zeros(len(able)))
-    assert least_over(solved.throughput / solved.left, able) == pytest.approx(best, rel=EXACT)
+    scale = 1.0 / solved.left
+    best = solved.situation.raised(scale, able, np.zeros(len(able)))
+    early = isinstance(solved.policy, GavelMakespan) and solved.policy.early
+    reached = least_over(scale * solved.throughput, able)
+    assert reached == pytest.approx(best, rel=SECOND if early else EXACT)
+    if early:
+        types, within = np.ones(len(solved.situation.capacity)), scale / best
+        rates = within @ solved.throughput
+        assert rates >= solved.situation.most(within, types, able) * (1 - EXACT)
+        assert rates <= solved.situation.most(within, types, able * (1 - SECOND)) * (1 + EXACT)
 
 
 def check_total(solved: Solved) -> None:

@@ -16,6 +16,24 @@ from volvelle.metrics.jobs_table import read_jobs
 pytest_plugins = ["command_fixtures"]
 
 
+def test_it_is_said_that_a_policy_chooses_nodes_where_a_placement_is_given(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    said = "policy pollux chooses nodes itself: placement first-free only picks GPUs"
+    runs = {
+        placement: volvelle(
+            command, trace, "--cluster", "1x8", "--policy", "pollux", "--placement", placement
+        )
+        for command, placement in (("simulate", "none"), ("compare", "first-free"))
+    }
+    assert [ran.status for ran in runs.values()] == [0, 0]
+    assert said in runs["first-free"].err
+    assert said not in runs["none"].err
+    other = volvelle("simulate", trace, "--cluster", "1x8", "--placement", "first-free")
+    assert other.status == 0
+    assert "chooses nodes" not in other.err
+
+
 def test_a_run_directory_holds_configuration_jobs_metrics_journal_and_report(
     volvelle: Volvelle, trace: Path
 ) -> None:

@@ -54,6 +54,24 @@ def test_three_objectives_and_json(volvelle: Volvelle) -> None:
     assert pictures == {"front-1-2.png", "front-1-3.png", "front-2-3.png"}
 
 
+def test_jobs_enter_and_end_as_told_while_searching(volvelle: Volvelle) -> None:
+    generate = "lognormal:jobs=200,load=1.5,converging_share=1"
+    fastest = {}
+    for name, *more in (
+        ("plain",),
+        ("admitted", "--admission", "backlog:factor=1"),
+        ("ended", "--termination", "loss"),
+    ):
+        ran = volvelle(*SMALL, "--generate", generate, *more, "--out", name)
+        assert ran.status == 0, ran.err
+        front = json.loads(Path(name, "front.json").read_text())
+        composition = front["search"]["composition"]
+        assert composition["admission"] == (more[1] if name == "admitted" else "accept-all")
+        assert composition["termination"] == (more[1] if name == "ended" else "completion")
+        fastest[name] = front["points"][front["picks"]["fastest"]]["train"]["jct:mean"]["mean"]
+    assert fastest["ended"] < fastest["plain"] < fastest["admitted"]
+
+
 def test_a_config_file_finds_a_front_beside_it(volvelle: Volvelle, tmp_path: Path) -> None:
     assert volvelle(*SMALL, "--out", "kept").status == 0
     (tmp_path / "kept" / "use.toml").write_text(

@@ -111,6 +111,8 @@ def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scen
     audit = Audit(scenario)
     run = happen(scenario, audit)
     audit.close(run.outcomes)
+    chooses = run.scheduler.composition.policy.chooses_nodes
+    assert chooses or not run.scheduler.nodes_wanted
 
 
 @pytest.mark.parametrize("policy", SHARING)

@@ -9,18 +9,25 @@ own generator. What a program maximises is not in the files, so what jobs got in
 """
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from gavel_checks import watched
+from numpy.typing import NDArray
 from references import Reference, rows, run
 
+from volvelle.core.view import View
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import AnyThroughput, PerType, Table
+from volvelle.policies.gavel.demand import Demand, no_pairs
+from volvelle.policies.gavel.las import GavelLas
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
+
+Floats = NDArray[np.float64]
 
 CLUSTER = parse_cluster("1x12:v100,1x12:p100,1x12:k80")
 CASES = {
@@ -62,6 +69,26 @@ def heterogeneous_workload(folder: Path, sharing: bool) -> Workload:
         return Job(spec, Truth(work=work, throughput=PerType(rates), beside=pairs))
 
     return Workload.of(job(row) for row in rows(folder / "jobs_120_single.csv"))
+
+
+def gangs_with_priorities(folder: Path) -> Workload:
+    """The simulator's jobs of 1 to 8 GPUs with weights 1 and 5; rates are those on all their GPUs."""
+
+    def job(row: dict[str, str]) -> Job:
+        gpus = int(row["scale_factor"])
+        rates: dict[str, AnyThroughput] = {
+            kind: Table(tuple(float(row[f"tput_{kind}"]) * n / gpus for n in range(1, gpus + 1)))
+            for kind in CLUSTER.gpu_types
+        }
+        spec = JobSpec(
+            id=row["job_id"],
+            submit_time=float(row["arrival_s"]),
+            gpus=float(gpus),
+            weight=float(row["priority_weight"]),
+        )
+        return Job(spec, Truth(work=float(row["total_steps"]), throughput=PerType(rates)))
+
+    return Workload.of(job(row) for row in rows(folder / "jobs_120_multi_prio.csv"))
 
 
 def ours_and_theirs(folder: Path, policy: str, case: str) -> tuple[Outcomes, Reference]:
@@ -161,6 +188,76 @@ def test_the_makespan_is_no_longer_than_the_simulators(folder: Path) -> None:
     assert 0.95 < outcomes.finish.max() / reference.columns["finish_s"].max() < 1.0
 
 
+def test_gangs_fare_as_under_the_simulators_fifo(folder: Path) -> None:
+    outcomes = run(gangs_with_priorities(folder), "gavel-fifo:reallocate=1920", CLUSTER)
+    reference = Reference.read(folder / "perjob_120_multi_prio_fifo_perf.csv", id="job_id")
+    assert reference.ids == [spec.id for spec in outcomes.specs]
+    np.testing.assert_allclose(outcomes.first_start, reference.columns["first_scheduled_s"], 1e-3)
+    np.testing.assert_allclose(outcomes.finish, reference.columns["finish_s"], rtol=1e-3)
+
+
+def test_max_min_reaches_the_simulators_level_by_weights_and_widths(folder: Path) -> None:
+    """At each of its allocations; a program that leaves out weights or widths falls short of it."""
+    jobs = {row["job_id"]: row for row in rows(folder / "jobs_120_multi_prio.csv")}
+    moments: dict[str, list[dict[str, str]]] = {}
+    for row in rows(folder / "alloc_120_multi_prio_max_min_fairness_perf.csv"):
+        moments.setdefault(row["time_s"], []).append(row)
+    short: dict[str, list[float]] = {"weight": [], "gpus": []}
+    for there in moments.values():
+        demand = demand_of_rows([jobs[row["job"]] for row in there])
+        scale = demand.gpus / demand.weight / demand.proportional
+
+        def level(fractions: Floats, demand: Demand = demand, scale: Floats = scale) -> float:
+            return float((scale * demand.throughput(fractions)).min())
+
+        theirs = level(
+            np.array([[float(row[kind]) for kind in CLUSTER.gpu_types] for row in there])
+        )
+        assert level(max_min(demand)) == pytest.approx(theirs, rel=1e-5)
+        ones = np.ones(len(there))
+        short["weight"].append(1 - level(max_min(demand._replace(weight=ones))) / theirs)
+        short["gpus"].append(1 - level(max_min(demand._replace(gpus=ones))) / theirs)
+    assert len(moments) == 110
+    assert np.median(short["weight"]) > 0.2
+    assert np.median(short["gpus"]) > 0.05
+
+
+def demand_of_rows(jobs: list[dict[str, str]]) -> Demand:
+    """The jobs of these rows on the cluster."""
+    rates = [[float(job[f"tput_{kind}"]) for kind in CLUSTER.gpu_types] for job in jobs]
+    return Demand(
+        rates=np.array(rates),
+        gpus=np.array([float(job["scale_factor"]) for job in jobs]),
+        weight=np.array([float(job["priority_weight"]) for job in jobs]),
+        pool=np.full(len(jobs), -1),
+        capacity=np.full(len(CLUSTER.gpu_types), 12.0),
+        quota=np.zeros(0),
+        alike=np.ones(len(jobs)),
+        pairs=no_pairs(len(CLUSTER.gpu_types)),
+    )
+
+
+def max_min(demand: Demand) -> Floats:
+    """The fractions of `gavel-las`, which does not look at more than the demand."""
+    return GavelLas().fractions(cast(View, None), demand)
+
+
+def test_ties_broken_early_end_jobs_long_before_at_nearly_the_same_makespan(folder: Path) -> None:
+    """Mean completion times in hours: 46 there, 77 without ``early``, 24 with it."""
+    reference = Reference.read(
+        folder / "perjob_120_multi_prio_min_total_duration_perf.csv", id="job_id"
+    ).columns
+    workload = gangs_with_priorities(folder)
+    late, early = (
+        run(workload, f"gavel-makespan:{more}{SIMULATOR}", CLUSTER) for more in ("", "early=true,")
+    )
+    for outcomes in (late, early):
+        assert outcomes.finish.max() == pytest.approx(reference["finish_s"].max(), rel=0.015)
+    theirs = reference["jct_s"].mean()
+    assert late.jct.mean() / theirs == pytest.approx(1.68, abs=0.02)
+    assert early.jct.mean() / theirs == pytest.approx(0.52, abs=0.02)
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -169,6 +266,7 @@ def test_the_makespan_is_no_longer_than_the_simulators(folder: Path) -> None:
         "gavel-hierarchical:",
         "gavel-ftf:",
         "gavel-makespan:",
+        "gavel-makespan:early=true,",
         "gavel-makespan:space_sharing=true,",
         "gavel-throughput:",
         "gavel-cost:",

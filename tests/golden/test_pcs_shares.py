@@ -26,8 +26,9 @@ CASES = {
 }
 SAME_UNDER_BOTH = sorted(set(CASES) - {"t0e4a51_n600", "tee9e8c_n200"})
 
-STARTED_ON_ROUNDING = {("gavel_g16_n200", "bal"): "117", ("gavel_g16_n200", "pred"): "117"}
-"""There job 117 starts at its submission, on what is left of 16 GPUs by rounding."""
+STARTED_FOR_NO_TIME = {("gavel_g16_n200", "bal"): "117", ("gavel_g16_n200", "pred"): "117"}
+"""An end and a submission of one moment are decided one after the other there: job 117 is given the GPU of
+job 110, which ends, and loses it to job 120, which is submitted, before any time has passed."""
 
 every_case = pytest.mark.parametrize("case", CASES)
 every_configuration = pytest.mark.parametrize("kind", ["jct", "bal", "pred"])
@@ -55,9 +56,17 @@ def test_every_job_fares_as_in_the_simulator(shared: Path, case: str, kind: str)
         outcomes, submit_s=outcomes.submit_time, end_s=outcomes.finish, jct_s=outcomes.jct
     )
     different_starts = reference.differences(outcomes, start_s=outcomes.first_start)
-    if (case, kind) in STARTED_ON_ROUNDING:
+    if (case, kind) in STARTED_FOR_NO_TIME:
+        id = STARTED_FOR_NO_TIME[case, kind]
         [only] = different_starts
-        assert f"job {STARTED_ON_ROUNDING[case, kind]}:" in only
+        assert f"job {id}:" in only
+        theirs = reference.columns
+        moment = theirs["start_s"][reference.ids.index(id)]
+        assert np.array(reference.ids)[theirs["end_s"] == moment].tolist() == ["110"]
+        assert np.array(reference.ids)[theirs["submit_s"] == moment].tolist() == ["120"]
+        row_of = {spec.id: row for row, spec in enumerate(outcomes.specs)}
+        assert outcomes.finish[row_of["110"]] == outcomes.first_start[row_of["120"]] == moment
+        assert outcomes.first_start[row_of[id]] > moment
     else:
         assert different_starts == []
 

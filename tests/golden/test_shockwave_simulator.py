@@ -1,6 +1,7 @@
 """Shockwave's simulator on its 120-job trace, 32 GPUs: averages, with the jobs' batch sizes changing.
 
-Compared are runs without its 1000 s throttle (the ``_reset0`` files). Its max-min fairness, its Themis
+Averages of all are compared with runs without its 1000 s throttle (the ``_reset0`` files), max-min fairness
+with the throttled run too. Its max-min fairness, its Themis
 (finish-time fairness) and its makespan policy are Gavel's programs on one GPU type, its FIFO is ours in
 rounds. The auction of our ``themis`` is another thing than what the file calls Themis, and fares better
 (mean JCT 7,200 s against 9,900 s, worst rho 2.0 against 2.8). A round is 120 s, a start or resume costs
@@ -62,3 +63,17 @@ def test_averages_are_those_of_the_simulator(shared: Path, policy: str) -> None:
     assert outcomes.finish.max() == pytest.approx(reference["makespan_s"], rel=0.05)
     assert outcomes.jct.mean() == pytest.approx(reference["avg_jct_s"], rel=0.05)
     assert worst == pytest.approx(reference["worst_ftf"], rel=0.10)
+
+
+@pytest.mark.parametrize(
+    ("ways", "longer"), [(",reallocate=1000,by_type=true", 0.011), ("", -0.211)]
+)
+def test_its_throttle_is_a_least_time_between_allocations(
+    shared: Path, ways: str, longer: float
+) -> None:
+    """Who comes within 1000 s of an allocation waits for the next: 27 % of the mean completion time."""
+    golden = shared / "golden" / "shockwave"
+    reference = json.loads((golden / "summary_120_32_max_min_fairness.json").read_text())
+    outcomes = run(shared, f"gavel-las:round=120{ways}")
+    apart = outcomes.jct.mean() / reference["avg_jct_s"] - 1
+    assert apart == pytest.approx(longer, abs=0.002)

@@ -6,6 +6,8 @@ The authors' own: its LAS schedules ``dlas`` (queues by seconds), ``dlas-gpu`` (
 ``yarn`` too. The AFS simulator's: one limit, and a job is forgiven once it is started again.
 """
 
+from bisect import bisect_right
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from test_afs_simulator import changes_of_gpus, most_gpus_held
 
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
+from volvelle.policies.gittins import ServiceDistribution
 from volvelle.workload.readers.clusters import read_cluster_table
 
 LIMITS = "limits=3250/7200"
@@ -31,7 +34,7 @@ SMALL = [("60", "n4g4", schedule) for schedule in POLICY] + [
     ("60", "n2g4", "dlas-gpu"),
 ]
 LOADED = [("philly200", "n12g8"), ("philly1000", "n16g8")]
-GITTINS = [("60", "n2g4"), ("60", "n4g4"), ("60", "n32g4"), *LOADED]
+GITTINS = [("60", "n2g4"), ("60", "n4g4"), ("60", "n32g4"), *LOADED, ("philly1000", "n48g8")]
 
 
 @pytest.fixture
@@ -76,6 +79,34 @@ def test_gittins_index_as_in_the_authors_simulator(
     outcomes = outcomes_of(folder, trace, cluster, policy)
     path = folder / f"{trace}__{cluster}__count__dlas-gpu-gittins.csv"
     assert differences(path, outcomes) == []
+
+
+def indices(sizes: list[float], quantum: int, halves: str) -> list[float]:
+    """The simulator's index of a job one unit short of each of ``sizes``, rounded as exact decimals."""
+
+    def rounded(number: float, digits: int) -> float:
+        return float(Decimal(number).quantize(Decimal(1).scaleb(-digits), halves))
+
+    found = []
+    for size in sizes:
+        first = bisect_right(sizes, size - 1)
+        last = bisect_right(sizes, size - 1 + quantum)
+        if size + quantum > sizes[-1]:
+            last = len(sizes) - 1
+        alive = len(sizes) - first
+        mean = (sum(sizes[first:last]) + quantum * (len(sizes) - last)) // alive
+        found.append(rounded(rounded((last - first) / alive, 5) * 1e6 / mean, 4))
+    return found
+
+
+def test_gittins_indices_are_rounded_as_in_the_authors_simulator(shared: Path) -> None:
+    """Halves away from zero (Python 2): two of its 1,001 indices come out otherwise if to even."""
+    known = ServiceDistribution.read(shared / "data" / "tiresias" / "yarn-gput1000.csv")
+    sizes = known.samples.tolist()
+    away, even = (indices(sizes, 3250, halves) for halves in (ROUND_HALF_UP, ROUND_HALF_EVEN))
+    assert known.simulated_index(known.samples - 1, 3250.0).tolist() == away
+    apart = [size for size, one, other in zip(sizes, away, even, strict=True) if one != other]
+    assert apart == [14159.0, 209852.0]
 
 
 @pytest.mark.parametrize(("trace", "cluster", "schedule"), SMALL)
@@ -195,3 +226,18 @@ def test_promotion_as_in_the_authors_simulator(folder: Path, knob: float) -> Non
     assert promotions > 0
     finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
     assert finish == pytest.approx(ended, rel=1e-6)
+
+
+def test_queues_by_the_simulators_rules_where_its_stale_ends_spoil_its_results(
+    folder: Path,
+) -> None:
+    """There a job that was to end at the next arrival ends then, also where it was preempted before."""
+    ended, promotions = restated(folder, "philly1000", 384, knob=1e9)
+    policy = f"{POLICY['dlas-gpu']},simulator=true"
+    outcomes = outcomes_of(folder, "philly1000", "n48g8", policy)
+    finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
+    assert promotions == 0
+    assert finish == pytest.approx(ended, rel=1e-6)
+    path = folder / "philly1000__n48g8__count__dlas-gpu.csv"
+    theirs = Reference.read(path, id="job_id").columns["jct"]
+    assert np.mean(outcomes.jct) == pytest.approx(np.mean(theirs), rel=0.005)

@@ -14,27 +14,28 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Table
 from volvelle.policies.afs import grow_by_contest, share_by_length
 
+COINS = st.sampled_from([0, 1, 7, 2**31 - 2])
+
 
 @settings(max_examples=200)
-@given(growings(), st.booleans())
-def test_the_contest_is_the_same_compiled_and_plain(case: Growing, known: bool) -> None:
-    assert case.under(grow_by_contest, known) == case.under(plain(grow_by_contest), known)
+@given(growings(), st.booleans(), COINS)
+def test_the_contest_is_the_same_compiled_and_plain(case: Growing, known: bool, coin: int) -> None:
+    more = known, coin
+    assert case.under(grow_by_contest, *more) == case.under(plain(grow_by_contest), *more)
 
 
 @settings(max_examples=100)
-@given(growings(), st.booleans())
-def test_gpus_are_left_only_where_nobody_can_use_them(case: Growing, known: bool) -> None:
+@given(growings(), st.booleans(), COINS)
+def test_gpus_are_left_only_where_nobody_can_use_them(
+    case: Growing, known: bool, coin: int
+) -> None:
     gpus, left = case.gpus.copy(), case.left.copy()
-    free = grow_by_contest(
-        case.matrix, case.rows, gpus, case.free, left, case.table, 0, case.work, known
-    )
+    more = left, case.table, 0, case.work, known, coin
+    free = grow_by_contest(case.matrix, case.rows, gpus, case.free, *more)
     if free >= 1.0:
-        assert case.under(grow_by_contest, known)[0] == gpus.tolist()
+        assert case.under(grow_by_contest, known, coin)[0] == gpus.tolist()
         again = gpus.copy()
-        rest = grow_by_contest(
-            case.matrix, case.rows, again, free, left, case.table, 0, case.work, known
-        )
-        assert rest == free
+        assert grow_by_contest(case.matrix, case.rows, again, free, *more) == free
 
 
 @settings(max_examples=200)
@@ -107,6 +108,16 @@ def test_a_gang_takes_its_first_step_whole() -> None:
 def test_without_lengths_two_that_scale_alike_share_equally() -> None:
     jobs = [elastic(n, 0.0, 10.0 ** (n + 1), LINEAR) for n in range(2)]
     assert first_shares("afs-p", 4, *jobs) == {0: 2.0, 1: 2.0}
+
+
+def test_coins_are_fair_and_the_same_for_the_same_seed() -> None:
+    """Of two that scale alike one has a GPU more where their number is odd."""
+    jobs = [elastic(n, 0.0, 1e4, (1.0, 2.0, 3.0, 4.0, 5.0)) for n in range(2)]
+    policies = [f"afs-p:ties=coin,seed={seed}" for seed in range(200)]
+    later = [first_shares(policy, 5, *jobs)[1] for policy in policies]
+    assert later == [first_shares(policy, 5, *jobs)[1] for policy in policies]
+    assert set(later) == {2.0, 3.0}
+    assert np.mean(later) == pytest.approx(2.5, abs=4 * 0.5 / np.sqrt(200))  # four standard errors
 
 
 def test_without_lengths_the_one_that_scales_better_grows() -> None:

@@ -157,6 +157,11 @@ class TestGittins:
         index = known.index(np.array([float(age)]), np.array([quantum]))
         assert index[0] == pytest.approx(expected)
 
+    def test_the_simulators_index_rounds_halves_up(self) -> None:
+        """One of 64 ends within the quantum: 1/64 = 0.015625, in five digits 0.01563; E is 3250 // 64."""
+        known = ServiceDistribution(np.array([100.0] + [10_000.0] * 63))
+        assert known.simulated_index(np.zeros(1), 50.0) == pytest.approx(0.01563e6 / 50, abs=1e-9)
+
     @given(SAMPLES)
     def test_samples_are_learnt_one_by_one(self, sizes: list[int]) -> None:
         known = ServiceDistribution(np.zeros(0))

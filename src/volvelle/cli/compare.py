@@ -133,7 +133,7 @@ def _compare(
     demo: bool,
     png: bool,
 ) -> None:
-    from volvelle.cli.output import progress
+    from volvelle.cli.output import progress, remark_on_placements
     from volvelle.cli.reading import read_workloads
     from volvelle.metrics.catalogue import read_objective
     from volvelle.simulate.compare import compare
@@ -144,6 +144,7 @@ def _compare(
     runs = experiment.runs(cluster)
     sources = read_workloads(experiment, cluster)
     directory = experiment.out or DEFAULT_OUT
+    remark_on_placements(run.setting.composition for run in runs)
     began = time.monotonic()
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
         results = compare(runs, sources, directory, workers=workers, resume=resume, progress=update)

@@ -151,6 +151,10 @@ Placement = Annotated[
     str | None,
     typer.Option("--placement", metavar=_PART, help="Which GPUs.", rich_help_panel=_SCHEDULER),
 ]
+Admission = Annotated[
+    str | None,
+    typer.Option("--admission", metavar=_PART, help="Who may enter.", rich_help_panel=_SCHEDULER),
+]
 Estimator = Annotated[
     str | None,
     typer.Option(

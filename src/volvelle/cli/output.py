@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from volvelle.cli.options import Form
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from volvelle.core.composition import WrittenComposition
     from volvelle.metrics.outcomes import Outcomes
     from volvelle.report.table import Table
 
@@ -65,6 +66,19 @@ def show_all(tables: "Sequence[Table]", form: Form) -> None:
 def remark(text: str) -> None:
     """Say something on standard error."""
     print(text, file=sys.stderr)
+
+
+def remark_on_placements(compositions: "Iterable[WrittenComposition]") -> None:
+    """Say where a placement is given to a policy that chooses nodes itself."""
+    from volvelle.core.policy import policies
+
+    named = {(each.policy, each.placement) for each in compositions if each.placement != "none"}
+    for policy, placement in sorted(named):
+        if policies.make(policy).chooses_nodes:
+            remark(
+                f"policy {policy} chooses nodes itself: "
+                f"placement {placement} only picks GPUs on the nodes that it chose"
+            )
 
 
 def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:

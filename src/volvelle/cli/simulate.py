@@ -104,7 +104,7 @@ def simulate(
 
 
 def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool, png: bool) -> None:
-    from volvelle.cli.output import remark_on_rejections
+    from volvelle.cli.output import remark_on_placements, remark_on_rejections
     from volvelle.cli.reading import read_workloads
     from volvelle.cli.report import write_report_of_run
     from volvelle.model.problems import Problem
@@ -125,6 +125,7 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool, png
     name, setting = runs[0].name, runs[0].setting
     source = read_workloads(experiment, cluster)[runs[0].workload]
     check(source.workload, setting)
+    remark_on_placements([setting.composition])
     directory = experiment.out or DEFAULT_OUT
     run_directory.prepare(directory)
     origin = source.origin | {"jobs": len(source.workload), "name": source.workload.name}

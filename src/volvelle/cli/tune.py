@@ -97,7 +97,9 @@ def tune(
         bool, typer.Option("--resume", help="Go on with an earlier, equal search.")
     ] = False,
     placement: options.Placement = None,
+    admission: options.Admission = None,
     estimator: options.Estimator = None,
+    termination: options.Termination = None,
     overheads: options.Overheads = None,
     seed: options.Seed = None,
     config: options.Config = None,
@@ -124,7 +126,9 @@ def tune(
         cluster=cluster,
         policies=policy,
         placements=placement,
+        admissions=admission,
         estimators=estimator,
+        terminations=termination,
         overheads=overheads,
         seeds=seed,
         out=out,
@@ -156,7 +160,7 @@ def _tune(
     resume: bool,
     png: bool,
 ) -> None:
-    from volvelle.cli.output import remark, show
+    from volvelle.cli.output import remark, remark_on_placements, show
     from volvelle.cli.reading import read_workloads
     from volvelle.model.problems import Problem
     from volvelle.tune.front import FRONT, read_evaluated
@@ -171,6 +175,7 @@ def _tune(
         )
     source = read_workloads(experiment, cluster)[runs[0].workload]
     directory = experiment.out or DEFAULT_OUT
+    remark_on_placements([runs[0].setting.composition])
 
     def known(described: Mapping[str, Any]) -> "Iterable[Candidate]":
         return read_evaluated(directory / FRONT, described) if resume else ()

@@ -23,6 +23,26 @@ Key = Callable[[Any, float], Any]
 """From jobs, or one job, and now to keys, or one key."""
 
 
+_DIGITS = 32
+_SPLIT = 2.0 ** (53 - _DIGITS) + 1.0
+_LARGE = 1e300
+
+
+@kernel
+def rounded(key: float) -> float:
+    """``key`` to 32 binary digits: keys that round to the same are equal, so that submission decides.
+
+    A sum of floats is right but for its last digits, which must not decide (decision 7). To round is
+    transitive, as "differs by little" is not, so that orders can be kept. Whole numbers up to 2^32 stay
+    as they are. Source: Dekker's splitting ("A floating-point technique for extending the available
+    precision", 1971).
+    """
+    if abs(key) > _LARGE:
+        return key
+    scaled = key * _SPLIT
+    return scaled - (scaled - key)
+
+
 @kernel
 def _running(jobs: Jobs, row: int, now: float) -> bool:
     return bool(jobs.held[row] > 0.0)
@@ -126,7 +146,7 @@ def interpreted_keys(key: Key) -> Callable[..., None]:
 
     def keys(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
         for i in range(first, last):
-            keys[i] = float(key(OneJob(jobs, rows[i], now), now))
+            keys[i] = rounded(float(key(OneJob(jobs, rows[i], now), now)))
 
     return keys
 
@@ -155,7 +175,7 @@ def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
         "def keys(jobs, rows, first, last, now, keys):",
         "    for i in range(first, last):",
         "        row = rows[i]",
-        f"        keys[i] = key({given}Job({values}), now)",
+        f"        keys[i] = rounded(key({given}Job({values}), now))",
     ]
     names: dict[str, Any] = {
         f"{name}_": _WORKED_OUT[name] for name in wanted if name in _WORKED_OUT
@@ -163,6 +183,7 @@ def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
     names |= {
         "Job": namedtuple("Job", wanted),
         "key": kernel(function),
+        "rounded": rounded,
         "__name__": function.__module__,
     }
     if policy is not None:

@@ -19,7 +19,7 @@ from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.orders import Key, goes_by_each_job
+from volvelle.core.orders import Key, goes_by_each_job, rounded
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
 from volvelle.core.space import Space
@@ -83,6 +83,8 @@ class Policy(Part):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
+    chooses_nodes: ClassVar[bool] = False
+    """Whether it says on which nodes jobs run (`Allocation.nodes`); a placement only picks GPUs on them."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 
@@ -194,8 +196,8 @@ def kept_order(policy: Policy) -> Key | None:
 
 
 def rank(keys: NDArray[np.float64]) -> IntColumn:
-    """Places in a view by ascending key, ties by submission."""
-    order: IntColumn = np.argsort(keys, kind="stable")
+    """Places in a view by ascending key, ties (see `volvelle.core.orders.rounded`) by submission."""
+    order: IntColumn = np.argsort([rounded(key) for key in keys.tolist()], kind="stable")
     return order
 
 

@@ -14,7 +14,8 @@ contest. Where there are more jobs than GPUs:
 - **AFS-P** does not: jobs keep what they hold for a turn (``turn``, default 2 h), then wait behind
   those who had fewer turns (then by first start, then by submission). Of two jobs one wins a further GPU
   where it would win as the longer of the two; where either would win only as the shorter, the one with
-  fewer GPUs does (the authors' simulator throws a coin).
+  fewer GPUs does. ``ties=coin`` tosses a coin (with ``seed``), anew at every decision, as the authors'
+  simulator does, where GPUs change hands for nothing.
 
 Departures: a job that needs several GPUs gets its minimum or nothing, also as its first step. On several
 GPU types jobs grow on the type they got, by their believed rates there. Rates are those on one node.
@@ -36,6 +37,7 @@ from volvelle.core.fill import (
     serve_all,
     work_left,
 )
+from volvelle.core.orders import rounded
 from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.validation import Seconds
@@ -47,6 +49,9 @@ Ints = NDArray[np.int64]
 
 _SLACK = 1e-9
 """The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
+
+_FACTOR, _MODULUS = 48271, 2**31 - 1
+"""Coins: Park and Miller, "Random number generators: good ones are hard to find" (1988, revised 1993)."""
 
 _TURNS, _SINCE = 0, 1
 """AFS-P's own columns: turns had; when the present one began, NaN for who has none.
@@ -101,6 +106,11 @@ class AfsP(Policy):
         7200.0, description="how long a job keeps its GPUs where there are too many jobs"
     )
 
+    ties: Literal["narrower", "coin"] = Field(
+        "narrower", description="who wins a GPU where lengths would have to say"
+    )
+    seed: int = Field(0, description="of the coins")
+
     def allocate(self, view: View) -> Allocation:
         """Whose turn it is where there are too many; else growth, GPU by GPU."""
         jobs = view.jobs
@@ -122,18 +132,26 @@ class AfsP(Policy):
         """Whether there are jobs for all GPUs, one each (or the fewest they run on)."""
         return bool(view.jobs.min_gpus.sum() >= view.gpus)
 
-    @staticmethod
-    def _take_turns(view: View, kept: BoolColumn) -> Allocation:
+    def _coin(self, view: View) -> int:
+        """What ties of this decision are tossed with: the same wherever it is repeated."""
+        if self.ties == "narrower":
+            return 0
+        moment = int(np.float64(view.now).view(np.uint64))
+        return int(np.random.default_rng((self.seed, moment)).integers(1, _MODULUS))
+
+    def _take_turns(self, view: View, kept: BoolColumn) -> Allocation:
         jobs, table = view.jobs, view.rates()
         first_start = np.nan_to_num(jobs.first_start, nan=np.inf)
         order = np.lexsort((jobs.number, first_start, jobs.own[_TURNS], ~kept))
         least = np.where(kept, jobs.held, jobs.min_gpus)
-        unknown = np.ones(len(jobs))
+        unknown, coin = np.ones(len(jobs)), self._coin(view)
 
         def grow(
             rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
         ) -> None:
-            grow_by_contest(jobs.matrix, rows, gpus, free, left, table, gpu_type, unknown, False)
+            grow_by_contest(
+                jobs.matrix, rows, gpus, free, left, table, gpu_type, unknown, False, coin
+            )
 
         return least_then_more(view, order, grow, least)
 
@@ -163,6 +181,8 @@ def share_by_length(
     """
     work = work_left(matrix, jobs, now)
     seconds = seconds_on_least(matrix, table, work)
+    for row in range(jobs):
+        seconds[row] = rounded(seconds[row])
     if later:
         order = jobs - 1 - np.argsort(seconds[::-1], kind="mergesort")
     else:
@@ -180,7 +200,7 @@ def share_by_length(
         if free[gpu_type] >= 1.0:
             mine = order[given[TARGET_TYPE][order] == gpu_type]
             grow_by_contest(
-                matrix, mine, given[TARGET], free[gpu_type], left, table, gpu_type, work, True
+                matrix, mine, given[TARGET], free[gpu_type], left, table, gpu_type, work, True, 0
             )
     return given, order
 
@@ -215,10 +235,12 @@ def grow_by_contest(
     gpu_type: int,
     work: Floats,
     known: bool,
+    coin: int,
 ) -> float:
     """Hand out ``free`` GPUs one at a time to the winners among ``rows``, in place.
 
     ``table`` is of rates, ``work`` what is left, in the jobs' units; ``known``: whether it counts.
+    ``coin``: what ties that ``known`` does not settle are tossed with, 1 to 2^31 - 2; 0: fewer GPUs win.
     Candidates meet by submission, each the winner so far. Returns what is left of ``free``.
     """
     jobs = len(rows)
@@ -237,8 +259,10 @@ def grow_by_contest(
     while free >= 1.0:
         for i in range(start, jobs):
             best = winners[i]
-            if open_[i] and (best < 0 or _beats(i, best, rows, gpus, seconds, gain, known)):
-                best = i
+            if open_[i]:
+                coin = coin * _FACTOR % _MODULUS
+                if best < 0 or _beats(i, best, rows, gpus, seconds, gain, known, coin):
+                    best = i
             winners[i + 1] = best
         best = winners[jobs]
         if best < 0:
@@ -246,7 +270,9 @@ def grow_by_contest(
         row, pool = rows[best], int(matrix[POOL, rows[best]])
         gpus[row] += 1.0
         free -= 1.0
-        start = best  # whoever met before the winner fares as before
+        start = (
+            0 if coin else best
+        )  # whoever met before the winner fares as before, unless tossed for
         open_[best] = may_grow(matrix, row, gpus, left)
         seconds[best], gain[best] = _with_one_more(
             table, int(matrix[CURVE, row]), gpu_type, gpus[row], work[row]
@@ -268,13 +294,20 @@ def _with_one_more(
     rate = rate_on(table, curve, gpu_type, gpus)
     more = rate_on(table, curve, gpu_type, gpus + 1.0)
     if rate > 0.0:
-        return work / rate, max(more / rate, 1e-12)
+        return rounded(work / rate), max(more / rate, 1e-12)
     return np.inf, np.inf if more > 0.0 else 1.0
 
 
 @compiled
 def _beats(
-    late: int, best: int, rows: Ints, gpus: Floats, seconds: Floats, gain: Floats, known: bool
+    late: int,
+    best: int,
+    rows: Ints,
+    gpus: Floats,
+    seconds: Floats,
+    gain: Floats,
+    known: bool,
+    coin: int,
 ) -> bool:
     """Whether candidate ``late`` takes the next GPU from ``best``, who met the others before."""
     late_as_shorter = bool(gain[late] + 1.0 / gain[best] > 2.0 + _SLACK)
@@ -283,4 +316,6 @@ def _beats(
         return late_as_shorter if seconds[late] < seconds[best] else not best_as_shorter
     if late_as_shorter != best_as_shorter:
         return late_as_shorter
+    if coin:
+        return coin > _MODULUS // 2
     return bool(gpus[rows[late]] < gpus[rows[best]])

@@ -16,8 +16,8 @@ with every second so do indices change; decisions are taken anew at events and w
 
 ``simulator`` takes over the arithmetic of the authors' simulator too: the index is that of the first
 sample above the attained service, 1 unit below it; D is its ``quantum`` in every queue; E sums whole
-sizes, not sizes less a, divided as integers; P has 5 digits and the index 4; ties go to the earlier
-submission.
+sizes, not sizes less a, divided as integers; P has 5 digits and the index 4, halves rounded up (Python 2);
+ties go to the earlier submission.
 """
 
 from dataclasses import dataclass
@@ -97,10 +97,8 @@ class ServiceDistribution:
         late = np.where(age + quantum > self.samples[-1] - 1, count - 1, late)
         sizes = self._sums[late] - self._sums[alive] + quantum * (count - late)
         expected = np.floor(sizes / (count - alive))
-        index: FloatColumn = np.round(
-            np.round((late - alive) / (count - alive), 5) * 1e6 / expected, 4
-        )
-        return index
+        chance = _half_up((late - alive) / (count - alive), 5)
+        return _half_up(chance * 1e6 / expected, 4)
 
     @cached_property
     def _sums(self) -> FloatColumn:
@@ -148,6 +146,13 @@ class Gittins(Tiresias):
             return (jobs.submit_time, -index)
         quanta = np.array([*self._limits, np.inf])[queue]
         return (-self._services.index(attained.service, quanta),)
+
+
+def _half_up(numbers: FloatColumn, digits: int) -> FloatColumn:
+    """``numbers``, none negative, to ``digits`` digits; a half is rounded up, as in Python 2."""
+    unit = 10.0**digits
+    rounded: FloatColumn = np.floor(numbers * unit + 0.5) / unit
+    return rounded
 
 
 def _positive(text: str) -> float:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volvelle.core.entry import waiting_for_admission
-from volvelle.core.events import JobFinished
+from volvelle.core.events import JobFinished, LossReported
 from volvelle.core.log import Batch, Submission
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import FINISHED, OBJECT
+from volvelle.core.state import CONCLUDED, FINISHED, OBJECT
 from volvelle.estimate.calibration import Agreement, Calibration
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
@@ -88,13 +88,21 @@ class Predictor:
         self._open: set[tuple[int, int]] = set()
         """The job and quantile of statements of which it is not known yet whether they hold."""
         self._believed_seconds: dict[int, float] = {}
+        self._work_done: dict[int, float] = {}
+        """Of jobs that report their loss: what they had done at the last report, at which they may end."""
 
     def take(self, batch: Batch, submission: Submission) -> None:
         """Learn from the jobs that finished, and from those that had not by then."""
-        numbers = np.where(batch.kind == FINISHED, batch.number, -1)
+        over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED)
+        numbers = np.where(over, batch.number, -1)
         for place in (batch.kind == OBJECT).nonzero()[0].tolist():
             event = batch.notes.objects[batch.number[place]]
-            numbers[place] = event.number if isinstance(event, JobFinished) else -1
+            if isinstance(event, JobFinished):
+                numbers[place] = event.number
+            elif isinstance(event, LossReported):
+                self._work_done[event.number] = event.work_done
+        for number in numbers[batch.kind != CONCLUDED].tolist():
+            self._work_done.pop(number, None)  # did all its work, not what it reported last
         first, numbers_list = 0, numbers.tolist()
         for time, last in zip(batch.time.tolist(), batch.events_end.tolist(), strict=True):
             for number in numbers_list[first:last]:
@@ -112,7 +120,10 @@ class Predictor:
         for which, calibration in enumerate(self._calibrations):
             calibration.learn(raws[which], time - job.spec.submit_time, kind=agreed)
             self._judge(number, which, stated[which], time)
-        self._past.finished(job.seconds_on(job.spec.gpus) / self._believed_seconds.pop(number))
+        work = job.truth.work
+        share_done = self._work_done.pop(number, work) / work if work > 0.0 else 1.0
+        seconds = job.seconds_on(job.spec.gpus) * share_done
+        self._past.finished(seconds / self._believed_seconds.pop(number))
 
     def _judge(self, number: int, which: int, stated: float, ended: float) -> None:
         """Steer by what came of a statement, if that is not done yet."""

@@ -58,6 +58,7 @@ class Pollux(Policy):
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
     tunes_batch_size: ClassVar[bool] = True
+    chooses_nodes: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     round: Period | None = Field(60.0, description="decide only at multiples of this period")
