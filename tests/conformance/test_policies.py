@@ -71,8 +71,8 @@ VARIANTS = [
     "afs-p:turn=30",
     "optimus:round=30",
     "optimus:remaining=reported",
-    "tiresias:first_in=entry,limits=20,round=30",
-    "tiresias:first_in=entry,limits=200/600,promote=2",  # a turn is longer than a restore
+    "tiresias-pollux:limits=20,round=30",
+    "tiresias-pollux:limits=200/600,promote=2",  # a turn is longer than a restore
     "themis:lease=20",
     "themis:round=30",
     "themis:filter=0.5,lease=20,contention=time",

@@ -18,7 +18,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import Setting, simulate
 
 POLICY = {
-    "tiresias": "tiresias:limits=16h,first_in=entry,elastic=false,round=60",
+    "tiresias": "tiresias-pollux:limits=16h,elastic=false,round=60",
     "optimus": "optimus:remaining=reported,round=60",
 }
 

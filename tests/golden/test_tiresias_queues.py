@@ -18,6 +18,7 @@ from test_afs_simulator import changes_of_gpus, most_gpus_held
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.policies.gittins import ServiceDistribution
+from volvelle.policies.reproductions.gittins import index
 from volvelle.workload.readers.clusters import read_cluster_table
 
 LIMITS = "limits=3250/7200"
@@ -28,6 +29,13 @@ POLICY = {
     "dlas-gpu-1": f"tiresias:{LIMITS},promote=1",
     "dlas-gpu-gittins-1": f"tiresias:{LIMITS},promote=1",
 }
+
+
+def simulated(policy: str) -> str:
+    """The same as in the authors' simulator."""
+    return policy.replace("tiresias:", "tiresias-simulator:")
+
+
 SMALL = [("60", "n4g4", schedule) for schedule in POLICY] + [
     ("60", "n32g4", "dlas"),
     ("60", "n32g4", "dlas-gpu"),
@@ -65,7 +73,7 @@ def differences(path: Path, outcomes: Outcomes) -> list[str]:
 def test_queues_as_in_the_authors_simulator(
     folder: Path, trace: str, cluster: str, schedule: str
 ) -> None:
-    outcomes = outcomes_of(folder, trace, cluster, f"{POLICY[schedule]},simulator=true")
+    outcomes = outcomes_of(folder, trace, cluster, simulated(POLICY[schedule]))
     path = folder / f"{trace}__{cluster}__count__{schedule}.csv"
     assert differences(path, outcomes) == []
 
@@ -75,7 +83,7 @@ def test_gittins_index_as_in_the_authors_simulator(
     folder: Path, shared: Path, trace: str, cluster: str
 ) -> None:
     samples = shared / "data" / "tiresias" / "yarn-gput1000.csv"
-    policy = f"gittins:{LIMITS},distribution={samples},simulator=true"
+    policy = f"gittins-simulator:{LIMITS},distribution={samples}"
     outcomes = outcomes_of(folder, trace, cluster, policy)
     path = folder / f"{trace}__{cluster}__count__dlas-gpu-gittins.csv"
     assert differences(path, outcomes) == []
@@ -104,7 +112,7 @@ def test_gittins_indices_are_rounded_as_in_the_authors_simulator(shared: Path) -
     known = ServiceDistribution.read(shared / "data" / "tiresias" / "yarn-gput1000.csv")
     sizes = known.samples.tolist()
     away, even = (indices(sizes, 3250, halves) for halves in (ROUND_HALF_UP, ROUND_HALF_EVEN))
-    assert known.simulated_index(known.samples - 1, 3250.0).tolist() == away
+    assert index(known, known.samples - 1, 3250.0).tolist() == away
     apart = [size for size, one, other in zip(sizes, away, even, strict=True) if one != other]
     assert apart == [14159.0, 209852.0]
 
@@ -139,7 +147,7 @@ def test_late_falls_change_the_mean_little_where_many_jobs_fall(
 def test_queues_as_in_the_afs_simulator(shared: Path, simulated: str, limit: str) -> None:
     folder = shared / "golden" / "afs"
     workload = afs_workload(folder, elastic=False)
-    policy = f"tiresias:limits={limit},forgive=true"
+    policy = f"tiresias-afs:limits={limit}"
     outcomes = run(workload, policy, parse_cluster("8x8"), tick=1.0)
     reference = Reference.read(folder / f"afs_tiresias240_64gpu_{simulated}.csv", id="job_id")
     assert not reference.differences(
@@ -221,7 +229,7 @@ def restated(
 def test_promotion_as_in_the_authors_simulator(folder: Path, knob: float) -> None:
     """None of the results there has a promotion, so its rules are restated and run on a loaded trace."""
     ended, promotions = restated(folder, "philly200", 96, knob)
-    policy = f"{POLICY['dlas-gpu']},promote={knob},simulator=true"
+    policy = simulated(f"{POLICY['dlas-gpu']},promote={knob}")
     outcomes = outcomes_of(folder, "philly200", "n12g8", policy)
     assert promotions > 0
     finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
@@ -233,7 +241,7 @@ def test_queues_by_the_simulators_rules_where_its_stale_ends_spoil_its_results(
 ) -> None:
     """There a job that was to end at the next arrival ends then, also where it was preempted before."""
     ended, promotions = restated(folder, "philly1000", 384, knob=1e9)
-    policy = f"{POLICY['dlas-gpu']},simulator=true"
+    policy = simulated(POLICY["dlas-gpu"])
     outcomes = outcomes_of(folder, "philly1000", "n48g8", policy)
     finish = dict(zip((spec.id for spec in outcomes.specs), outcomes.finish, strict=True))
     assert promotions == 0

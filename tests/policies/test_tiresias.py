@@ -14,6 +14,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.policies.gittins import Gittins, ServiceDistribution
+from volvelle.policies.reproductions.gittins import index
 
 
 def under(policy: str, jobs: list[Job], cluster: str = "1x1") -> Run:
@@ -62,7 +63,7 @@ class TestQueues:
             linear_job(2, 70.0, 2.0, 10.0),
         ]
         by_start = under("tiresias:limits=60", jobs, "1x4").outcomes
-        by_entry = under("tiresias:limits=60,first_in=entry", jobs, "1x4").outcomes
+        by_entry = under("tiresias-pollux:limits=60", jobs, "1x4").outcomes
         assert by_start.preemptions.tolist() == [0, 1, 0]
         assert by_entry.preemptions.tolist() == [1, 0, 0]
 
@@ -74,7 +75,7 @@ class TestQueues:
             linear_job(2, 2.0, 1.0, 100.0),
         ]
         assert finishes("tiresias", jobs, "1x4") == [50.0, 107.0, 102.0]
-        assert finishes("tiresias:first_in=entry", jobs, "1x4") == [50.0, 55.0, 107.0]
+        assert finishes("tiresias-pollux", jobs, "1x4") == [50.0, 55.0, 107.0]
 
     def test_jobs_in_the_last_queue_are_served_by_first_start(self) -> None:
         jobs = [linear_job(0, 0.0, 1.0, 100.0), linear_job(1, 5.0, 1.0, 100.0)]
@@ -110,13 +111,13 @@ class TestPromotion:
         assert finishes("tiresias:limits=30,promote=1", jobs)[0] == 70.0
 
 
-class TestSwitches:
+class TestReproductions:
     def test_in_the_authors_simulator_a_wide_job_falls_late(self) -> None:
         jobs = [linear_job(0, 0.0, 4.0, 100.0), linear_job(1, 1.0, 1.0, 20.0)]
         policy = "tiresias:limits=50"
         assert finishes(policy, jobs, "1x4")[1] == 12.5 + 20
         # Named: 0 + 50/4 = 12; asked at 1: 1 + 49/4 = 13, when 4 x 13 is past the limit.
-        assert finishes(f"{policy},simulator=true", jobs, "1x4")[1] == 13.0 + 20
+        assert finishes("tiresias-simulator:limits=50", jobs, "1x4")[1] == 13.0 + 20
 
     def test_forgiven_jobs_are_back_in_the_first_queue(self) -> None:
         jobs = [
@@ -125,12 +126,8 @@ class TestSwitches:
             linear_job(2, 30.0, 1.0, 5.0),
         ]
         # 0 falls at 10, 1 at 20 and is stopped; 0, forgiven, runs on; 2 waits until 0 falls at 30.
-        run = under("tiresias:limits=10,forgive=true", jobs)
+        run = under("tiresias-afs:limits=10", jobs)
         assert run.outcomes.first_start.tolist() == [0.0, 10.0, 30.0]
-
-    def test_switches_that_contradict_are_refused(self) -> None:
-        with pytest.raises(Problem, match="forgive does not go with simulator"):
-            policies.make("tiresias:forgive=true,simulator=true")
 
     @pytest.mark.parametrize("limits", ["20/10", "10/10", "0", "-1", "x"])
     def test_limits_that_do_not_ascend_are_refused(self, limits: str) -> None:
@@ -160,7 +157,7 @@ class TestGittins:
     def test_the_simulators_index_rounds_halves_up(self) -> None:
         """One of 64 ends within the quantum: 1/64 = 0.015625, in five digits 0.01563; E is 3250 // 64."""
         known = ServiceDistribution(np.array([100.0] + [10_000.0] * 63))
-        assert known.simulated_index(np.zeros(1), 50.0) == pytest.approx(0.01563e6 / 50, abs=1e-9)
+        assert index(known, np.zeros(1), 50.0) == pytest.approx(0.01563e6 / 50, abs=1e-9)
 
     @given(SAMPLES)
     def test_samples_are_learnt_one_by_one(self, sizes: list[int]) -> None:

@@ -13,17 +13,12 @@ The distribution of S is a file of samples (GPU-seconds, one a line; quantiles d
 observed: the services of the jobs that finished so far, and none at first. As attained services grow
 with every second so do indices change; decisions are taken anew at events and when a job falls, as for
 ``tiresias``.
-
-``simulator`` takes over the arithmetic of the authors' simulator too: the index is that of the first
-sample above the attained service, 1 unit below it; D is its ``quantum`` in every queue; E sums whole
-sizes, not sizes less a, divided as integers; P has 5 digits and the index 4, halves rounded up (Python 2);
-ties go to the earlier submission.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
@@ -74,7 +69,7 @@ class ServiceDistribution:
         alive = np.searchsorted(self.samples, attained, side="right")
         late = np.searchsorted(self.samples, attained + quantum, side="right")
         within = late - alive
-        service = self._sums[late] - self._sums[alive] - attained * within
+        service = self.sums[late] - self.sums[alive] - attained * within
         beyond = count - late
         service += np.where(beyond > 0, quantum, 0.0) * np.maximum(beyond, 1) * (beyond > 0)
         index: FloatColumn = np.divide(
@@ -82,26 +77,8 @@ class ServiceDistribution:
         )
         return index
 
-    def simulated_index(self, attained: FloatColumn, quantum: float) -> FloatColumn:
-        """The index as the authors' simulator has it (see the module)."""
-        first = np.searchsorted(self.samples, attained, side="right")
-        index: FloatColumn = np.append(self._simulated(quantum), 0.0)[first]
-        return index
-
-    def _simulated(self, quantum: float) -> FloatColumn:
-        """Its index at each sample."""
-        count = len(self.samples)
-        age = np.floor(self.samples) - 1
-        alive = np.searchsorted(self.samples, age, side="right")
-        late = np.searchsorted(self.samples, age + quantum, side="right")
-        late = np.where(age + quantum > self.samples[-1] - 1, count - 1, late)
-        sizes = self._sums[late] - self._sums[alive] + quantum * (count - late)
-        expected = np.floor(sizes / (count - alive))
-        chance = _half_up((late - alive) / (count - alive), 5)
-        return _half_up(chance * 1e6 / expected, 4)
-
     @cached_property
-    def _sums(self) -> FloatColumn:
+    def sums(self) -> FloatColumn:
         """Sums of the samples before each."""
         return np.concatenate([[0.0], np.cumsum(self.samples)])
 
@@ -119,10 +96,6 @@ class Gittins(Tiresias):
     distribution: Path | None = Field(
         None, description="file of services, GPU-seconds a line; none: those of finished jobs"
     )
-    quantum: Annotated[float, Field(gt=0)] = Field(
-        3250.0, description="only with simulator: GPU-seconds the index looks ahead"
-    )
-
     _services: ServiceDistribution = PrivateAttr(ServiceDistribution(np.zeros(0)))
 
     @model_validator(mode="after")
@@ -141,18 +114,8 @@ class Gittins(Tiresias):
         """The greatest index first."""
         if not len(self._services.samples):
             return ()
-        if self.simulator:
-            index = self._services.simulated_index(attained.service, self.quantum)
-            return (jobs.submit_time, -index)
         quanta = np.array([*self._limits, np.inf])[queue]
         return (-self._services.index(attained.service, quanta),)
-
-
-def _half_up(numbers: FloatColumn, digits: int) -> FloatColumn:
-    """``numbers``, none negative, to ``digits`` digits; a half is rounded up, as in Python 2."""
-    unit = 10.0**digits
-    rounded: FloatColumn = np.floor(numbers * unit + 0.5) / unit
-    return rounded
 
 
 def _positive(text: str) -> float:

@@ -10,24 +10,10 @@ Against starvation a job that fell and has waited ``promote`` (the paper's PROMO
 it ran returns to the end of the first queue, and both counts begin anew. Waiting counts from its first
 start on, over all its waits; before that a job is in the first queue anyway.
 
-With ``first_in=entry`` jobs stand within a queue by when they entered it (the first queue: by submission)
-as in Pollux' simulator (OSDI'21), whose Tiresias has one limit of 16 GPU-hours and rounds of 60 s.
-
 Departures and choices: decisions are taken at events and at demotions and promotions, which are events
 of their own (the paper decides on events too); with ``round`` only at its multiples, as Blox does. A job
-that does not fit is skipped. A job that has waited long enough when it would fall stays.
-
-Two switches reproduce simulators instead of the paper:
-
-- ``forgive``, the AFS simulator's ``tiresias_las`` (NSDI'21): service counts from the job's last start
-  on, and a job that fell is back in the first queue once it is started again. With ``promote`` a job
-  that was stopped goes before all queues, first stopped first, once it has waited that many times as
-  long as it had run; where a restart costs more than that, two jobs may take turns for ever (there,
-  restarts cost nothing). Moments are named by whole seconds, as its timers are.
-- ``simulator``, the authors' own simulator: a job falls at the first event after it reached the limit,
-  one queue an event, and the moments named in advance are now + floor((limit - seconds) / GPUs) with the
-  seconds not multiplied by the GPUs, which for wide jobs is late; a job enters a queue at its end, and
-  after each decision those that wait stand behind those that run; times are whole seconds.
+that does not fit is skipped. A job that has waited long enough when it would fall stays. What simulators
+do otherwise is in `volvelle.policies.reproductions`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,11 +24,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 
 from volvelle.core.policy import Allocation, OrderPolicy, all_served, fill_in_order, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView, View
+from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 from volvelle.model.job import Job
 from volvelle.model.units import parse_duration
 
-_MOMENT = 1e-6
+MOMENT = 1e-6
 """A limit is reached where it is less than this many seconds away."""
 
 
@@ -104,29 +90,14 @@ class Tiresias(OrderPolicy):
     service: Literal["gpu-seconds", "seconds"] = Field(
         "gpu-seconds", description="what counts as service"
     )
-    first_in: Literal["start", "entry"] = Field(
-        "start", description="within a queue go by the first start, or by the entry into the queue"
-    )
-    forgive: bool = Field(False, description="count from the last start only (the AFS simulator)")
-    simulator: bool = Field(False, description="fall late and queue as the authors' simulator does")
 
     _promoted: dict[int, Promotion] = PrivateAttr(default_factory=dict)
-    _queues: dict[int, int] = PrivateAttr(default_factory=dict)
-    """Only for the switches: queues by job number, in the order in which they stand in them."""
-    _last_run: dict[int, float] = PrivateAttr(default_factory=dict)
-    """Only to forgive and promote: how long a job ran before it was stopped, seconds."""
-    _entered: dict[int, tuple[int, float]] = PrivateAttr(default_factory=dict)
-    """Only for ``first_in=entry``: the queue of each job by number, and when it entered it."""
     _wake: float | None = PrivateAttr(None)
     _limits: tuple[float, ...] = PrivateAttr(())
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._limits = _read_limits(self.limits)
-        if self.forgive and self.simulator:
-            raise ValueError("forgive does not go with simulator: they are two simulators")
-        if self.first_in == "entry" and (self.forgive or self.simulator):
-            raise ValueError("first_in does not go with forgive or simulator, which have their own")
         return self
 
     @classmethod
@@ -144,12 +115,11 @@ class Tiresias(OrderPolicy):
 
     def allocate(self, view: View) -> Allocation:
         """Serve the queues in turn."""
-        remembers = self.simulator or self.first_in == "entry"
-        if not remembers and (enough := all_served(view, elastic=self.elastic)):
-            self._queues, self._wake = {}, None
+        if not self.remembers and (enough := all_served(view, elastic=self.elastic)):
+            self.forget()
             return enough
-        attained = self._attained(view.jobs)
-        queue, within = self._stand(view.jobs, attained)
+        attained = self.attained(view.jobs)
+        queue, within = self.stand(view.jobs, attained)
         order: IntColumn = np.lexsort((view.jobs.number, *within, queue))
         allocation = fill_in_order(
             view,
@@ -158,8 +128,8 @@ class Tiresias(OrderPolicy):
             strict=self.strict,
             elastic=self.elastic,
         )
-        self._remember(view.jobs, queue, order, allocation.gpus)
-        self._wake = self._next_move(view, attained, queue, allocation.gpus)
+        self.remember(view.jobs, queue, order, allocation.gpus)
+        self._wake = self.next_move(view, attained, queue, allocation.gpus)
         return allocation
 
     def next_wake(self, view: View) -> float | None:
@@ -172,7 +142,8 @@ class Tiresias(OrderPolicy):
 
     # ------------------------------------------------------------------ what counts
 
-    def _attained(self, jobs: JobView) -> Attained:
+    def attained(self, jobs: JobView) -> Attained:
+        """What counts for the jobs' queues now."""
         seconds, gpu_seconds = jobs.attained_seconds, jobs.attained_gpu_seconds
         start = jobs.first_start.copy()
         kept: dict[int, Promotion] = {}
@@ -189,70 +160,37 @@ class Tiresias(OrderPolicy):
             kept[number] = then._replace(start=since)
         self._promoted = kept
         service = gpu_seconds if self.service == "gpu-seconds" else seconds
-        if self.forgive:
-            service = self._since_start(jobs)
         waited = np.where(np.isnan(start), 0.0, jobs.now - start - seconds)
         return Attained(service, seconds, waited, start)
 
-    def _since_start(self, jobs: JobView) -> FloatColumn:
-        """Service of the present run; none for those that wait."""
-        service: FloatColumn = self._present_run(jobs) * self._pace(jobs.held)
-        return service
-
-    def _pace(self, gpus: FloatColumn) -> FloatColumn:
+    def pace(self, gpus: FloatColumn) -> FloatColumn:
         """Service a second on ``gpus`` GPUs."""
         return gpus if self.service == "gpu-seconds" else np.minimum(gpus, 1.0)
 
     # ------------------------------------------------------------------ queues
 
-    def _stand(
-        self, jobs: JobView, attained: Attained
-    ) -> tuple[IntColumn, tuple[FloatColumn, ...]]:
-        """The queue of each job, and the keys by which it stands in it."""
-        if self.simulator:
-            return self._stand_in_line(jobs, attained)
-        slack = _MOMENT * np.maximum(self._pace(jobs.held), 1.0)
-        queue: IntColumn = np.searchsorted(self._limits, attained.service + slack, side="right")
-        if self.forgive:
-            for row in np.flatnonzero(~jobs.running):
-                queue[row] = self._queues.get(int(jobs.number[row]), 0)
-            queue[self._promotions(jobs) <= jobs.now + _MOMENT] = -1
-        elif self.promote is not None:
-            due = attained.waited + _MOMENT >= self.promote * attained.seconds
+    def stand(self, jobs: JobView, attained: Attained) -> tuple[IntColumn, tuple[FloatColumn, ...]]:
+        """The queue of each job, and the keys by which it stands in it; the least significant first."""
+        queue = self.by_service(jobs, attained)
+        if self.promote is not None:
+            due = attained.waited + MOMENT >= self.promote * attained.seconds
             for row in np.flatnonzero(due & (queue > 0)):
-                self._promote(jobs, attained, int(row))
+                self.count_anew(jobs, attained, int(row))
                 queue[row] = 0
-        if self.first_in == "entry":
-            return queue, (self._entries(jobs, attained, queue), *self.merit(jobs, attained, queue))
-        start = jobs.first_start if self.forgive else attained.start
-        first_in = np.where(np.isnan(start), np.inf, start)
-        stopped = queue < 0
-        first_in[stopped] = jobs.column("started")[stopped]
-        return queue, (first_in, *self.merit(jobs, attained, queue))
+        return queue, (self.first_in(jobs, attained, queue), *self.merit(jobs, attained, queue))
 
-    def _entries(self, jobs: JobView, attained: Attained, queue: IntColumn) -> FloatColumn:
-        """When each job entered its queue; one that fell did so when it was seen, or would have been."""
-        moments = jobs.submit_time.copy()
-        entered: dict[int, tuple[int, float]] = {}
-        for row, (number, now_in) in enumerate(
-            zip(_whole(jobs.number), _whole(queue), strict=True)
-        ):
-            was_in, moment = self._entered.get(number, (0, float(moments[row])))
-            if now_in > was_in:
-                pace = float(self._pace(jobs.held)[row])
-                beyond = float(attained.service[row]) - self._limits[now_in - 1]
-                moment = jobs.now - (beyond / pace if pace else 0.0)
-                if self.round is not None:
-                    moment = float(np.ceil(moment / self.round - _MOMENT)) * self.round
-            elif now_in < was_in:
-                moment = jobs.now
-            moments[row] = moment
-            entered[number] = (now_in, moment)
-        self._entered = entered
-        return moments
+    def by_service(self, jobs: JobView, attained: Attained) -> IntColumn:
+        """The queue whose limits hold each job's service."""
+        slack = MOMENT * np.maximum(self.pace(jobs.held), 1.0)
+        queue: IntColumn = np.searchsorted(self._limits, attained.service + slack, side="right")
+        return queue
 
-    def _promote(self, jobs: JobView, attained: Attained, row: int) -> None:
-        """Count anew from now on."""
+    def first_in(self, jobs: JobView, attained: Attained, queue: IntColumn) -> FloatColumn:
+        """By when jobs are first in within their queues."""
+        return np.where(np.isnan(attained.start), np.inf, attained.start)
+
+    def count_anew(self, jobs: JobView, attained: Attained, row: int) -> None:
+        """Let what the job in ``row`` attained so far not count."""
         start = jobs.now if jobs.held[row] > 0 else np.nan
         self._promoted[int(jobs.number[row])] = Promotion(
             float(jobs.attained_seconds[row]), float(jobs.attained_gpu_seconds[row]), start
@@ -260,127 +198,46 @@ class Tiresias(OrderPolicy):
         attained.service[row] = attained.seconds[row] = attained.waited[row] = 0.0
         attained.start[row] = start
 
-    def _remember(
+    def forget(self) -> None:
+        """All jobs have what they can use: nobody waits for a move."""
+        self._wake = None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it is to be asked also where all jobs can be served."""
+        return False
+
+    def remember(
         self, jobs: JobView, queue: IntColumn, order: IntColumn, gpus: FloatColumn
     ) -> None:
-        """Keep the queues that cannot be told from the columns."""
-        if self.forgive:
-            stopped = jobs.running & (gpus == 0)
-            runs = self._present_run(jobs)[stopped].tolist()
-            here = jobs.row_of
-            self._last_run = {n: run for n, run in self._last_run.items() if n in here}
-            self._last_run.update(zip(_whole(jobs.number[stopped]), runs, strict=True))
-            fallen = np.flatnonzero(queue > 0)
-            self._queues = dict(
-                zip(_whole(jobs.number[fallen]), _whole(queue[fallen]), strict=True)
-            )
-        elif self.simulator:
-            line = order[np.argsort(gpus[order] == 0, kind="stable")]
-            self._queues = dict(zip(_whole(jobs.number[line]), _whole(queue[line]), strict=True))
+        """Keep what cannot be told from the columns at the next decision."""
 
-    def _next_move(
+    def next_move(
         self, view: View, attained: Attained, queue: IntColumn, gpus: FloatColumn
     ) -> float | None:
         """When the next running job reaches its limit, or the next waiting one is promoted."""
-        if self.simulator:
-            return self._next_move_named(view, attained, queue, gpus)
         running = gpus > 0
         if running.all():
             return None
-        if self.forgive:
-            moments = [self._timers(view, attained, gpus), self._promotions(view.jobs)[~running]]
-            if self.promote is not None:
-                moments.append(view.now + self.promote * self._present_run(view.jobs)[~running])
-            return _earliest(np.concatenate(moments), view.now)
         limited = running & (queue < len(self._limits))
         service = attained.service[limited]
-        pace = self._pace(gpus[limited])
+        pace = self.pace(gpus[limited])
         limit = np.asarray(self._limits)[queue[limited]]
         moments = [view.now + (limit - service) / pace]
         if self.promote is not None:
             fallen = ~running & (queue > 0)
             left = self.promote * attained.seconds[fallen] - attained.waited[fallen]
             moments.append(view.now + left)
-        return _earliest(np.concatenate(moments), view.now)
-
-    # ------------------------------------------------------------------ the simulators
-
-    def _timers(self, view: View, attained: Attained, gpus: FloatColumn) -> FloatColumn:
-        """The AFS simulator's moments: a timer for each running job, set anew whenever it is over."""
-        running = gpus > 0
-        pace = self._pace(gpus[running])
-        period = np.ceil((self._limits[0] + pace - 1) / pace)
-        elapsed = attained.service[running] / pace
-        over = np.floor((elapsed + _MOMENT) / period)
-        moments: FloatColumn = view.now - elapsed + (over + 1) * period
-        return moments
-
-    def _promotions(self, jobs: JobView) -> FloatColumn:
-        """When jobs that wait are promoted in the AFS simulator."""
-        moments = np.full(len(jobs), np.inf)
-        if self.promote is not None:
-            for row in np.flatnonzero(~jobs.running):
-                last = self._last_run.get(int(jobs.number[row]))
-                if last is not None:
-                    moments[row] = jobs.column("started")[row] + self.promote * last
-        return moments
-
-    def _present_run(self, jobs: JobView) -> FloatColumn:
-        """Seconds of the present run of those that run."""
-        run: FloatColumn = np.where(jobs.running, jobs.now - jobs.column("started"), 0.0)
-        return run
-
-    def _stand_in_line(
-        self, jobs: JobView, attained: Attained
-    ) -> tuple[IntColumn, tuple[FloatColumn, ...]]:
-        """Newcomers, then those that move by order of submission, go to the end of their queues."""
-        row_of = jobs.row_of
-        line = {number: queue for number, queue in self._queues.items() if number in row_of}
-        numbers = sorted(row_of)
-        line.update((number, 0) for number in numbers if number not in line)
-        running = jobs.running
-        for number in numbers:
-            row, queue = row_of[number], line[number]
-            if running[row] and self._past_limit(attained, row, queue):
-                del line[number]
-                line[number] = queue + 1
-            elif not running[row] and queue > 0 and self._has_waited(attained, row):
-                del line[number]
-                line[number] = 0
-                self._promote(jobs, attained, row)
-        rows = np.array([row_of[number] for number in line], dtype=np.int64)
-        place, queues = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
-        place[rows], queues[rows] = np.arange(len(rows)), list(line.values())
-        return queues, (place, *self.merit(jobs, attained, queues))
-
-    def _past_limit(self, attained: Attained, row: int, queue: int) -> bool:
-        return queue < len(self._limits) and bool(attained.service[row] >= self._limits[queue])
-
-    def _has_waited(self, attained: Attained, row: int) -> bool:
-        if self.promote is None or attained.seconds[row] <= 0:
-            return False
-        return bool(attained.waited[row] >= np.floor(self.promote * attained.seconds[row]))
-
-    def _next_move_named(
-        self, view: View, attained: Attained, queue: IntColumn, gpus: FloatColumn
-    ) -> float | None:
-        limited: BoolColumn = (gpus > 0) & (queue < len(self._limits))
-        left = np.asarray(self._limits)[queue[limited]] - attained.seconds[limited]
-        moments = [view.now + np.floor(left / self._pace(gpus[limited]))]
-        if self.promote is not None:
-            fallen = (gpus == 0) & (queue > 0)
-            due = np.floor(self.promote * attained.seconds[fallen] - attained.waited[fallen])
-            moments.append(view.now + due)
-        return _earliest(np.concatenate(moments), view.now)
+        return earliest(np.concatenate(moments), view.now)
 
 
-def _earliest(moments: FloatColumn, now: float) -> float | None:
+def earliest(moments: FloatColumn, now: float) -> float | None:
     """The first of ``moments`` that is still to come."""
     coming = moments[moments > now]
     return float(coming.min()) if len(coming) else None
 
 
-def _whole(column: FloatColumn | IntColumn) -> Iterable[int]:
+def whole(column: FloatColumn | IntColumn) -> Iterable[int]:
     """The entries as Python's integers."""
     numbers: list[int] = column.astype(np.int64).tolist()
     return numbers
