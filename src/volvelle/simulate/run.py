@@ -92,12 +92,13 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a simulation is."""
+    """How far a simulation is: jobs and moments (distinct times) gone through."""
 
     now: float
     submitted: int
     in_system: int
     jobs: int
+    moments: int
 
 
 def simulate(
@@ -231,7 +232,9 @@ class _EachPause:
         if self._predict is not None:
             self._predict(world)
         if self._report is not None:
-            self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
+            self._report(
+                Progress(world.now, world.submitted, world.in_system, self._jobs, world.moments)
+            )
 
 
 @contextmanager
