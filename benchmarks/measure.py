@@ -15,7 +15,7 @@ from volvelle.workload.workload import Workload
 def peak_megabytes() -> float:
     """The most memory this process has held so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,7 @@ class Scheduler:
         self.state = self.state.over_arrays()
         self.resources = self.resources.fork(self.state)
         self.known = self.known.of(self.state)
+        self.eligibility = self.judge_nodes()
         self.apply_rules()
 
     def note(self, event: Event) -> None:

@@ -177,6 +177,7 @@ def _run(
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began
+    world.let_arrivals_go()
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
     if gaps := scheduler.composition.policy.solver_gaps:
         outcomes = replace(outcomes, solver_gaps=np.array(gaps))
