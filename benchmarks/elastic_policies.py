@@ -1,6 +1,6 @@
 """Elastic policies on 64 GPUs: python benchmarks/elastic_policies.py [TRACE SPEEDUPS] [--times 3]
 
-Prints CPU seconds of the simulation proper on one core for srsf and afs-l on 16,000 generated jobs of pcs-gavel,
+Prints CPU seconds of the simulation proper on one core for srsf and afs-l on 16,000 jobs of pcs-gavel,
 at a load that leaves GPUs over and at the one PCS takes; and, where they are named, for these and themis on
 a trace of PCS with its speed-up tables. The baseline is `naive_shares.py` on the first jobs of the same
 workloads, measured in the same run; its completion times must be ours.

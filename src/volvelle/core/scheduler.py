@@ -116,6 +116,8 @@ class Scheduler:
         self.tables = ThroughputTables(linear=self.tabulates)
         self.eligibility = self.judge_nodes()
         self.rules = Rules()
+        self._ordered: tuple[Any, ...] | None = None
+        """By what jobs are kept in order: the policy, and the rules that matter to it."""
         self._machine: Machine | None = None
         self.count_capacity()
         self.apply_rules()
@@ -263,10 +265,9 @@ class Scheduler:
         if placement.kernel is not None:
             s.place = placement.kernel
         self.renew()
-        ordered = ("decides", "elastic")
-        if any(getattr(before, name) != getattr(self.rules, name) for name in ordered) or (
-            self.rules.decides == ORDER
-        ):
+        ordered = type(policy), policy.label, self.rules.decides, self.rules.elastic
+        if ordered != self._ordered:
+            self._ordered = ordered
             order_anew(s, self.rules, self.now)
 
     def _kernels(self, policy: Policy) -> int:
