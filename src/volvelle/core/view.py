@@ -100,6 +100,13 @@ class JobView:
         gathered: FloatColumn = column[self.rows]
         return gathered
 
+    def kept(self, name: str) -> Any:
+        """The same as it is kept: a list, or an array where machine code runs."""
+        column = getattr(self._jobs, name)
+        return (
+            [column[row] for row in self.rows] if isinstance(self.rows, list) else column[self.rows]
+        )
+
     @property
     def curve(self) -> IntColumn:
         """Where in `View.rates` each job's rates are; only to be read after asking for these."""

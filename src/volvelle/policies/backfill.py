@@ -8,7 +8,8 @@ estimator; with wrong ones the reservation moves, as on real clusters. Jobs are 
 jobs run on the GPUs they request.
 """
 
-from typing import ClassVar
+from heapq import heapify, heappop
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,13 @@ from volvelle.core.columns import (
     TYPE,
     TYPES,
 )
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, work_left
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
-from volvelle.core.state import Reason
+from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
@@ -56,9 +56,17 @@ class EasyBackfill(Policy):
     def allocate(self, view: View) -> Allocation:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
         jobs = view.jobs
-        order = np.argsort(jobs.number)
-        given = backfill(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+        held, held_type, pools, gpus, types = (
+            jobs.kept(name) for name in ("held", "type", "pool", "gpus", "types")
+        )
+        ends, free, left = (
+            each.tolist() for each in (jobs.seconds_to_end, view.capacity, view.quota)
+        )
+        given, given_type, reason = [0.0] * len(jobs), [-1.0] * len(jobs), [0.0] * len(jobs)
+        backfill(
+            held, held_type, pools, gpus, types, ends, free, left, given, given_type, reason
+        )  # fmt: skip
+        return Allocation(np.array(given), np.array(given_type), np.array(reason))
 
     def kernel(self, *, named: bool) -> Kernel:
         """The same as machine code."""
@@ -83,46 +91,61 @@ def decide(
         if matrix[HELD, row] > 0.0:
             gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
         ends[row] = gap + ends[row] / rate if rate > 0.0 else np.inf
-    given[:3] = backfill(matrix, np.arange(jobs), ends, capacity, quota)
+    given[TARGET_TYPE] = -1.0
+    backfill(
+        matrix[HELD],
+        matrix[TYPE],
+        matrix[POOL],
+        matrix[GPUS],
+        matrix[TYPES],
+        ends,
+        capacity.copy(),
+        quota.copy(),
+        given[TARGET],
+        given[TARGET_TYPE],
+        given[TARGET_REASON],
+    )
 
 
-@compiled
+@kernel
 def backfill(
-    matrix: Floats,
-    order: Ints,
-    ends: Floats,
-    capacity: Floats,
-    quota: Floats,
-) -> Floats:
-    """EASY over jobs in ``order``. Returns (3, jobs) as `volvelle.core.fill.fill` does.
+    held: Any,
+    held_type: Any,
+    pools: Any,
+    gpus: Any,
+    types: Any,
+    ends: Any,
+    free: Any,
+    left: Any,
+    given: Any,
+    given_type: Any,
+    reason: Any,
+) -> None:
+    """EASY over jobs by submission: columns are lists here, arrays in machine code.
 
-    ``ends`` are the believed seconds until each job ends if it runs from now on. A job takes the
-    first GPU type that will do; the head reserves the type on which it is believed to start first.
+    ``ends`` are the believed seconds until each job ends if it runs from now on, ``free`` GPUs by type and
+    ``left`` by pool; both are used up. Writes what each job is given (nobody anything before), of which type
+    (before: -1), and why it waits. A job takes the first GPU type that will do; the head reserves the type on
+    which it is believed to start first.
     """
-    jobs = len(order)
-    result = np.zeros((3, jobs))
-    result[1, :] = -1.0
-    free = capacity.copy()
-    left = quota.copy()
+    jobs = len(gpus)
     for row in range(jobs):
-        held = matrix[HELD, row]
-        if held > 0.0:
-            gpu_type = int(matrix[TYPE, row])
-            result[0, row] = held
-            result[1, row] = gpu_type
-            free[gpu_type] -= held
-            if matrix[POOL, row] >= 0:
-                left[int(matrix[POOL, row])] -= held
-    reserved, shadow, extra = -1, np.inf, 0.0
-    for row in order:
-        if result[0, row] > 0.0:
+        if held[row] > 0.0:
+            gpu_type, pool = int(held_type[row]), int(pools[row])
+            given[row] = held[row]
+            given_type[row] = gpu_type
+            free[gpu_type] -= held[row]
+            if pool >= 0:
+                left[pool] -= held[row]
+    reserved, shadow, extra = -1, INFINITY, 0.0
+    for row in range(jobs):
+        if given[row] > 0.0:
             continue
-        need = matrix[GPUS, row]
-        pool = int(matrix[POOL, row])
+        need, pool = gpus[row], int(pools[row])
         if pool >= 0 and need > left[pool]:
-            result[2, row] = _QUOTA
+            reason[row] = _QUOTA
             continue
-        wished = int(matrix[TYPES, row])
+        wished = int(types[row])
         chosen = -1
         for gpu_type in range(len(free)):
             if not (wished >> gpu_type) & 1 or free[gpu_type] < need:
@@ -132,39 +155,42 @@ def backfill(
                 chosen = gpu_type
                 break
         if chosen >= 0:
-            result[0, row] = need
-            result[1, row] = chosen
+            given[row] = need
+            given_type[row] = chosen
             free[chosen] -= need
             if pool >= 0:
                 left[pool] -= need
             if chosen == reserved and ends[row] > shadow:
                 extra -= need
             continue
-        result[2, row] = _GPUS_SHORT if reserved < 0 else _ORDER
+        reason[row] = _GPUS_SHORT if reserved < 0 else _ORDER
         if reserved < 0:
             for gpu_type in range(len(free)):
                 if (wished >> gpu_type) & 1:
-                    seconds, over = _shadow(result, ends, gpu_type, free[gpu_type], need)
+                    seconds, over = _shadow(given, given_type, ends, gpu_type, free[gpu_type], need)
                     if seconds < shadow:
                         reserved, shadow, extra = gpu_type, seconds, over
-    return result
 
 
-@compiled
+@kernel
 def _shadow(
-    result: Floats, ends: Floats, gpu_type: int, free: float, need: float
+    given: Any, given_type: Any, ends: Any, gpu_type: int, free: float, need: float
 ) -> tuple[float, float]:
     """Seconds until ``need`` GPUs of a type are believed free, and how many are left over then.
 
     Counts the jobs that run and those started in this very decision, also all that end at that time.
     """
-    running = np.flatnonzero((result[0] > 0.0) & (result[1] == gpu_type))
-    shadow = np.inf
-    for i in np.argsort(ends[running], kind="mergesort"):
-        end = ends[running[i]]
+    running = [(0.0, 0) for _ in range(0)]
+    for row in range(len(given)):
+        if given[row] > 0.0 and given_type[row] == gpu_type:
+            running.append((ends[row], row))
+    heapify(running)
+    shadow = INFINITY
+    while len(running) > 0:
+        end, row = heappop(running)
         if end > shadow:
             break
-        free += result[0, running[i]]
+        free += given[row]
         if free >= need:
             shadow = end
-    return (shadow, free - need) if free >= need else (np.inf, 0.0)
+    return (shadow, free - need) if free >= need else (INFINITY, 0.0)
