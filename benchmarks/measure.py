@@ -2,7 +2,10 @@
 
 import resource
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from volvelle.model.cluster import Cluster
 from volvelle.simulate.run import Setting, Simulation, simulate
@@ -12,7 +15,7 @@ from volvelle.workload.workload import Workload
 def peak_megabytes() -> float:
     """The most memory this process has held so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,26 @@ def warm_up(workload: Workload, setting: Setting) -> None:
     """
     small = replace(setting, cluster=Cluster(setting.cluster.nodes[:1]))
     simulate(Workload(workload.jobs[:200], workload.name), small, compiled=True)
+
+
+def best_of(
+    times: int,
+    workload: Workload,
+    setting: Setting,
+    journal: bool | Path = False,
+    *,
+    compiled: bool | None = None,
+) -> Simulation:
+    """The quickest of several runs: what it costs on a quiet machine."""
+    runs = [simulate(workload, setting, journal=journal, compiled=compiled) for _ in range(times)]
+    return min(runs, key=lambda run: run.cpu_seconds)
+
+
+def least_cpu_seconds(times: int, action: Callable[[], object]) -> float:
+    """Of several times: what it costs on a quiet machine, all of it."""
+    seconds = []
+    for _ in range(times):
+        began = time.process_time()
+        action()
+        seconds.append(time.process_time() - began)
+    return min(seconds)

@@ -12,29 +12,16 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measure import Figure, warm_up
+from measure import Figure, best_of, warm_up
 from naive import simulate_naively
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.model.cluster import Cluster, parse_cluster
-from volvelle.simulate.run import Setting, Simulation, simulate
+from volvelle.simulate.run import Setting, Simulation
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
 COUNTED = ("fifo", "srtf", "srsf", "las")
-
-
-def best_of(
-    times: int,
-    workload: Workload,
-    setting: Setting,
-    journal: bool | Path = False,
-    *,
-    compiled: bool | None = None,
-) -> Simulation:
-    """The quickest of several runs: what it costs on a quiet machine."""
-    runs = [simulate(workload, setting, journal=journal, compiled=compiled) for _ in range(times)]
-    return min(runs, key=lambda run: run.cpu_seconds)
 
 
 def against_naive(workload: Workload, cluster: Cluster, policy: str, jobs: int) -> str:

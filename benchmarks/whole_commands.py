@@ -1,12 +1,14 @@
 """Whole commands, as people run them: python benchmarks/whole_commands.py [--trace TRACE] [--times 5]
 
 Prints processor seconds (of all processes together) and seconds on the clock of each command, least and
-median of several runs, and how much of the least was spent in simulations. With --trace also the run of
-that trace under srsf with consolidated placement, a journal and a report; it is meant for Philly's.
+median of several runs, and how much of the least was spent in simulations; of the demo also without machine
+code from earlier runs. With --trace also the run of that trace under srsf with consolidated placement, a
+journal and a report; it is meant for Philly's.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 from typing import NamedTuple
 
 VOLVELLE = [sys.executable, "-m", "volvelle.cli.main"]
+NOTHING_COMPILED = "compare --demo, nothing compiled yet"
 FIFO = ["simulate", "--generate", "lognormal:jobs=5000", "--cluster", "8x8", "--policy", "fifo"]
 
 
@@ -29,10 +32,23 @@ class Measured(NamedTuple):
     simulating: float
 
 
-def run(command: Sequence[str], folder: Path) -> Measured:
-    """Run a command of ours, whose results go to ``out`` in ``folder``."""
+def run(command: Sequence[str], folder: Path, *, compiled: bool = True) -> Measured:
+    """Run a command of ours, whose results go to ``out`` in ``folder``.
+
+    compiled: it finds machine code of earlier runs.
+    """
+    environment = dict(os.environ)
+    if not compiled:
+        environment["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(dir=folder)
     before, began = getrusage(RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run([*VOLVELLE, *command], cwd=folder, check=True, capture_output=True, text=True)
+    subprocess.run(
+        [*VOLVELLE, *command],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     clock, after = time.monotonic() - began, getrusage(RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Measured(cpu, clock, simulated(folder))
@@ -55,6 +71,7 @@ def main() -> None:
         "--help": ["--help"],
         "list policies": ["list", "policies"],
         "compare --demo": ["compare", "--demo", *out],
+        NOTHING_COMPILED: ["compare", "--demo", *out],
         "simulate 5,000 jobs under fifo": [*FIFO, *out],
     }
     if options.trace is not None:
@@ -65,7 +82,8 @@ def main() -> None:
     for name, command in commands.items():
         with tempfile.TemporaryDirectory() as folder:
             run(command, Path(folder))  # compiled loops and byte code are cached from here on
-            runs = [run(command, Path(folder)) for _ in range(options.times)]
+            compiled = name != NOTHING_COMPILED
+            runs = [run(command, Path(folder), compiled=compiled) for _ in range(options.times)]
         best = min(runs, key=lambda one: one.cpu)
         cpu = statistics.median(one.cpu for one in runs)
         clock = statistics.median(one.clock for one in runs)

@@ -11,11 +11,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from volvelle.core import columns
+from volvelle.core.compiled import machine_code
 from volvelle.core.fill import fill, water_fill, work_left
 from volvelle.core.state import Reason
 from volvelle.policies.backfill import backfill
 
 Floats = NDArray[np.float64]
+
+
+_BACKFILLS_BY = (
+    columns.HELD,
+    columns.TYPE,
+    columns.POOL,
+    columns.GPUS,
+    columns.TYPES,
+    columns.TOTAL,
+)
 
 
 def plain(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,9 +176,10 @@ def test_fill_equals_its_plain_twin(case: Case, preemptive: bool, strict: bool) 
 @settings(max_examples=100)
 @given(cases())
 def test_backfill_equals_its_plain_twin(case: Case) -> None:
-    total = case.matrix[columns.TOTAL]
-    arguments = (case.matrix, case.order, total, case.capacity, case.quota)
-    assert np.array_equal(backfill(*arguments), plain(backfill)(*arguments))
+    compiled = machine_code(backfill, entry=True)
+    ends = case.matrix[columns.TOTAL]
+    arguments = (case.matrix, case.order, ends, case.capacity, case.quota)
+    assert np.array_equal(compiled(*arguments), backfill(*arguments))
 
 
 @settings(max_examples=100)

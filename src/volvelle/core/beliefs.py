@@ -69,7 +69,7 @@ def newcomer(
 def table_of(scheduler: "Scheduler", truth: Truth) -> int:
     """Where in the table of rates a job is, which is made anew where it is of a new kind."""
     table, s = scheduler.tables.of(truth), scheduler.state
-    most = int(max(scheduler.resources.gpus_by_type(up_only=False).tolist(), default=0.0))
+    most = int(scheduler.eligibility.most_gpus)
     if table >= len(s.rates) or (len(s.rates) and len(s.rates[0][0]) <= most):
         rates = scheduler.tables.rates(scheduler.resources.types, most)
         s.rates = rates if s.compiled else rates.tolist()

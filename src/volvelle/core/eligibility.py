@@ -14,6 +14,8 @@ class Eligibility:
         self._resources = resources
         self._types = resources.types
         self._gpus = resources.gpus_by_type(up_only=False).tolist()
+        self.most_gpus = max(self._gpus, default=0.0)
+        """Of one type, on all nodes."""
         self._quota = {pool.name: pool.quota for pool in pools}
         self._whole_gpus = whole_gpus
         self._elastic = elastic

@@ -119,6 +119,8 @@ class Scheduler:
         self.tables = ThroughputTables(linear=self.tabulates)
         self.eligibility = self.judge_nodes()
         self.rules = Rules()
+        self._ordered: tuple[Any, ...] | None = None
+        """By what jobs are kept in order: the policy, and the rules that matter to it."""
         self._machine: Machine | None = None
         self.count_capacity()
         self.apply_rules()
@@ -228,6 +230,7 @@ class Scheduler:
         self.state = self.state.over_arrays()
         self.resources = self.resources.fork(self.state)
         self.known = self.known.of(self.state)
+        self.eligibility = self.judge_nodes()
         self.apply_rules()
 
     def note(self, event: Event) -> None:
@@ -265,10 +268,9 @@ class Scheduler:
         if placement.kernel is not None:
             s.place = placement.kernel
         self.renew()
-        ordered = ("decides", "elastic")
-        if any(getattr(before, name) != getattr(self.rules, name) for name in ordered) or (
-            self.rules.decides == ORDER
-        ):
+        ordered = type(policy), policy.label, self.rules.decides, self.rules.elastic
+        if ordered != self._ordered:
+            self._ordered = ordered
             order_anew(s, self.rules, self.now)
 
     def _kernels(self, policy: Policy) -> int:

@@ -101,6 +101,11 @@ class JobView:
         return gathered
 
     @property
+    def interpreted(self) -> bool:
+        """Whether the forward loop is interpreted: a policy's own loops need not be compiled either."""
+        return isinstance(self.rows, list)
+
+    @property
     def curve(self) -> IntColumn:
         """Where in `View.rates` each job's rates are; only to be read after asking for these."""
         return self.column("curve").astype(np.int64)

@@ -3,6 +3,7 @@
 While a run goes on a batch costs the log a few copies of arrays; it is sorted once, at the end.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from volvelle.core.log import Batch
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Segments
+
+SmallColumn = NDArray[np.int32]
+"""There may be millions of rows."""
 
 _NOBODY = -1
 
@@ -30,12 +34,14 @@ class HoldingLog:
     """Who holds how many GPUs from when on, in the order in which it happened."""
 
     def __init__(self) -> None:
-        self._job: list[IntColumn] = []
+        self._job: list[SmallColumn] = []
         self._time: list[FloatColumn] = []
         self._gpus: list[FloatColumn] = []
-        self._attempt: list[IntColumn] = []  # _NOBODY where an event took the GPUs, not a decision
-        self._slots: list[IntColumn] = []
-        self._slot_count: list[IntColumn] = []
+        self._attempt: list[
+            SmallColumn
+        ] = []  # _NOBODY where an event took the GPUs, not a decision
+        self._slots: list[SmallColumn] = []
+        self._slot_count: list[SmallColumn] = []
         self._rows = 0
         self._moment: IntColumn = np.zeros(0, dtype=np.int64)
         """Of each row of the last batch."""
@@ -50,19 +56,20 @@ class HoldingLog:
         order = np.argsort(np.concatenate([2 * moment, 2 * decided_in + 1]), kind="stable")
         count = len(closed)
         ends = np.zeros(count, dtype=np.int64)
-        self._job.append(np.concatenate([closed, batch.job])[order])
+        self._job.append(_small(np.concatenate([closed, batch.job])[order]))
         self._time.append(np.concatenate([closed_at, batch.decision_time])[order])
         self._gpus.append(np.concatenate([np.zeros(count), batch.gpus])[order])
-        self._attempt.append(np.concatenate([np.full(count, _NOBODY), batch.starts])[order])
+        attempts = np.concatenate([np.full(count, _NOBODY), batch.starts])
+        self._attempt.append(_small(attempts[order]))
         slot_count = np.diff(batch.slots_end, prepend=0)
-        self._slot_count.append(np.concatenate([ends, slot_count])[order])
-        self._slots.append(batch.slots)
+        self._slot_count.append(_small(np.concatenate([ends, slot_count])[order]))
+        self._slots.append(_small(batch.slots))
         self._moment = np.concatenate([moment, decided_in])[order]
         self._rows += len(order)
 
     def started_late(self, jobs: IntColumn, moment: IntColumn, starts: FloatColumn) -> None:
         """GPUs given to ``jobs`` in the batch just added, before ``moment``, come free only at ``starts``."""
-        given = self._job[-1]
+        given = self._job[-1].astype(np.int64)
         rows = len(given)
         by_job = np.argsort(given, kind="stable")
         before = np.searchsorted(self._moment, moment)
@@ -75,23 +82,23 @@ class HoldingLog:
 
     def history(self, jobs: int, now: float) -> History:
         """All segments and counts; what is still held is held until ``now``."""
-        job, gpus = _joined(self._job, np.int64), _joined(self._gpus, np.float64)
-        attempt, start = _joined(self._attempt, np.int64), _joined(self._time, np.float64)
-        changed = start.copy()
+        job, gpus = joined(self._job, np.int32), joined(self._gpus, np.float64)
+        attempt, start = joined(self._attempt, np.int32), joined(self._time, np.float64)
+        changed = start.copy() if self._late else start
         for rows, starts in self._late:
             start[rows] = starts
         by_job = np.argsort(job, kind="stable")
         end = np.full(len(job), now)
-        followed = by_job[:-1][job[by_job[1:]] == job[by_job[:-1]]]
-        following = by_job[1:][job[by_job[1:]] == job[by_job[:-1]]]
-        end[followed] = changed[following]
+        again = job[by_job[1:]] == job[by_job[:-1]]
+        end[by_job[:-1][again]] = changed[by_job[1:][again]]
         # A start that was waited for and then withdrawn held nothing.
         holding = by_job[(gpus[by_job] > 0) & (end[by_job] >= start[by_job])]
         base = int(attempt.max(initial=0)) + 1
-        key = job[holding] * base + attempt[holding]
-        for numbers, attempts, times in self._stopped:
-            wanted = numbers * base + attempts
-            end[holding[np.searchsorted(key, wanted, side="right") - 1]] = times
+        if self._stopped:
+            key = job[holding].astype(np.int64) * base + attempt[holding]
+            for numbers, attempts, times in self._stopped:
+                wanted = numbers * base + attempts
+                end[holding[np.searchsorted(key, wanted, side="right") - 1]] = times
         first_start = np.full(jobs, np.inf)
         np.minimum.at(first_start, job[holding], start[holding])
         last_attempt = np.zeros(jobs, dtype=np.int64)
@@ -110,19 +117,24 @@ class HoldingLog:
 
     def _segments(self, rows: IntColumn, start: FloatColumn, end: FloatColumn) -> Segments:
         """The segments that begin with ``rows``, in this order."""
-        counts = _joined(self._slot_count, np.int64)
+        counts = joined(self._slot_count, np.int32)
         offsets = np.concatenate([[0], np.cumsum(counts[rows])]).astype(np.int64)
         moved = (np.cumsum(counts) - counts)[rows] - offsets[:-1]
         places = np.repeat(moved, counts[rows]) + np.arange(offsets[-1])
         return Segments(
-            _joined(self._job, np.int64)[rows],
+            joined(self._job, np.int32)[rows].astype(np.int64),
             start[rows],
             end[rows],
-            _joined(self._gpus, np.float64)[rows],
+            joined(self._gpus, np.float64)[rows],
             offsets,
-            _joined(self._slots, np.int64)[places],
+            joined(self._slots, np.int32)[places].astype(np.int64),
         )
 
 
-def _joined(parts: list[NDArray[Any]], kind: type) -> NDArray[Any]:
+def _small(column: IntColumn) -> SmallColumn:
+    return column.astype(np.int32)
+
+
+def joined(parts: Sequence[NDArray[Any]], kind: type) -> NDArray[Any]:
+    """Arrays one after the other, as one of ``kind``."""
     return np.concatenate([np.zeros(0, dtype=kind), *parts])

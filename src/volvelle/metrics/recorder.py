@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volvelle.core.events import (
     JobCancelled,
@@ -26,7 +27,7 @@ from volvelle.core.state import (
     REJECTED,
     SUBMITTED,
 )
-from volvelle.metrics.holdings import HoldingLog
+from volvelle.metrics.holdings import HoldingLog, joined
 from volvelle.metrics.outcomes import (
     BoolColumn,
     Choice,
@@ -58,8 +59,8 @@ class Recorder:
     def __init__(self, cluster: Cluster) -> None:
         self._specs: list[JobSpec] = []
         self._log = HoldingLog()
-        self._kinds: list[IntColumn] = []
-        self._numbers: list[IntColumn] = []
+        self._kinds: list[NDArray[np.int8]] = []
+        self._numbers: list[NDArray[np.int32]] = []
         self._times: list[FloatColumn] = []
         self._lost: dict[int, float] = {}
         self._reasons: dict[int, str] = {}
@@ -94,8 +95,8 @@ class Recorder:
         else:
             value, attempt = batch.value, batch.attempt
         turns = np.isin(kind, (SUBMITTED, *_LEFT))
-        self._kinds.append(kind[turns])
-        self._numbers.append(number[turns])
+        self._kinds.append(kind[turns].astype(np.int8))
+        self._numbers.append(number[turns].astype(np.int32))
         self._times.append(time[turns])
         closes = np.isin(kind, (*_LEFT, _FAILED))
         self._log.extend(batch, moment[closes], number[closes], time[closes])
@@ -163,13 +164,11 @@ class Recorder:
         history = self._log.history(jobs, self._now)
         segments = history.segments
         held = segments.end - segments.start
-        kind, number, time = (
-            np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-            for parts in (self._kinds, self._numbers, self._times)
-        )
-        kind, number = kind.astype(np.int64), number.astype(np.int64)
-        status = np.where(history.running, JobStatus.RUNNING.value, JobStatus.WAITING.value)
-        status = status.astype(f"<U{max(len(value) for value in JobStatus)}")
+        kind = joined(self._kinds, np.int8)
+        number, time = joined(self._numbers, np.int32), joined(self._times, np.float64)
+        longest = max(len(value) for value in JobStatus)
+        status = np.full(jobs, JobStatus.WAITING.value, dtype=f"<U{longest}")
+        status[history.running] = JobStatus.RUNNING.value
         finish = np.full(jobs, _NAN)
         for which, told in _STATUS.items():
             status[number[kind == which]] = told.value
@@ -213,14 +212,14 @@ _STATUS = {
 }
 
 
-def _contention(kind: IntColumn, number: IntColumn, jobs: int) -> FloatColumn:
+def _contention(kind: NDArray[np.int8], number: NDArray[np.int32], jobs: int) -> FloatColumn:
     """PCS' contention: active jobs summed over events from each job's arrival to its departure, over these.
 
     As in PCS' simulator, the job's own arrival counts twice. NaN for jobs that are still there.
     """
     comes = kind == SUBMITTED
-    active = np.cumsum(np.where(comes, 1, -1))
-    before = np.concatenate([[0], np.cumsum(active)])
+    active = np.cumsum(np.where(comes, 1, -1), dtype=np.int32)
+    before = np.concatenate([[0], np.cumsum(active, dtype=np.int64)])
     arrival, departure = np.full(jobs, -1), np.full(jobs, -1)
     arrival[number[comes]] = comes.nonzero()[0]
     departure[number[~comes]] = (~comes).nonzero()[0]

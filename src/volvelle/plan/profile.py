@@ -5,9 +5,9 @@ A step function of time, kept as ascending breakpoints: ``free[i]`` GPUs are fre
 ends at a time leaves its GPUs to what starts then. Numbers of GPUs are compared exactly, which suits whole
 numbers and halves.
 
-`Profile` is for Python. The kernels below it are for loops that are machine code themselves: they work on
-the first ``count`` entries of arrays with room for two more, and return how many entries there are
-afterwards. Several GPU types are several profiles.
+`Profile` is for Python. The kernels below it are for loops that are machine code themselves, or are
+interpreted where compiling does not pay: they work on the first ``count`` entries of arrays with room for two
+more, and return how many entries there are afterwards. Several GPU types are several profiles.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import FloatColumn
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Profile:
     def free_at(self, when: float) -> float:
         """GPUs free at ``when``. Raises ValueError where that is before the profile begins."""
         self._check_known(when)
-        return float(self._free[step_at(self._times, self._count, when)])
+        return float(self._free[_compiled_step_at(self._times, self._count, when)])
 
     def least_free(self, start: float, end: float) -> float:
         """The fewest GPUs free at any time from ``start`` until ``end``; in no time all that there are.
@@ -62,7 +62,9 @@ class Profile:
         Raises ValueError where the interval is negative or begins before the profile.
         """
         self._check_interval(start, end)
-        return float(least_free(self._times, self._free, self._count, start, end, self.gpus))
+        return float(
+            _compiled_least_free(self._times, self._free, self._count, start, end, self.gpus)
+        )
 
     def most_reserved(self, start: float, end: float) -> float:
         """The most GPUs reserved at any time from ``start`` until ``end``. Raises as `least_free`."""
@@ -78,7 +80,9 @@ class Profile:
         self._check_known(after)
         if not (gpus >= 0.0 and seconds >= 0.0):
             raise ValueError(f"cannot fit {gpus:g} GPUs for {seconds:g} s: neither may be negative")
-        return float(earliest_fit(self._times, self._free, self._count, gpus, seconds, after))
+        return float(
+            _compiled_earliest_fit(self._times, self._free, self._count, gpus, seconds, after)
+        )
 
     def reserve(self, start: float, end: float, gpus: float) -> None:
         """Take ``gpus`` GPUs from ``start`` until ``end``, which may be infinite.
@@ -104,7 +108,7 @@ class Profile:
         self._check_interval(start, end)
         if not gpus >= 0.0:
             raise ValueError(f"cannot release {gpus:g} GPUs: it may not be negative")
-        most = float(most_free(self._times, self._free, self._count, start, end, 0.0))
+        most = float(_compiled_most_free(self._times, self._free, self._count, start, end, 0.0))
         if most + gpus > self.gpus:
             raise ValueError(
                 f"cannot release {gpus:g} GPUs from {start:g} until {end:g} s: "
@@ -117,7 +121,7 @@ class Profile:
         self._check_known(before)
         if not math.isfinite(before):
             raise ValueError(f"a profile cannot begin at {before:g}")
-        first = int(step_at(self._times, self._count, before))
+        first = int(_compiled_step_at(self._times, self._count, before))
         kept = self._count - first
         self._times[:kept] = self._times[first : self._count].copy()
         self._free[:kept] = self._free[first : self._count].copy()
@@ -134,7 +138,7 @@ class Profile:
         if self._count + 2 > len(self._times):
             self._times = np.concatenate([self._times, np.empty_like(self._times)])
             self._free = np.concatenate([self._free, np.empty_like(self._free)])
-        self._count = int(add(self._times, self._free, self._count, start, end, gpus))
+        self._count = int(_compiled_add(self._times, self._free, self._count, start, end, gpus))
 
     def _check_known(self, when: float) -> None:
         if not when >= self.start:
@@ -146,7 +150,7 @@ class Profile:
             raise ValueError(f"an interval cannot end at {end:g} s and begin at {start:g} s")
 
 
-@compiled
+@kernel
 def step_at(times: Floats, count: int, when: float) -> int:
     """The step in which ``when`` is; the first for what is before all."""
     low, high = 0, count
@@ -159,7 +163,7 @@ def step_at(times: Floats, count: int, when: float) -> int:
     return low
 
 
-@compiled
+@kernel
 def least_free(
     times: Floats, free: Floats, count: int, start: float, end: float, otherwise: float
 ) -> float:
@@ -175,7 +179,7 @@ def least_free(
     return float(least)
 
 
-@compiled
+@kernel
 def fits(times: Floats, free: Floats, count: int, start: float, end: float, gpus: float) -> bool:
     """Whether ``gpus`` GPUs are free all the time from ``start`` until ``end``."""
     if end <= start:
@@ -188,7 +192,7 @@ def fits(times: Floats, free: Floats, count: int, start: float, end: float, gpus
     return False
 
 
-@compiled
+@kernel
 def most_free(
     times: Floats, free: Floats, count: int, start: float, end: float, otherwise: float
 ) -> float:
@@ -204,7 +208,7 @@ def most_free(
     return float(most)
 
 
-@compiled
+@kernel
 def earliest_fit(
     times: Floats, free: Floats, count: int, gpus: float, seconds: float, after: float
 ) -> float:
@@ -223,7 +227,7 @@ def earliest_fit(
     return np.inf
 
 
-@compiled
+@kernel
 def add(times: Floats, free: Floats, count: int, start: float, end: float, gpus: float) -> int:
     """Let ``gpus`` more GPUs (fewer, if negative) be free from ``start`` until ``end``, in place.
 
@@ -257,7 +261,7 @@ def add(times: Floats, free: Floats, count: int, start: float, end: float, gpus:
     return count
 
 
-@compiled
+@kernel
 def write_running(
     times: Floats,
     free: Floats,
@@ -295,7 +299,7 @@ def write_running(
     return count
 
 
-@compiled
+@kernel
 def _sift(heap: Ints, count: int, keys: Floats, place: int) -> None:
     """Let the entry at ``place`` of a heap of ``count`` entries sink to where it belongs."""
     moved = heap[place]
@@ -308,3 +312,11 @@ def _sift(heap: Ints, count: int, keys: Floats, place: int) -> None:
         heap[place] = heap[child]
         place = child
     heap[place] = moved
+
+
+# What `Profile` calls.
+_compiled_step_at = compiled(step_at)
+_compiled_least_free = compiled(least_free)
+_compiled_most_free = compiled(most_free)
+_compiled_earliest_fit = compiled(earliest_fit)
+_compiled_add = compiled(add)

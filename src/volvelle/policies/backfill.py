@@ -65,7 +65,8 @@ class EasyBackfill(Policy):
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
         jobs = view.jobs
         order = np.argsort(jobs.number)
-        given = backfill(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
+        loop = backfill if jobs.interpreted else _compiled_backfill
+        given = loop(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
     def kernel(self, *, named: bool) -> Kernel:
@@ -85,7 +86,8 @@ class ConservativeBackfill(EasyBackfill):
         """Keep what runs, then start each job that waits, or reserve."""
         jobs = view.jobs
         order = np.argsort(jobs.number)
-        given = reserve_all(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
+        loop = reserve_all if jobs.interpreted else _compiled_reserve_all
+        given = loop(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
     def kernel(self, *, named: bool) -> Kernel:
@@ -123,7 +125,7 @@ def decide_conservatively(
     given[:3] = reserve_all(matrix, np.arange(jobs), _seconds_to_end(matrix, now), capacity, quota)
 
 
-@compiled
+@kernel
 def _seconds_to_end(matrix: Floats, now: float) -> Floats:
     """As `volvelle.core.view.JobView.seconds_to_end`."""
     jobs = matrix.shape[1]
@@ -136,7 +138,7 @@ def _seconds_to_end(matrix: Floats, now: float) -> Floats:
     return ends
 
 
-@compiled
+@kernel
 def backfill(
     matrix: Floats,
     order: Ints,
@@ -186,7 +188,7 @@ def backfill(
     return result
 
 
-@compiled
+@kernel
 def _running(
     matrix: Floats, jobs: int, capacity: Floats, quota: Floats
 ) -> tuple[Floats, Floats, Floats]:
@@ -207,7 +209,7 @@ def _running(
     return result, free, left
 
 
-@compiled
+@kernel
 def _reserve(
     result: Floats,
     ends: Floats,
@@ -238,7 +240,7 @@ def _reserve(
     return reserved, soonest, count
 
 
-@compiled
+@kernel
 def _write(
     result: Floats,
     ends: Floats,
@@ -254,7 +256,7 @@ def _write(
     return write_running(times, ahead, 0.0, free, ends[running], gpus, enough)
 
 
-@compiled
+@kernel
 def reserve_all(
     matrix: Floats,
     order: Ints,
@@ -323,13 +325,13 @@ def reserve_all(
     return result
 
 
-@compiled
+@kernel
 def _stays(result: Floats, gpus: Floats, row: int, free: Floats) -> bool:
     """Whether a job runs already, or needs more than is free."""
     return bool(result[0, row] > 0.0 or gpus[row] > free.max())
 
 
-@compiled
+@kernel
 def _first_start(
     times: Floats,
     ahead: Floats,
@@ -352,3 +354,6 @@ def _first_start(
         if start == within:
             break
     return start
+
+
+_compiled_backfill, _compiled_reserve_all = compiled(backfill), compiled(reserve_all)

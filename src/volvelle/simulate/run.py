@@ -92,12 +92,13 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a simulation is."""
+    """How far a simulation is: jobs and moments (distinct times) gone through."""
 
     now: float
     submitted: int
     in_system: int
     jobs: int
+    moments: int
 
 
 def simulate(
@@ -176,6 +177,7 @@ def _run(
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began
+    world.let_arrivals_go()
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
     if gaps := scheduler.composition.policy.solver_gaps:
         outcomes = replace(outcomes, solver_gaps=np.array(gaps))
@@ -231,7 +233,9 @@ class _EachPause:
         if self._predict is not None:
             self._predict(world)
         if self._report is not None:
-            self._report(Progress(world.now, world.submitted, world.in_system, self._jobs))
+            self._report(
+                Progress(world.now, world.submitted, world.in_system, self._jobs, world.moments)
+            )
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from volvelle.core.handlers import fold
 from volvelle.core.log import Batch
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
+    ARRIVAL_COLUMNS,
     ASK_DIRECTOR,
     ASK_DIVISION,
     ASK_NEWS,
@@ -232,6 +233,15 @@ class World:
             else:
                 for time, events, decision in batch.moments(self._submission):
                     watcher.record(time, events, decision)
+
+    def let_arrivals_go(self) -> None:
+        """Forget the table of arrivals, which is large, where nobody comes any more."""
+        s = self.scheduler.state
+        if s.compiled and s.count[QUEUED] == len(s.verdict):
+            s.arrivals = self.coming.arrivals = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
+            s.verdict = self.coming.verdict = np.zeros(0, dtype=np.int64)
+            s.count[COME] = s.count[QUEUED] = 0
+            self.scheduler.renew()
 
     def _submission(self, time: float, number: int) -> JobSubmitted:
         return self.coming.submission(self.coming.place(number), time)

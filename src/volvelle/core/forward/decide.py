@@ -37,6 +37,10 @@ def serve_in_order(s: State, rules: Rules, now: float) -> None:
     if rules.keys_move:
         _order_waiting(s, now)
     _count_what_is_left(s)
+    if gangs:
+        _start_what_fits(s)
+        if first_waiting(s, False) < 0:
+            return
     first = _first_concerned(s, rules, now)
     _take_back(s, rules, first)
     i, blocked = first, False
@@ -100,6 +104,28 @@ def _count_what_is_left(s: State) -> None:
         s.types.free[gpu_type] = s.types.capacity[gpu_type] - s.types.used[gpu_type]
     for pool in range(len(s.pools.quota)):
         s.pools.left[pool] = s.pools.quota[pool] - s.pools.taken[pool]
+
+
+@kernel
+def _start_what_fits(s: State) -> None:
+    """Let the first jobs that wait start as long as they fit beside all gangs that run.
+
+    They would in the order of all jobs too: there may be more free when it is their turn, never less.
+    """
+    for gpu_type in range(len(s.types.free)):
+        if s.types.free[gpu_type] < -ROUNDING:
+            return
+    for pool in range(len(s.pools.left)):
+        if s.pools.left[pool] < -ROUNDING:
+            return
+    row = first_waiting(s, False)
+    while row >= 0:
+        k = s.jobs.kind[row]
+        types = int(s.classes.types[k])
+        if type_for(s, types & -types, s.classes.least[k], int(s.classes.pool[k])) < 0:
+            return  # on its first type; others would do only where that cannot be had
+        _serve_waiting(s, row)
+        row = first_waiting(s, False)
 
 
 @kernel

@@ -1,5 +1,6 @@
 """What-if questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from volvelle.core.events import JobSubmitted, Recomposed, WakeUp
@@ -48,14 +49,20 @@ def forecast_request(
         p50=None if p50 is None else epoch + p50,
         p90=None if p90 is None else epoch + p90,
         deadline_share=_deadline_share(calibration, request, finish, now),
-        ahead=sum(
-            not holds_gpus(fork, n)
-            and result.upcoming.get(n, float("inf")) < min(starts, default=0.0)
-            for n in fork.known
-            if n not in numbers
-        ),
+        ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, result.upcoming).get(first, "") if waits else "",
         guarantee=None if guarantee is None else Guarantee.of(guarantee, epoch),
+    )
+
+
+def _started_before(
+    fork: Scheduler, upcoming: Mapping[int, float], start: float, besides: Container[int]
+) -> int:
+    """How many jobs in the system that wait now start before ``start``, ``besides`` those."""
+    return sum(
+        number in fork.known and not holds_gpus(fork, number) and number not in besides
+        for number, time in upcoming.items()
+        if time < start
     )
 
 

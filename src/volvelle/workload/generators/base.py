@@ -86,7 +86,7 @@ def _specs(columns: JobColumns) -> Iterable[JobSpec]:
     rows = zip(
         range(len(columns.submit_times)),
         columns.submit_times.tolist(),
-        columns.gpus.tolist(),
+        _shared(columns.gpus.tolist()),
         _values(columns.min_gpus, None),
         _values(columns.weights, 1.0),
         columns.users if columns.users is not None else repeat(""),
@@ -113,6 +113,12 @@ def _specs(columns: JobColumns) -> Iterable[JobSpec]:
             estimate_seconds=estimate,
             lowest_loss=loss,
         )
+
+
+def _shared(values: list[float]) -> Iterable[float]:
+    """The same, equal ones as one object: few numbers of GPUs stand in many jobs."""
+    known: dict[float, float] = {}
+    return (known.setdefault(value, value) for value in values)
 
 
 def _values(column: FloatColumn | None, absent: _Absent) -> Iterable[float | _Absent]:

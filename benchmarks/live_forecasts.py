@@ -1,0 +1,100 @@
+"""Forecasts as the controller makes them: python benchmarks/live_forecasts.py [--nodes 1000] [--policy srsf]
+
+A cluster is filled and so many jobs more are queued. Prints the CPU seconds of a forecast of all jobs, and at
+the 99th percentile those of what `volvelle submit --dry-run` asks for, the first of each apart: it loads
+machine code or, the very first time, compiles it. That is in the forecaster's thread, beside which jobs are
+accepted.
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import JobSubmitted
+from volvelle.core.journal import Header
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import JOBS, RUNNING, WAITING
+from volvelle.core.view import FloatColumn
+from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.forecasts.what_if import forecast_request
+from volvelle.live.job_request import JobRequest
+from volvelle.model.cluster import parse_cluster
+
+_TOGETHER = 500
+"""Jobs submitted at a time."""
+
+
+def request(rng: random.Random) -> JobRequest:
+    """A job of a random width and length."""
+    gpus = rng.choice([1, 1, 1, 2, 4, 8])
+    return JobRequest(command=("true",), gpus=gpus, estimate=rng.lognormvariate(7.0, 1.5))
+
+
+def filled(nodes: int, policy: str, waiting: int, rng: random.Random) -> Scheduler:
+    """A scheduler under which at least so many jobs wait."""
+    written = WrittenComposition(policy, "consolidated", "accept-all", "declared")
+    header = Header(volvelle="benchmark", cluster=parse_cluster(f"{nodes}x8"), composition=written)
+    scheduler, now, first = header.scheduler(), 0.0, 0
+    while scheduler.state.count[WAITING] < waiting:
+        now += 1.0
+        numbers = range(first, first + _TOGETHER)
+        jobs = [JobSubmitted(now, n, request(rng).spec(n, "ada", now)) for n in numbers]
+        scheduler.handle(now, jobs)
+        first += _TOGETHER
+    return scheduler
+
+
+def seconds_of(times: int, action: Callable[[], object]) -> tuple[float, FloatColumn]:
+    """CPU seconds of the first call, and of ``times`` more."""
+    seconds = []
+    for _ in range(times + 1):
+        began = time.process_time()
+        action()
+        seconds.append(time.process_time() - began)
+    return seconds[0], np.array(seconds[1:])
+
+
+def measure(scheduler: Scheduler, rng: random.Random, times: int) -> None:
+    """Print what forecasts of and beside the jobs of ``scheduler`` cost."""
+    count, now = scheduler.state.count, scheduler.now + 1.0
+    policy, nodes = scheduler.composition.policy.label, len(scheduler.cluster.nodes)
+    print(
+        f"{policy}, {nodes:,} nodes: {count[JOBS]:,} jobs, {count[RUNNING]:,} run, "
+        f"{count[WAITING]:,} wait"
+    )
+    calibration = ForecastCalibration()
+
+    def all_jobs() -> None:
+        forecast_jobs(scheduler.fork(), now, calibration, 0.0)
+
+    def dry_run() -> None:
+        forecast_request(scheduler.fork(), calibration, request(rng), "ada", now, 0.0)
+
+    first, seconds = seconds_of(5, all_jobs)
+    median = float(np.median(seconds))
+    print(f"  all jobs: {seconds.min():.3f} s, median {median:.3f} s, first {first:.2f} s")
+    first, seconds = seconds_of(times, dry_run)
+    p50, p99 = np.percentile(1e3 * seconds, (50, 99))
+    print(f"  submit --dry-run: p50 {p50:.0f} ms, p99 {p99:.0f} ms, first {1e3 * first:.0f} ms")
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--policy", default="srsf")
+    parser.add_argument("--waiting", type=int, nargs="+", default=[5_000, 20_000])
+    parser.add_argument("--times", type=int, default=50)
+    given = parser.parse_args()
+    rng = random.Random(1)
+    for waiting in given.waiting:
+        measure(filled(given.nodes, given.policy, waiting, rng), rng, given.times)
+
+
+if __name__ == "__main__":
+    main()
