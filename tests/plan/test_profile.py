@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volvelle.core.compiled import compiled
 from volvelle.plan import profile as loops
 from volvelle.plan.profile import Profile
 
@@ -125,10 +126,6 @@ def test_a_copy_goes_its_own_way() -> None:
     assert other.least_free(0.0, 5.0) == 0.0
 
 
-def plain(loop: Callable[..., Any]) -> Callable[..., Any]:
-    return cast(Callable[..., Any], cast(Any, loop).py_func)
-
-
 @settings(max_examples=100)
 @given(reservations, intervals, st.integers(-3, 3), st.integers(0, 9))
 def test_machine_code_and_its_plain_twin_do_the_same(
@@ -145,10 +142,10 @@ def test_machine_code_and_its_plain_twin_do_the_same(
         (loops.earliest_fit, (times, free, count, float(gpus), interval[1] - interval[0], 0.0)),
     ]
     for loop, arguments in asked:
-        assert loop(*arguments) == plain(loop)(*arguments)
+        assert compiled(loop)(*arguments) == loop(*arguments)
     twin = times.copy(), free.copy()
-    after = loops.add(times, free, count, *interval, float(more))
-    assert after == plain(loops.add)(*twin, count, *interval, float(more))
+    after = compiled(loops.add)(times, free, count, *interval, float(more))
+    assert after == loops.add(*twin, count, *interval, float(more))
     np.testing.assert_array_equal((times, free), twin)
 
 
@@ -164,7 +161,7 @@ def test_the_profile_of_running_jobs_is_that_of_reserving_their_gpus(
     ours = Profile(gpus.sum() + 1.0)
     for end, held in jobs:
         ours.reserve(0.0, end, float(held))
-    for loop in (loops.write_running, plain(loops.write_running)):
+    for loop in (loops.write_running, compiled(loops.write_running)):
         times, free = np.zeros(len(jobs) + 1), np.zeros(len(jobs) + 1)
         count = loop(times, free, 0.0, 1.0, ends, gpus, math.inf)
         assert times[:count].tolist() == ours.times.tolist()
