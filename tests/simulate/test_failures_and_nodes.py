@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from strategies import Run, Scenario, happen, linear_job
 
-from volvelle.core.events import BatchSizeChanged, JobFailed
+from volvelle.core.decision import Decision
+from volvelle.core.events import BatchSizeChanged, Event, JobFailed
 from volvelle.core.policy import Allocation, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import View
@@ -196,3 +197,26 @@ def test_a_repair_does_not_bring_back_a_node_that_the_plan_has_down() -> None:
         states[change.name] = change.state
         if 500.0 <= change.time < 900.0:
             assert states["node-1"] is DOWN
+
+
+class Breaking(NeverStarts):
+    """Fails at 2 s."""
+
+    def allocate(self, view: View) -> Allocation:
+        if view.now == 2.0:
+            raise LookupError("the third decision")
+        return super().allocate(view)
+
+
+def test_an_error_of_a_policy_is_what_is_raised_and_what_went_before_is_kept() -> None:
+    seen: list[float] = []
+
+    class Watching:
+        def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
+            seen.append(time)
+
+    jobs = [linear_job(number, float(number), 1.0, 5.0) for number in range(4)]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs)
+    with pytest.raises(LookupError, match="the third decision"):
+        happen(scenario, Watching(), scheduler=under(Breaking(), scenario))
+    assert seen == [0.0, 1.0]

@@ -284,10 +284,14 @@ def _joined(parts: list[NDArray[Any]], kind: type) -> NDArray[Any]:
 
 
 def drained(s: State, notes: Notes) -> Batch:
-    """All that is in the log of ``s``, which is empty afterwards; ``notes`` are handed over."""
+    """All whole moments in the log of ``s``, which is empty afterwards; ``notes`` are handed over.
+
+    A moment that was broken off, because a part raised an error, is left out.
+    """
     count = s.count
-    events, decisions = count[LOGGED_EVENTS], count[LOGGED_DECISIONS]
     moments, slots = count[LOGGED_MOMENTS], count[LOGGED_SLOTS]
+    events = int(s.moments.events_end[moments - 1]) if moments else 0
+    decisions = int(s.moments.decisions_end[moments - 1]) if moments else 0
     batch = Batch(
         _floats(s.moments.time, moments),
         _ints(s.moments.events_end, moments),
