@@ -23,9 +23,9 @@ from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.records import NodeDrained
 from volvelle.live.store import (
     CycleBatch,
+    FirstForecast,
     JobEnd,
     JobRecord,
-    Promise,
     Store,
     StoredEntry,
     StoreFailed,
@@ -112,7 +112,7 @@ def test_jobs_are_stored_when_accepted_and_when_ended(store: Store) -> None:
     end = JobEnd(number=1, state="failed", reason="so", ended=9.0, status={"number": 1})
     store.append(batch(0, record(0), record(1), record(2, "bo")))
     store.append(batch(1, ended=(end,)))
-    store.jobs.write_promises([Promise(0, 1.0, 2.0, None)])
+    store.jobs.write_promises([FirstForecast(0, 1.0, 2.0, None)])
     assert store.jobs.find(0) is not None
     assert store.jobs.find(0) == JobRecord(
         **{**vars(record(0)), "forecast_finish": 1.0, "promised_p50": 2.0}

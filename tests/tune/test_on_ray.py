@@ -21,7 +21,7 @@ from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting
 from volvelle.simulate.sources import generated
 from volvelle.tune.front import Front, read_evaluated
-from volvelle.tune.search import Progress, Search, tune
+from volvelle.tune.search import Search, SearchProgress, tune
 
 HISTORY = generated("lognormal:jobs=120,load=1.5", 3, 16).workload
 PCS = Setting(cluster=parse_cluster("2x8"), composition=WrittenComposition("pcs"))
@@ -57,7 +57,7 @@ def test_a_ray_cluster_finds_what_local_processes_find(
 def test_what_was_found_on_ray_is_gone_on_with_anywhere(
     ground: RayTestCluster, front: Front, tmp_path: Path
 ) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: SearchProgress) -> None:
         raise KeyboardInterrupt
 
     stopped = tune(HISTORY, PCS, REFINED, ray=ground.address, progress=stop)

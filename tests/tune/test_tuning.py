@@ -25,7 +25,7 @@ from volvelle.simulate.sources import generated
 from volvelle.tune.evaluate import evaluate
 from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
 from volvelle.tune.samples import draw, split
-from volvelle.tune.search import Progress, Search, tune
+from volvelle.tune.search import Search, SearchProgress, tune
 from volvelle.workload.workload import Workload
 
 CLUSTER = parse_cluster("2x8")
@@ -181,7 +181,7 @@ def test_other_seeds_and_algorithms_go_other_ways(front: Front) -> None:
 def test_an_interrupted_search_keeps_what_it_found_and_goes_on(
     refined: Front, tmp_path: Path, at: int
 ) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: SearchProgress) -> None:
         assert progress.candidates == 34
         if progress.done >= at:
             raise KeyboardInterrupt

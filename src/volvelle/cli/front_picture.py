@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from volvelle.tune.front import Front
-    from volvelle.tune.search import Progress
+    from volvelle.tune.search import SearchProgress
 
 _WIDTH, _HEIGHT = 60, 14
 
 
-def picture(now: "Progress") -> str:
+def picture(now: "SearchProgress") -> str:
     """How far the search is, the first two objectives over each other, and the named points in words.
 
     A point is ``o``, a configuration that others beat is ``.``; the axes reach over the front.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import Source
     from volvelle.tune.front import Candidate, Front
-    from volvelle.tune.search import Progress, Search
+    from volvelle.tune.search import Search, SearchProgress
 
 DEFAULT_OUT = Path("volvelle-tune")
 DEFAULT_OBJECTIVES = ["jct:mean", "pred_error:p99"]
@@ -246,7 +246,7 @@ def _origin(source: "Source", line: Callable[[dict[str, Any]], str]) -> str:
 
 
 @contextmanager
-def _live(directory: Path) -> "Iterator[Callable[[Progress], None]]":
+def _live(directory: Path) -> "Iterator[Callable[[SearchProgress], None]]":
     """Yields what is told how far the search is: it keeps the file, and shows the front so far."""
     import sys
 
@@ -255,7 +255,7 @@ def _live(directory: Path) -> "Iterator[Callable[[Progress], None]]":
     if not sys.stderr.isatty():
         with progress("searching", "configurations") as update:
 
-            def note(now: "Progress") -> None:
+            def note(now: "SearchProgress") -> None:
                 now.front.write(directory)
                 update(now.done, now.candidates)
 
@@ -267,7 +267,7 @@ def _live(directory: Path) -> "Iterator[Callable[[Progress], None]]":
 
     with Live(console=console(stderr=True), auto_refresh=False, transient=True) as live:
 
-        def draw(now: "Progress") -> None:
+        def draw(now: "SearchProgress") -> None:
             now.front.write(directory)
             live.update(picture(now), refresh=True)
 

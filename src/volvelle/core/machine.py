@@ -46,7 +46,7 @@ from volvelle.core.state import (
     Pools,
     Rules,
     State,
-    Table,
+    StateTable,
     Types,
 )
 
@@ -68,7 +68,7 @@ class _Block(types.Type):
 class _Words(types.Type):
     """The words of a table or, without a ``table``, of the whole state."""
 
-    def __init__(self, table: type[Table] | None) -> None:
+    def __init__(self, table: type[StateTable] | None) -> None:
         self.table = table
         super().__init__(f"Words({table.__name__ if table else 'State'})")
 

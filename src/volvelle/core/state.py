@@ -23,7 +23,7 @@ Cube = Annotated[Any, float, 3]
 """Lists of lists of floats, or a NumPy array of three dimensions."""
 
 
-class Table:
+class StateTable:
     """Columns of numbers of one length, by name.
 
     ``floats`` and ``ints`` are all columns of a kind one after the other. Over NumPy arrays these are
@@ -100,7 +100,7 @@ class Table:
             self._set(_longer(self.floats, more), _longer(self.ints, more))
 
 
-class Jobs(Table):
+class Jobs(StateTable):
     """A column for each attribute of a job; a job keeps its row while it is in the system.
 
     Times are seconds since the run's start. Whole numbers and flags are floats where policies read them.
@@ -186,7 +186,7 @@ COLUMNS: Final = len(Jobs.float_columns)
 """Columns before those that a policy keeps of its own."""
 
 
-class Classes(Table):
+class Classes(StateTable):
     """Jobs that need the same, and ``first``, the row of the first of them that waits."""
 
     least: Floats
@@ -196,7 +196,7 @@ class Classes(Table):
     first: Ints
 
 
-class Expected(Table):
+class Expected(StateTable):
     """A heap of what comes: when, what, of which job. ``stamp``: its token, or the attempt of a checkpoint.
 
     value: of a checkpoint the units of work in it, NaN where Python knows.
@@ -215,7 +215,7 @@ MILESTONE, STOPPED, REPORT, TUNING = range(4)
 written; it tells its loss; it looks for a better batch size."""
 
 
-class Releases(Table):
+class Releases(StateTable):
     """GPUs that come free later, where they are counted. claim: number of the job that waits, or -1."""
 
     at: Floats
@@ -224,7 +224,7 @@ class Releases(Table):
     claim: Floats
 
 
-class Types(Table):
+class Types(StateTable):
     """GPUs by type: that take jobs, that jobs hold, and that are left during a decision."""
 
     capacity: Floats
@@ -232,7 +232,7 @@ class Types(Table):
     free: Floats
 
 
-class Pools(Table):
+class Pools(StateTable):
     """GPUs by pool: that it may hold, that its jobs hold, and that are left during a decision."""
 
     quota: Floats
@@ -240,7 +240,7 @@ class Pools(Table):
     left: Floats
 
 
-class Nodes(Table):
+class Nodes(StateTable):
     """Nodes: free GPUs, their type, whether it takes jobs (0 or 1), the first of its slots.
 
     usable, picked: GPUs that the placement of a job may and does take.
@@ -254,7 +254,7 @@ class Nodes(Table):
     picked: Ints
 
 
-class Slots(Table):
+class Slots(StateTable):
     """GPUs by name: number of the job that holds it (-1: nobody), its node, the next of the same job.
 
     free_at: when it is free in fact. old: slots given up in a decision.
@@ -267,7 +267,7 @@ class Slots(Table):
     old: Ints
 
 
-class EventLog(Table):
+class EventLog(StateTable):
     """What happened: of which job, in which attempt; what ``value`` is depends on the kind."""
 
     kind: Floats
@@ -289,7 +289,7 @@ class EventLog(Table):
 """Kinds of what happened."""
 
 
-class DecisionLog(Table):
+class DecisionLog(StateTable):
     """From when on a job holds so many GPUs of a type. starts: so far. slots_end: of its GPUs' names."""
 
     job: Floats
@@ -300,7 +300,7 @@ class DecisionLog(Table):
     slots_end: Floats
 
 
-class MomentLog(Table):
+class MomentLog(StateTable):
     """Moments, where their events and decisions end, and when the scheduler asked to be woken then."""
 
     time: Floats
@@ -613,10 +613,10 @@ class State:
 
 
 _HINTS: Final = get_type_hints(State, include_extras=True)
-TABLES: Final[dict[str, type[Table]]] = {
+TABLES: Final[dict[str, type[StateTable]]] = {
     name: kind
     for name, kind in _HINTS.items()
-    if isinstance(kind, type) and issubclass(kind, Table)
+    if isinstance(kind, type) and issubclass(kind, StateTable)
 }
 """The tables of a state, by name."""
 LOGS: Final = ("events", "decisions", "moments")

@@ -20,7 +20,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True)
-class History:
+class HoldingHistory:
     """What a log adds up to: segments by start, and a row for each job."""
 
     segments: Segments
@@ -80,7 +80,7 @@ class HoldingLog:
         """The GPUs of stopped attempts were held until then."""
         self._stopped.append((jobs, attempts, times))
 
-    def history(self, jobs: int, now: float) -> History:
+    def history(self, jobs: int, now: float) -> HoldingHistory:
         """All segments and counts; what is still held is held until ``now``."""
         job, gpus = joined(self._job, np.int32), joined(self._gpus, np.float64)
         attempt, start = joined(self._attempt, np.int32), joined(self._time, np.float64)
@@ -107,7 +107,7 @@ class HoldingLog:
         running[job[by_job]] = gpus[by_job] > 0  # the last row of each job stands
         stopped = job[(gpus == 0) & (attempt != _NOBODY)]
         segments = self._segments(holding[np.argsort(start[holding], kind="stable")], start, end)
-        return History(
+        return HoldingHistory(
             segments,
             np.where(np.isinf(first_start), np.nan, first_start),
             np.bincount(stopped, minlength=jobs).astype(np.int64),

@@ -97,7 +97,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SearchProgress:
     """How far a search is: candidates simulated, of how many, and the front so far."""
 
     done: int
@@ -113,7 +113,7 @@ def tune(
     workers: int | None = None,
     ray: str | None = None,
     known: Callable[[Mapping[str, Any]], Iterable[Candidate]] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SearchProgress], None] | None = None,
 ) -> Front:
     """The front of the policy in ``setting`` for workloads like ``history``.
 
@@ -211,7 +211,7 @@ class _Run:
         }
         return cls(search, policy, kept, space, samples, described, {}, {})
 
-    def explore(self, submit: Submit, progress: Callable[[Progress], None] | None) -> None:
+    def explore(self, submit: Submit, progress: Callable[[SearchProgress], None] | None) -> None:
         """Let the algorithm propose and learn until the budget is used up."""
         algorithm = evolution(
             self.search.algorithm,
@@ -242,7 +242,7 @@ class _Run:
             proposed.set("F", costs_of(means, self.search.objectives))
             algorithm.tell(infills=proposed)
 
-    def refine(self, submit: Submit, progress: Callable[[Progress], None] | None) -> None:
+    def refine(self, submit: Submit, progress: Callable[[SearchProgress], None] | None) -> None:
         """Vary the points of the front in their finer spaces until that budget is used up."""
         rng = np.random.default_rng([self.search.seed, 0xF1E])
         last = len(self.order) + self.search.refine
@@ -259,10 +259,10 @@ class _Run:
             idle = 0 if within else idle + 1
             self._tell(progress)
 
-    def _tell(self, progress: Callable[[Progress], None] | None) -> None:
+    def _tell(self, progress: Callable[[SearchProgress], None] | None) -> None:
         if progress is not None:
             aim = self.search.candidates + self.search.refine
-            progress(Progress(len(self.order), aim, self.front()))
+            progress(SearchProgress(len(self.order), aim, self.front()))
 
     def _found(self) -> tuple[list[Candidate], FloatColumn]:
         """The front of what this search tried, without what else an earlier one knew; its costs."""

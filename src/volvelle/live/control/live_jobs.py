@@ -6,7 +6,7 @@ from typing import Any
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
 from volvelle.live.status.view import Guarantee
-from volvelle.live.store.rows import JobRecord, Promise
+from volvelle.live.store.rows import FirstForecast, JobRecord
 
 _MIN_CHANGE_SECONDS = 0.5
 """Predictions that changed by less are not published."""
@@ -69,7 +69,7 @@ class LiveJob:
         self.iteration_seconds = report.iteration_seconds or self.iteration_seconds
         self.metrics = self.metrics | report.metrics
 
-    def set_promise(self, promise: Promise) -> None:
+    def set_promise(self, promise: FirstForecast) -> None:
         """Take over its first forecast."""
         self.forecast_finish = promise.finish
         self.promised, self.promised_p90 = promise.p50, promise.p90

@@ -8,7 +8,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.scheduler_queries import submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
-from volvelle.live.store.rows import Promise
+from volvelle.live.store.rows import FirstForecast
 from volvelle.simulate.forecast import forecast
 
 _JOBS_PER_PART = 250
@@ -33,7 +33,7 @@ class ForecastUpdate:
 
     times: dict[int, ForecastTimes]
     reasons: dict[int, str]
-    promises: tuple[Promise, ...]
+    promises: tuple[FirstForecast, ...]
     seconds: float | None
 
     def parts(self) -> Iterable["ForecastUpdate"]:
@@ -77,6 +77,6 @@ def forecast_jobs(
     return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
 
 
-def _promise(number: int, finish: float, times: ForecastTimes, epoch: float) -> Promise:
+def _promise(number: int, finish: float, times: ForecastTimes, epoch: float) -> FirstForecast:
     p50, p90 = (None if each is None else epoch + each for each in (times.p50, times.p90))
-    return Promise(number, epoch + finish, p50, p90)
+    return FirstForecast(number, epoch + finish, p50, p90)

@@ -3,9 +3,9 @@
 from volvelle.live.store.database import StoreFailed
 from volvelle.live.store.rows import (
     CycleBatch,
+    FirstForecast,
     JobEnd,
     JobRecord,
-    Promise,
     StoredEntry,
     Submission,
     Token,
@@ -14,9 +14,9 @@ from volvelle.live.store.store import Store, Superseded
 
 __all__ = [
     "CycleBatch",
+    "FirstForecast",
     "JobEnd",
     "JobRecord",
-    "Promise",
     "Store",
     "StoreFailed",
     "StoredEntry",

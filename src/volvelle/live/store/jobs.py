@@ -8,7 +8,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, insert, select
 
 from volvelle.live.store import schema
 from volvelle.live.store.database import Database
-from volvelle.live.store.rows import CycleBatch, JobEnd, JobRecord, Promise, Submission
+from volvelle.live.store.rows import CycleBatch, FirstForecast, JobEnd, JobRecord, Submission
 
 # Statements of every cycle are made once: SQLAlchemy spends more on making one than SQLite on executing it.
 _SELECT_SUBMISSIONS = select(schema.submissions).where(
@@ -86,7 +86,7 @@ class JobTable:
             found = [Submission(*row) for row in rows]
         return {(each.user, each.key): each for each in found}
 
-    def write_promises(self, promises: Iterable[Promise]) -> None:
+    def write_promises(self, promises: Iterable[FirstForecast]) -> None:
         """Store the first forecasts of jobs."""
         rows = [
             {"which": each.number, "finish": each.finish, "p50": each.p50, "p90": each.p90}

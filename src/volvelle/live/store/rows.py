@@ -21,7 +21,7 @@ class JobRecord:
     """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
 
     position: in its array. request: as submitted, JSON. forecast_finish, promised_p50, promised_p90: see
-        `Promise`.
+        `FirstForecast`.
     status: its last status, JSON.
     """
 
@@ -62,7 +62,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Promise:
+class FirstForecast:
     """The first forecast of a job: its finish, and the calibrated P50 and P90 that its user was told."""
 
     number: int

@@ -14,15 +14,24 @@ from volvelle.model.problems import Problem, nearest
 from volvelle.model.validation import describe_validation
 from volvelle.workload.generators.anticipatory import Anticipatory
 from volvelle.workload.generators.base import Generator
-from volvelle.workload.generators.gavel import Gavel
+from volvelle.workload.generators.gavel import GavelJobs
 from volvelle.workload.generators.lognormal import DEMO_SEED, Demo, LogNormal, demo_workload
-from volvelle.workload.generators.pcs import PcsGavel, PcsThemis1
+from volvelle.workload.generators.pcs import PcsGavelJobs, PcsThemis1
 from volvelle.workload.generators.shockwave import Shockwave
-from volvelle.workload.generators.synergy import Synergy
+from volvelle.workload.generators.synergy import SynergyJobs
 
 GENERATORS: dict[str, type[Generator]] = {
     family.name: family
-    for family in (Gavel, Shockwave, PcsGavel, PcsThemis1, Anticipatory, Synergy, LogNormal, Demo)
+    for family in (
+        GavelJobs,
+        Shockwave,
+        PcsGavelJobs,
+        PcsThemis1,
+        Anticipatory,
+        SynergyJobs,
+        LogNormal,
+        Demo,
+    )
 }
 """Every generator by its name."""
 

@@ -16,7 +16,7 @@ from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, gavel_dur
 from volvelle.workload.generators.stationary import StationaryGenerator
 
 
-class Gavel(StationaryGenerator):
+class GavelJobs(StationaryGenerator):
     """Durations and widths of Gavel's continuous trace."""
 
     name: ClassVar[str] = "gavel"

@@ -87,7 +87,7 @@ def _demands(rng: np.random.Generator, trials: FloatColumn, pool: FloatColumn) -
     return np.add.reduceat(drawn, np.cumsum(counts) - counts)
 
 
-class PcsGavel(PcsWorkload):
+class PcsGavelJobs(PcsWorkload):
     """PCS' workload-3: many small jobs, few long ones."""
 
     name: ClassVar[str] = "pcs-gavel"

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from volvelle.model.job import Truth
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.workload.generators.base import JobColumns
-from volvelle.workload.generators.gavel import Gavel
+from volvelle.workload.generators.gavel import GavelJobs
 
 SHARE_CPUS, SHARE_MEMORY_GB = 3.0, 62.5
 """What a GPU of the authors' machines comes with."""
@@ -81,7 +81,7 @@ MODELS: dict[str, dict[str, Model]] = {
 _Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Synergy(Gavel):
+class SynergyJobs(GavelJobs):
     """Gavel's durations and widths, with models that need CPUs and memory unequally."""
 
     name: ClassVar[str] = "synergy"
@@ -92,7 +92,7 @@ class Synergy(Gavel):
     speech: _Share = Field(0.1, description="share of jobs that train speech models")
 
     @model_validator(mode="after")
-    def _shares_add_up(self) -> "Synergy":
+    def _shares_add_up(self) -> "SynergyJobs":
         if abs(self.image + self.language + self.speech - 1.0) > 1e-9:
             raise ValueError("image, language and speech must add up to 1")
         return self

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from volvelle.workload.readers.base import ColumnFormat, ReaderOptions, RowFormat, TraceFormat
 from volvelle.workload.readers.chronus import Chronus
 from volvelle.workload.readers.columns import Columns
-from volvelle.workload.readers.gavel import Gavel
+from volvelle.workload.readers.gavel import GavelTrace
 from volvelle.workload.readers.helios import Helios
 from volvelle.workload.readers.journal import JournalTrace
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
@@ -18,15 +18,15 @@ from volvelle.workload.readers.openb import Openb
 from volvelle.workload.readers.own import Own
 from volvelle.workload.readers.pai import Pai
 from volvelle.workload.readers.parquet import Parquet
-from volvelle.workload.readers.pcs import Pcs
+from volvelle.workload.readers.pcs import PcsTrace
 from volvelle.workload.readers.philly import Philly
-from volvelle.workload.readers.pollux import Pollux
+from volvelle.workload.readers.pollux import PolluxTrace
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.sacct import Sacct
 from volvelle.workload.readers.spot_gpu import SpotGpu
 from volvelle.workload.readers.swf import Swf
 from volvelle.workload.readers.text import Sample
-from volvelle.workload.readers.tiresias import Tiresias
+from volvelle.workload.readers.tiresias import TiresiasTrace
 
 FORMATS: dict[str, TraceFormat] = {
     trace_format.name: trace_format
@@ -40,11 +40,11 @@ FORMATS: dict[str, TraceFormat] = {
         Pai(),
         Openb(),
         SpotGpu(),
-        Gavel(),
-        Pcs(),
+        GavelTrace(),
+        PcsTrace(),
         Chronus(),
-        Tiresias(),
-        Pollux(),
+        TiresiasTrace(),
+        PolluxTrace(),
         JournalTrace(),
     )
 }

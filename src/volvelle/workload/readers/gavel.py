@@ -86,7 +86,7 @@ class TraceLine(NamedTuple):
     arrival_seconds: float
 
 
-class Gavel(TraceFormat):
+class GavelTrace(TraceFormat):
     """One line a job; its id is the number of the line, from 0."""
 
     name = "gavel"

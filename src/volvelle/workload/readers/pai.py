@@ -48,7 +48,7 @@ _PERCENT = 100.0
 
 
 @dataclass(slots=True)
-class Demand:
+class Requested:
     """What the tasks of one job ask for together, and when they ran."""
 
     gpus: float = 0.0
@@ -109,15 +109,15 @@ def _table(path: Path, ledger: Ledger, names: Sequence[str], *, counted: bool) -
     return csv_rows(path, ledger, names=names, counted=counted)
 
 
-def _demands(path: Path, ledger: Ledger) -> dict[str, Demand]:
+def _demands(path: Path, ledger: Ledger) -> dict[str, Requested]:
     if not path.is_file():
         raise Problem(
             f"PAI's task table {path.name} is not beside the job table",
             mend="put pai_job_table.csv and pai_task_table.csv into one folder and name the folder",
         )
-    demands: dict[str, Demand] = {}
+    demands: dict[str, Requested] = {}
     for row in _table(path, ledger, TASK, counted=False):
-        demand = demands.setdefault(row.text("job_name"), Demand())
+        demand = demands.setdefault(row.text("job_name"), Requested())
         try:
             _add_task(row, demand)
         except Broken as bad:
@@ -125,7 +125,7 @@ def _demands(path: Path, ledger: Ledger) -> dict[str, Demand]:
     return demands
 
 
-def _add_task(row: Row, demand: Demand) -> None:
+def _add_task(row: Row, demand: Requested) -> None:
     instances = row.number("inst_num", 1.0)
     gpus, kind = row.number("plan_gpu", 0.0) / _PERCENT, row.text("gpu_type")
     span = _span(row)
@@ -138,7 +138,7 @@ def _add_task(row: Row, demand: Demand) -> None:
         demand.span = span if demand.span is None else demand.span.joined(span)
 
 
-def _take_spans(path: Path, demands: dict[str, Demand], ledger: Ledger) -> None:
+def _take_spans(path: Path, demands: dict[str, Requested], ledger: Ledger) -> None:
     """Let the instances say when each job ran, where any of them does."""
     spans: dict[str, Span] = {}
     for row in _table(path, ledger, INSTANCE, counted=False):
@@ -170,7 +170,7 @@ def _span(row: Row) -> Span | None:
     return Span(started, ended, open=False)
 
 
-def _job(row: Row, demands: dict[str, Demand]) -> Job:
+def _job(row: Row, demands: dict[str, Requested]) -> Job:
     number = required_text(row, "job_name")
     demand = demands.get(number)
     if demand is None:

@@ -27,7 +27,7 @@ class PcsOptions(ReaderOptions):
     speedups: Path | None = None
 
 
-class Pcs(RowFormat):
+class PcsTrace(RowFormat):
     """One row an elastic job on 1 to ``num_jobs`` GPUs."""
 
     name = "pcs"

@@ -48,7 +48,7 @@ class PolluxOptions(ReaderOptions):
     simulator: bool = False
 
 
-class Pollux(RowFormat):
+class PolluxTrace(RowFormat):
     """One row a job with the GPUs and the batch size its user chose."""
 
     name = "pollux"
@@ -66,7 +66,7 @@ class Pollux(RowFormat):
                 "applications=FOLDER",
             )
         known = {entry.name: entry for entry in folder.iterdir() if entry.is_dir()}
-        measured = cache(lambda name: Measured(read_application(known[name]), options))
+        measured = cache(lambda name: MeasuredSpeeds(read_application(known[name]), options))
         rows = csv_rows(path, ledger, required=self.required)
         return each_job(rows, lambda row: self.job(row, ledger, measured), ledger)
 
@@ -79,7 +79,7 @@ class Pollux(RowFormat):
             raise Broken("a share of a GPU", "num_replicas", gpus)
         name = required_text(row, "application")
         try:
-            measured: Measured = options(name)
+            measured: MeasuredSpeeds = options(name)
             training = measured.training(int(batch_size))
             most = measured.most_gpus(int(gpus), training)
             truth = measured.truth(int(most), int(batch_size))
@@ -98,7 +98,7 @@ class Pollux(RowFormat):
         return Job(spec, truth, training)
 
 
-class Measured:
+class MeasuredSpeeds:
     """An application's jobs. Raises LookupError where something was not measured."""
 
     def __init__(self, application: Application, options: PolluxOptions) -> None:

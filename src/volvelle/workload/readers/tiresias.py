@@ -8,7 +8,7 @@ from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.readers.rows import Row
 
 
-class Tiresias(RowFormat):
+class TiresiasTrace(RowFormat):
     """One row a rigid job."""
 
     name = "tiresias"
