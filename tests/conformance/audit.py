@@ -244,7 +244,7 @@ class Audit:
             assert (other.gpus, other.kind) == (holding.gpus, holding.kind)
 
     def _check_capacity(self) -> None:
-        """On paper: per type what is up (or draining and still held), per pool its quota."""
+        """On paper: per type what is up (or draining and still held), per pool the most that it may hold."""
         held: dict[str, float] = defaultdict(float)
         by_pool: dict[str, float] = defaultdict(float)
         for number, holding in self.holds.items():
@@ -256,8 +256,8 @@ class Audit:
                 there[node.gpu_type] += node.gpus
         for kind, gpus in held.items():
             assert gpus <= there[kind] + TOLERANCE, f"more GPUs of type {kind!r} than there are"
-        for pool in self.ledger.cluster.pools:
-            assert by_pool[pool.name] <= pool.quota + TOLERANCE, f"pool {pool.name} over its quota"
+        for pool, limit in self.ledger.cluster.limits.items():
+            assert by_pool[pool] <= limit + TOLERANCE, f"pool {pool} over its limit"
 
     def _check_slots(self, before: dict[int, Holding]) -> None:
         owner: dict[int, int] = {}

@@ -92,8 +92,8 @@ class Scheduler:
         self.resources = Resources(cluster, self.state, named=composition.placement.names_gpus)
         self.state.pools.grow(len(cluster.pools))
         self.pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
-        for index, pool in enumerate(cluster.pools):
-            self.state.pools.quota[index] = float(pool.quota)
+        for index, limit in enumerate(cluster.limits.values()):
+            self.state.pools.quota[index] = float(limit)
         self.known = KnownJobs(self.state)
         self.queue: deque[JobSubmitted] = deque()
         self.coming: Callable[[int], JobSubmitted] | None = None
@@ -325,6 +325,7 @@ class Scheduler:
             self.resources.types,
             np.array(self.state.types.capacity, dtype=np.float64),
             np.array(self.state.pools.quota, dtype=np.float64),
+            np.array([pool.quota for pool in self.cluster.pools], dtype=np.float64),
             lambda: rates(self, jobs),
             self.spec,
             self.resources,
@@ -384,7 +385,7 @@ class Scheduler:
         """Which jobs could run on the nodes there are."""
         return Eligibility(
             self.resources,
-            self.cluster.pools,
+            self.cluster.limits,
             whole_gpus=self.composition.placement.names_gpus,
             elastic=self.composition.policy.resizes,
         )

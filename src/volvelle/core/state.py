@@ -233,7 +233,7 @@ class Types(Table):
 
 
 class Pools(Table):
-    """GPUs by pool: that it may hold, that its jobs hold, and that are left during a decision."""
+    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision."""
 
     quota: Floats
     taken: Floats

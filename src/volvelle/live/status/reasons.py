@@ -43,8 +43,8 @@ def _describe(
         case Reason.ORDER if total >= wanted:
             return f"{there}, but a job before it in the order waits for more"
         case Reason.QUOTA:
-            quota = scheduler.cluster.pools[pool]
-            return f"waits for {gpus} of pool {quota.name!r}, whose {quota.quota:g} are in use"
+            name, limit = list(scheduler.cluster.limits.items())[pool]
+            return f"waits for {gpus} of pool {name!r}, whose {limit:g} are in use"
         case Reason.PLACEMENT:
             return f"placement {composition.placement.label!r} finds no room for {gpus}: {there}"
         case Reason.POLICY:
