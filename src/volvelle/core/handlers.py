@@ -260,6 +260,7 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
     if policy.label != composition.policy.label:
         scheduler.composition = composition._replace(policy=policy)
         scheduler.state.jobs.set_more(policy.columns)
+        scheduler.count_pools()
         scheduler.eligibility = scheduler.judge_nodes()
         scheduler.state.clock[NAMED_WAKE] = INFINITY
         scheduler.state.count[DIRTY] = 1

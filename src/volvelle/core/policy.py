@@ -82,6 +82,8 @@ class Policy(Part):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
+    borrows: ClassVar[bool] = True
+    """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 

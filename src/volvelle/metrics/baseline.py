@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.metrics import per_job
-from volvelle.metrics import labels
+from volvelle.metrics import labels, per_job
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Outcomes
 from volvelle.model.problems import Problem
 

@@ -43,7 +43,7 @@ def _describe(
         case Reason.ORDER if total >= wanted:
             return f"{there}, but a job before it in the order waits for more"
         case Reason.QUOTA:
-            name, limit = list(scheduler.cluster.limits.items())[pool]
+            name, limit = list(scheduler.limits.items())[pool]
             return f"waits for {gpus} of pool {name!r}, whose {limit:g} are in use"
         case Reason.PLACEMENT:
             return f"placement {composition.placement.label!r} finds no room for {gpus}: {there}"
