@@ -14,6 +14,7 @@ from strategies import Scenario
 
 from volvelle.core.decision import Decision, Sharing
 from volvelle.core.events import (
+    ArrivalsForetold,
     BatchSizeChanged,
     Event,
     JobFailed,
@@ -285,6 +286,6 @@ def _rank(event: Event) -> int:
         return 1
     if isinstance(event, JobSubmitted):
         return 2
-    if isinstance(event, Recomposed):
+    if isinstance(event, (Recomposed, ArrivalsForetold)):
         return 4
     return 3 if isinstance(event, WakeUp) else 0

@@ -21,6 +21,7 @@ from volvelle.core.entry import (
     withdraw,
 )
 from volvelle.core.events import (
+    ArrivalsForetold,
     BatchSizeChanged,
     Event,
     JobCancelled,
@@ -270,6 +271,11 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
     scheduler.apply_rules()
 
 
+def _arrivals_foretold(scheduler: "Scheduler", event: ArrivalsForetold) -> None:
+    scheduler.composition.policy.expect(event)
+    scheduler.state.count[DIRTY] = 1
+
+
 def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
     scheduler.resources.change(event.name, event.state, event.node)
     scheduler.renew()
@@ -335,6 +341,7 @@ HANDLERS: dict[type, Callable[["Scheduler", Any], None]] = {
     ProgressReported: _progress_reported,
     LossReported: _loss_reported,
     Recomposed: _recomposed,
+    ArrivalsForetold: _arrivals_foretold,
     NodeChanged: _node_changed,
     WakeUp: _woken,
 }

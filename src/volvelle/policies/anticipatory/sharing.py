@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, REQUEST_RATE, START_GAP
+from volvelle.core.columns import GPUS, HELD, NUMBER, POOL
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, work_left
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, seconds_left
 from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
@@ -133,7 +133,7 @@ def serve(
     """
     jobs = matrix.shape[1]
     given = np.zeros((4, jobs))
-    keys = service(matrix, now) if by_service else matrix[NUMBER].copy()
+    keys = seconds_left(matrix, now) * matrix[GPUS] if by_service else matrix[NUMBER].copy()
     order = np.argsort(keys, kind="mergesort")
     if not one_queue:
         order = order[np.argsort(matrix[POOL][order] < 0.0, kind="mergesort")]
@@ -163,17 +163,6 @@ def serve(
             left[pool] -= need
     given[3] = order
     return given
-
-
-@compiled
-def service(matrix: Floats, now: float) -> Floats:
-    """GPU-seconds believed left to each job on the GPUs that it requests, its start included."""
-    left = work_left(matrix, matrix.shape[1], now)
-    for row in range(len(left)):
-        rate = matrix[REQUEST_RATE, row]
-        seconds = left[row] / rate if rate > 0.0 else np.inf
-        left[row] = (matrix[START_GAP, row] + seconds) * matrix[GPUS, row]
-    return left
 
 
 @policies.register
