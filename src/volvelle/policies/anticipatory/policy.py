@@ -143,7 +143,7 @@ class AnticipatoryVc(Policy):
             view.now,
             view.capacity,
             view.quota,
-            view.owned,
+            view.lends,
             plan.times,
             plan.reserved,
             plan.count,
@@ -250,7 +250,7 @@ def start_early(
     now: float,
     capacity: Floats,
     quota: Floats,
-    owned: Floats,
+    lends: NDArray[np.bool_],
     times: Floats,
     reserved: Floats,
     count: int,
@@ -294,9 +294,9 @@ def start_early(
         if not may:
             given[TARGET_REASON, row] = _GPUS_SHORT
         elif start > now:
-            lends = pool < 0 or quota[pool] > owned[pool]
             end = min(now + seconds[row], start)
-            may = lends and has_room(until, idle, steps, times, reserved, count, now, end, need)
+            may = pool < 0 or lends[pool]
+            may = may and has_room(until, idle, steps, times, reserved, count, now, end, need)
             given[TARGET_REASON, row] = 0 if may else _RESERVED
         if not may:
             if start > now:
