@@ -218,9 +218,9 @@ class JobView:
 class View(NamedTuple):
     """What a policy sees: the jobs in the system and what there is to give, at ``now``.
 
-    ``capacity`` is GPUs by type (free or held), ``quota`` the most GPUs that the jobs of each
-    pool may hold, ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does.
-    ``rates()`` is the table of believed rates by (curve, GPU type, GPUs), for whole GPUs on one node with CPUs and memory enough;
+    ``capacity`` is GPUs by type (free or held), ``quota`` the most GPUs that the jobs of each pool may hold,
+    ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does. ``rates()`` is the
+    table of believed rates by (curve, GPU type, GPUs), for whole GPUs on a node with CPUs and memory enough;
     ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
     of a job that shares the GPUs it requests with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to be read, not changed).
