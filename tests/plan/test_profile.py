@@ -96,6 +96,8 @@ def test_questions_are_answered_as_by_looking_at_every_second(
     assert ours.most_reserved(start, end) == 8.0 - twin.least_free(start, end)
     length = end - start
     assert ours.earliest_fit(gpus, length, after) == twin.earliest_fit(gpus, length, after)
+    room = ours.times, ours.free, len(ours.times), start, end
+    assert all(loops.fits(*room, float(g)) == (ours.least_free(start, end) >= g) for g in range(9))
     begin = ours.earliest_fit(gpus, length)
     assert begin == twin.earliest_fit(gpus, length, 0.0)
     if begin < math.inf:
@@ -138,6 +140,7 @@ def test_machine_code_and_its_plain_twin_do_the_same(
     asked: list[tuple[Callable[..., float], tuple[object, ...]]] = [
         (loops.step_at, (times, count, interval[0])),
         (loops.least_free, (times, free, count, *interval, 8.0)),
+        (loops.fits, (times, free, count, *interval, float(gpus))),
         (loops.most_free, (times, free, count, *interval, 0.0)),
         (loops.earliest_fit, (times, free, count, float(gpus), interval[1] - interval[0], 0.0)),
     ]
@@ -150,19 +153,26 @@ def test_machine_code_and_its_plain_twin_do_the_same(
 
 
 @settings(max_examples=100)
-@given(st.lists(st.tuples(seconds | st.just(math.inf), st.integers(1, 4)), max_size=10))
+@given(
+    st.lists(st.tuples(seconds | st.just(math.inf), st.integers(1, 4)), max_size=10),
+    st.integers(0, 20).map(float),
+)
 def test_the_profile_of_running_jobs_is_that_of_reserving_their_gpus(
-    jobs: list[tuple[float, int]],
+    jobs: list[tuple[float, int]], enough: float
 ) -> None:
     ends, gpus = np.array([end for end, _ in jobs]), np.array([float(g) for _, g in jobs])
     ours = Profile(gpus.sum() + 1.0)
     for end, held in jobs:
         ours.reserve(0.0, end, float(held))
-    for loop in (loops.running, plain(loops.running)):
+    for loop in (loops.write_running, plain(loops.write_running)):
         times, free = np.zeros(len(jobs) + 1), np.zeros(len(jobs) + 1)
-        count = loop(times, free, 0.0, 1.0, ends, gpus)
+        count = loop(times, free, 0.0, 1.0, ends, gpus, math.inf)
         assert times[:count].tolist() == ours.times.tolist()
         assert free[:count].tolist() == ours.free.tolist()
+        count = loop(times, free, 0.0, 1.0, ends, gpus, enough)
+        first = ours.earliest_fit(enough, math.inf)
+        assert times[:count].tolist() == [time for time in ours.times.tolist() if time <= first]
+        assert free[:count].tolist() == ours.free.tolist()[:count]
 
 
 @pytest.mark.parametrize(

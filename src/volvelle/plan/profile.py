@@ -5,9 +5,9 @@ A step function of time, kept as ascending breakpoints: ``free[i]`` GPUs are fre
 ends at a time leaves its GPUs to what starts then. Numbers of GPUs are compared exactly, which suits whole
 numbers and halves.
 
-`Profile` is for Python. The kernels below it are for loops that are machine code themselves: they work on the
-first ``count`` entries of arrays with room for two more, and return how many entries there are afterwards.
-Several GPU types are several profiles.
+`Profile` is for Python. The kernels below it are for loops that are machine code themselves: they work on
+the first ``count`` entries of arrays with room for two more, and return how many entries there are
+afterwards. Several GPU types are several profiles.
 """
 
 import math
@@ -20,6 +20,7 @@ from volvelle.core.compiled import compiled
 from volvelle.core.view import FloatColumn
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Profile:
@@ -175,6 +176,19 @@ def least_free(
 
 
 @compiled
+def fits(times: Floats, free: Floats, count: int, start: float, end: float, gpus: float) -> bool:
+    """Whether ``gpus`` GPUs are free all the time from ``start`` until ``end``."""
+    if end <= start:
+        return True
+    step = step_at(times, count, start)
+    while free[step] >= gpus:
+        step += 1
+        if step >= count or times[step] >= end:
+            return True
+    return False
+
+
+@compiled
 def most_free(
     times: Floats, free: Floats, count: int, start: float, end: float, otherwise: float
 ) -> float:
@@ -244,22 +258,53 @@ def add(times: Floats, free: Floats, count: int, start: float, end: float, gpus:
 
 
 @compiled
-def running(
-    times: Floats, free: Floats, start: float, idle: float, ends: Floats, gpus: Floats
+def write_running(
+    times: Floats,
+    free: Floats,
+    start: float,
+    idle: float,
+    ends: Floats,
+    gpus: Floats,
+    enough: float,
 ) -> int:
-    """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being free.
+    """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being
+    free.
 
-    Those that end by ``start`` count as free from then on. The arrays have room for one step more than there
-    are jobs. Returns how many steps there are.
+    Those that end by ``start`` count as free from then on. It is written up to the first step in which
+    ``enough`` GPUs are free; what ends later is left out. The arrays have room for one step more than
+    there are jobs. Returns how many steps there are.
     """
     times[0], free[0] = start, idle
     count = 1
-    for job in np.argsort(ends, kind="mergesort"):
+    heap = np.arange(len(ends))  # the next to end is the first
+    left = len(ends)
+    for place in range(left // 2 - 1, -1, -1):
+        _sift(heap, left, ends, place)
+    while left > 0:
+        job = heap[0]
         end = ends[job]
-        if end == np.inf:
+        if end == np.inf or (end > times[count - 1] and free[count - 1] >= enough):
             break
         if end > times[count - 1]:
             times[count], free[count] = end, free[count - 1]
             count += 1
         free[count - 1] += gpus[job]
+        left -= 1
+        heap[0] = heap[left]
+        _sift(heap, left, ends, 0)
     return count
+
+
+@compiled
+def _sift(heap: Ints, count: int, keys: Floats, place: int) -> None:
+    """Let the entry at ``place`` of a heap of ``count`` entries sink to where it belongs."""
+    moved = heap[place]
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and keys[heap[child + 1]] < keys[heap[child]]:
+            child += 1
+        if keys[moved] <= keys[heap[child]]:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = moved

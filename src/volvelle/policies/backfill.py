@@ -1,11 +1,18 @@
-"""EASY backfill (Lifka, JSSPP'95; Mu'alem and Feitelson, TPDS'01).
+"""Backfill: first in, first out, and later jobs may start ahead of those that do not fit, but not delay
+them.
 
-First in, first out, but later jobs may start ahead of a head job that does not fit, as long as they do
-not delay it: the head gets a reservation at the time when, by what is believed of the running jobs,
-enough GPUs will be free (the shadow time). A later job starts if it fits now and is believed to end by
-then, or takes only GPUs the head will not need (the extra GPUs). Believed durations come from the
-estimator; with wrong ones the reservation moves, as on real clusters. Jobs are gangs here: elastic
-jobs run on the GPUs they request.
+EASY (Lifka, JSSPP'95; Mu'alem and Feitelson, TPDS'01): the head of the queue gets a reservation at the
+time when, by what is believed of the running jobs, enough GPUs will be free (the shadow time). A later job
+starts if it fits now and is believed to end by then, or takes only GPUs the head will not need (the extra
+GPUs).
+
+Conservative (TPDS'01, section 3): every job that waits has a reservation, at the first time at which it
+fits beside those of jobs before it. A later job starts if it delays none of them. Reservations are made
+anew at each decision, in order of submission, so that they move up when a job ends early.
+
+Both keep what is free from when on in profiles (`volvelle.plan.profile`), in seconds from now. Believed
+durations come from the estimator; with wrong ones reservations move, as on real clusters. Jobs are gangs
+here: elastic jobs run on the GPUs they request.
 """
 
 from typing import ClassVar
@@ -17,14 +24,19 @@ from volvelle.core.columns import (
     GPUS,
     HELD,
     POOL,
+    PROGRESS_FROM,
+    RATE,
+    REQUEST_RATE,
+    START_GAP,
     TYPE,
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, seconds_left
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, work_left
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.plan.profile import add, earliest_fit, fits, write_running
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,6 +73,26 @@ class EasyBackfill(Policy):
         return Kernel(decide, np.zeros(0), rates=False)
 
 
+@policies.register
+class ConservativeBackfill(EasyBackfill):
+    """First in, first out, with later jobs let in where they delay nobody who waits."""
+
+    name: ClassVar[str] = "conservative"
+    source: ClassVar[str] = "Mu'alem and Feitelson (TPDS'01)"
+    optimises: ClassVar[str] = "utilisation, with a start for every job that arrivals do not delay"
+
+    def allocate(self, view: View) -> Allocation:
+        """Keep what runs, then start each job that waits, or reserve."""
+        jobs = view.jobs
+        order = np.argsort(jobs.number)
+        given = reserve_all(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+
+    def kernel(self, *, named: bool) -> Kernel:
+        """The same as machine code."""
+        return Kernel(decide_conservatively, np.zeros(0), rates=False)
+
+
 @kernel
 def decide(
     matrix: Floats,
@@ -73,8 +105,35 @@ def decide(
 ) -> None:
     """`EasyBackfill.allocate` as machine code."""
     jobs = matrix.shape[1]
-    ends = seconds_left(matrix, now)
-    given[:3] = backfill(matrix, np.arange(jobs), ends, capacity, quota)
+    given[:3] = backfill(matrix, np.arange(jobs), _seconds_to_end(matrix, now), capacity, quota)
+
+
+@kernel
+def decide_conservatively(
+    matrix: Floats,
+    now: float,
+    capacity: Floats,
+    quota: Floats,
+    table: Floats,
+    parameters: Floats,
+    given: Floats,
+) -> None:
+    """`ConservativeBackfill.allocate` as machine code."""
+    jobs = matrix.shape[1]
+    given[:3] = reserve_all(matrix, np.arange(jobs), _seconds_to_end(matrix, now), capacity, quota)
+
+
+@compiled
+def _seconds_to_end(matrix: Floats, now: float) -> Floats:
+    """As `volvelle.core.view.JobView.seconds_to_end`."""
+    jobs = matrix.shape[1]
+    ends = work_left(matrix, jobs, now)
+    for row in range(jobs):
+        gap, rate = matrix[START_GAP, row], matrix[REQUEST_RATE, row]
+        if matrix[HELD, row] > 0.0:
+            gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
+        ends[row] = gap + ends[row] / rate if rate > 0.0 else np.inf
+    return ends
 
 
 @compiled
@@ -91,20 +150,10 @@ def backfill(
     first GPU type that will do; the head reserves the type on which it is believed to start first.
     """
     jobs = len(order)
-    result = np.zeros((3, jobs))
-    result[1, :] = -1.0
-    free = capacity.copy()
-    left = quota.copy()
-    for row in range(jobs):
-        held = matrix[HELD, row]
-        if held > 0.0:
-            gpu_type = int(matrix[TYPE, row])
-            result[0, row] = held
-            result[1, row] = gpu_type
-            free[gpu_type] -= held
-            if matrix[POOL, row] >= 0:
-                left[int(matrix[POOL, row])] -= held
-    reserved, shadow, extra = -1, np.inf, 0.0
+    result, free, left = _running(matrix, jobs, capacity, quota)
+    reserved, soonest, count = -1, np.inf, 0
+    room = 2 * jobs + 4  # every job ends at a time of its own, or starts now
+    times, ahead = np.empty(room), np.empty(room)
     for row in order:
         if result[0, row] > 0.0:
             continue
@@ -118,8 +167,8 @@ def backfill(
         for gpu_type in range(len(free)):
             if not (wished >> gpu_type) & 1 or free[gpu_type] < need:
                 continue
-            delays = gpu_type == reserved and ends[row] > shadow and need > extra
-            if not delays:
+            # before the head starts only what runs ends: more is free than now
+            if gpu_type != reserved or fits(times, ahead, count, soonest, ends[row], need):
                 chosen = gpu_type
                 break
         if chosen >= 0:
@@ -128,34 +177,178 @@ def backfill(
             free[chosen] -= need
             if pool >= 0:
                 left[pool] -= need
-            if chosen == reserved and ends[row] > shadow:
-                extra -= need
+            if chosen == reserved:
+                count = add(times, ahead, count, 0.0, ends[row], -need)
             continue
         result[2, row] = _GPUS_SHORT if reserved < 0 else _ORDER
         if reserved < 0:
-            for gpu_type in range(len(free)):
-                if (wished >> gpu_type) & 1:
-                    seconds, over = _shadow(result, ends, gpu_type, free[gpu_type], need)
-                    if seconds < shadow:
-                        reserved, shadow, extra = gpu_type, seconds, over
+            reserved, soonest, count = _reserve(result, ends, free, wished, need, times, ahead)
     return result
 
 
 @compiled
-def _shadow(
-    result: Floats, ends: Floats, gpu_type: int, free: float, need: float
-) -> tuple[float, float]:
-    """Seconds until ``need`` GPUs of a type are believed free, and how many are left over then.
+def _running(
+    matrix: Floats, jobs: int, capacity: Floats, quota: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The allocation in which those that run keep what they hold; GPUs by type and pool that it leaves."""
+    result = np.zeros((3, jobs))
+    result[1, :] = -1.0
+    free = capacity.copy()
+    left = quota.copy()
+    for row in range(jobs):
+        held = matrix[HELD, row]
+        if held > 0.0:
+            gpu_type = int(matrix[TYPE, row])
+            result[0, row] = held
+            result[1, row] = gpu_type
+            free[gpu_type] -= held
+            if matrix[POOL, row] >= 0:
+                left[int(matrix[POOL, row])] -= held
+    return result, free, left
 
-    Counts the jobs that run and those started in this very decision, also all that end at that time.
+
+@compiled
+def _reserve(
+    result: Floats,
+    ends: Floats,
+    free: Floats,
+    wished: int,
+    need: float,
+    times: Floats,
+    ahead: Floats,
+) -> tuple[int, float, int]:
+    """Reserve GPUs of the type on which ``need`` of them are believed to be free first, from then on.
+
+    Jobs that run, and those started in this very decision, end when they are believed to. Returns the type
+    (-1 where that will never be), in how many seconds, and how many steps the profile of the type has
+    then, which is written to ``times`` and ``ahead``.
     """
+    reserved, written, soonest, count = -1, -1, np.inf, 0
+    for gpu_type in range(len(free)):
+        if (wished >> gpu_type) & 1:
+            written = gpu_type
+            count = _write(result, ends, gpu_type, free[gpu_type], need, times, ahead)
+            start = earliest_fit(times, ahead, count, need, np.inf, 0.0)
+            if start < soonest:
+                reserved, soonest = gpu_type, start
+    if reserved >= 0:
+        if reserved != written:
+            count = _write(result, ends, reserved, free[reserved], need, times, ahead)
+        count = add(times, ahead, count, soonest, np.inf, -need)
+    return reserved, soonest, count
+
+
+@compiled
+def _write(
+    result: Floats,
+    ends: Floats,
+    gpu_type: int,
+    free: float,
+    enough: float,
+    times: Floats,
+    ahead: Floats,
+) -> int:
+    """Write the profile of a GPU type, from now on until ``enough`` GPUs are free."""
     running = np.flatnonzero((result[0] > 0.0) & (result[1] == gpu_type))
-    shadow = np.inf
-    for i in np.argsort(ends[running], kind="mergesort"):
-        end = ends[running[i]]
-        if end > shadow:
+    gpus = result[0][running]
+    return write_running(times, ahead, 0.0, free, ends[running], gpus, enough)
+
+
+@compiled
+def reserve_all(
+    matrix: Floats,
+    order: Ints,
+    ends: Floats,
+    capacity: Floats,
+    quota: Floats,
+) -> Floats:
+    """Conservative backfill over jobs in ``order``; arguments and result as of `backfill`.
+
+    A job has its reservation on the GPU type on which it can start first, within its pool's quota too.
+    """
+    jobs, types = len(order), len(capacity)
+    result, free, left = _running(matrix, jobs, capacity, quota)
+    last = jobs - 1  # of those that fit what is free now: reservations behind it delay nobody
+    while last >= 0 and _stays(result, matrix[GPUS], order[last], free):
+        last -= 1
+    # profiles of GPU types, then of pools
+    times = np.empty((types + len(quota), 3 * jobs + 4))
+    ahead = np.empty((types + len(quota), 3 * jobs + 4))
+    count = np.zeros(types + len(quota), dtype=np.int64)
+    if last >= 0:
+        for gpu_type in range(types):
+            count[gpu_type] = _write(
+                result, ends, gpu_type, free[gpu_type], np.inf, times[gpu_type], ahead[gpu_type]
+            )
+        for pool in range(len(quota)):
+            mine = np.flatnonzero((result[0] > 0.0) & (matrix[POOL, :jobs] == pool))
+            one, gpus = types + pool, result[0][mine]
+            count[one] = write_running(
+                times[one], ahead[one], 0.0, left[pool], ends[mine], gpus, np.inf
+            )
+    for place in range(jobs):
+        row = order[place]
+        if result[0, row] > 0.0:
+            continue
+        need, pool, wished = matrix[GPUS, row], int(matrix[POOL, row]), int(matrix[TYPES, row])
+        chosen, soonest, fits_now = -1, np.inf, False
+        for gpu_type in range(types):
+            if not (wished >> gpu_type) & 1:
+                continue
+            fits_now = fits_now or free[gpu_type] >= need
+            if place > last:
+                continue
+            start = _first_start(times, ahead, count, gpu_type, types + pool, need, ends[row], pool)
+            if start < soonest:
+                chosen, soonest = gpu_type, start
+        if chosen >= 0:
+            end = soonest + ends[row]
+            count[chosen] = add(times[chosen], ahead[chosen], count[chosen], soonest, end, -need)
+            if pool >= 0:
+                one = types + pool
+                count[one] = add(times[one], ahead[one], count[one], soonest, end, -need)
+        within = pool < 0 or need <= left[pool]
+        if chosen >= 0 and soonest == 0.0 and within and free[chosen] >= need:
+            result[0, row] = need
+            result[1, row] = chosen
+            free[chosen] -= need
+            if pool >= 0:
+                left[pool] -= need
+            while last > place and _stays(result, matrix[GPUS], order[last], free):
+                last -= 1
+        elif not within:
+            result[2, row] = _QUOTA
+        else:
+            result[2, row] = _ORDER if fits_now else _GPUS_SHORT
+    return result
+
+
+@compiled
+def _stays(result: Floats, gpus: Floats, row: int, free: Floats) -> bool:
+    """Whether a job runs already, or needs more than is free."""
+    return bool(result[0, row] > 0.0 or gpus[row] > free.max())
+
+
+@compiled
+def _first_start(
+    times: Floats,
+    ahead: Floats,
+    count: Ints,
+    gpu_type: int,
+    one: int,
+    need: float,
+    seconds: float,
+    pool: int,
+) -> float:
+    """The first time at which a job fits its GPU type and, if it has one, its pool (profile ``one``)."""
+    start = earliest_fit(times[gpu_type], ahead[gpu_type], count[gpu_type], need, seconds, 0.0)
+    while pool >= 0 and start < np.inf:
+        within = earliest_fit(times[one], ahead[one], count[one], need, seconds, start)
+        if within == start:
             break
-        free += result[0, running[i]]
-        if free >= need:
-            shadow = end
-    return (shadow, free - need) if free >= need else (np.inf, 0.0)
+        start = earliest_fit(
+            times[gpu_type], ahead[gpu_type], count[gpu_type], need, seconds, within
+        )
+        if start == within:
+            break
+    return start
