@@ -36,7 +36,7 @@ from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
-from volvelle.plan.profile import add, running, step_at
+from volvelle.plan.profile import add, step_at, write_running
 from volvelle.policies.anticipatory.gangs import gang_type, keep_running
 from volvelle.policies.anticipatory.virtual_clock import VirtualClock
 
@@ -284,7 +284,8 @@ def start_early(
     runs = np.flatnonzero(matrix[HELD] > 0.0)
     room = len(runs) + 2 * len(waits) + 2
     until, idle = np.zeros(room), np.zeros(room)
-    steps = running(until, idle, now, free.sum(), now + seconds[runs], matrix[HELD][runs])
+    unheld = free.sum()
+    steps = write_running(until, idle, now, unheld, now + seconds[runs], matrix[HELD][runs], np.inf)
     order = waits[np.argsort(matrix[START][waits], kind="mergesort")]
     wake = np.inf
     for row in order:
