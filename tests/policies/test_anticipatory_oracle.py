@@ -90,6 +90,17 @@ def test_windows_sized_by_duration_leave_schedules_that_can_be_carried_out(
     assert fine.waited_seconds <= coarse.waited_seconds + 1e-9
 
 
+@settings(max_examples=20)
+@given(instances(10))
+def test_it_begins_with_a_schedule_that_is_known(instance: tuple[Cluster, list[Job]]) -> None:
+    """With windows longer than anything the known starts are the best choice, or better ones are found."""
+    cluster, jobs = instance
+    ahead = happen(Scenario.of(cluster, jobs, policy="anticipatory-vc")).outcomes
+    found = best_schedule(OracleJobs.of(jobs, cluster), unit=1000.0, known=ahead.first_start)
+    assert found.waited_seconds <= float(np.sum(ahead.queueing_delay)) + 1e-6
+    assert fits(OracleJobs.of(jobs, cluster), found.starts)
+
+
 def unfair() -> OracleJobs:
     """One GPU is idle in pool 2: pool 0 has two short jobs that wait, pool 1 one that is a little longer."""
     pools = tuple(Pool(name, 1.0, lends=True) for name in "abc")

@@ -11,6 +11,7 @@ two windows is not seen. With windows of one ``unit`` of which all times are mul
 among the best schedules is one in which each start is a submission or the end of another job.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
+from volvelle.model.units import ROUNDING_SECONDS
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.policies.anticipatory.virtual_clock import VirtualClock
 
@@ -92,17 +94,26 @@ def best_schedule(
     windows: int | None = None,
     beta: float = 0.0,
     limit_seconds: float = 60.0,
+    known: FloatColumn | None = None,
 ) -> OracleSchedule:
-    """Figure 19's schedule, found within ``limit_seconds`` of wall-clock time; at worst the reference.
+    """Figure 19's schedule, found within ``limit_seconds`` of wall-clock time; at worst the one ``known``.
 
     unit: the shortest window, seconds. windows: how many a job's duration has (None: all are of one unit).
     beta: equation 8's weight of fairness, seconds of waiting for a second in which some pool holds the whole
-    of its share more. Raises `Problem` where jobs never start alone, or without HiGHS.
+    of its share more. known: starts of a schedule that harms nobody, which are among the choices (None: the
+    reference). Raises `Problem` where jobs never start alone, or without HiGHS.
     """
     cut_offs = jobs.cut_offs
+    known = cut_offs if known is None else np.minimum(known, cut_offs)
     choices = [
-        _choices(float(submit), float(last), unit, float(seconds), windows)
-        for submit, last, seconds in zip(jobs.submit, cut_offs, jobs.seconds, strict=True)
+        np.union1d(_choices(submit, seconds, last, unit, windows), [start, last])
+        for submit, seconds, last, start in zip(
+            jobs.submit.tolist(),
+            jobs.seconds.tolist(),
+            cut_offs.tolist(),
+            known.tolist(),
+            strict=True,
+        )
     ]
     owner = np.repeat(np.arange(len(choices)), [len(each) for each in choices])
     starts = np.concatenate(choices)
@@ -122,7 +133,7 @@ def best_schedule(
     ends = starts + jobs.seconds[owner]
     capacity, widths = float(jobs.owned.sum()), jobs.gpus[owner]
     for at, now in enumerate(times.tolist()):
-        running = np.flatnonzero((starts <= now) & (ends > now))
+        running = np.flatnonzero((starts <= now) & (ends > now + ROUNDING_SECONDS))
         if jobs.gpus[np.unique(owner[running])].sum() > capacity:  # (12)
             rows.add(running, widths[running], upper=capacity)
         for pool, owned in enumerate(jobs.owned.tolist() if fair else []):  # (13)
@@ -131,11 +142,11 @@ def best_schedule(
                 share = np.append(widths[mine], -owned)
                 rows.add(np.append(mine, count + at), share, upper=0.0)
     whole = np.arange(len(gain)) < count
-    reference = np.zeros(len(gain))
-    reference[:count] = starts == cut_offs[owner]
+    incumbent = np.zeros(len(gain))
+    incumbent[:count] = starts == known[owner]
     if fair:
-        reference[count:] = _multipliers(jobs, cut_offs, times)
-    answer = maximise(Program(gain, upper, rows, whole), reference, 0.0, limit_seconds)
+        incumbent[count:] = _multipliers(jobs, known, times)
+    answer = maximise(Program(gain, upper, rows, whole), incumbent, 0.0, limit_seconds)
     chosen = np.flatnonzero(np.round(answer.x[:count]) == 1.0)
     found = np.empty(len(choices))
     found[owner[chosen]] = starts[chosen]
@@ -144,19 +155,21 @@ def best_schedule(
 
 
 def _choices(
-    submit: float, last: float, unit: float, seconds: float, windows: int | None
+    submit: float, seconds: float, last: float, unit: float, windows: int | None
 ) -> FloatColumn:
-    """The starts that a job may have: its submission, its windows, its cut-off."""
+    """The submission of a job and its windows, before its ``last`` start."""
     window = unit
     if windows is not None:
-        window = max(unit, unit * np.floor(seconds / windows / unit))
-    before = submit + window * np.arange(np.ceil((last - submit) / window))
-    return np.append(before[before < last], last)
+        window = max(unit, unit * math.floor(seconds / windows / unit))
+    count = math.ceil((last - submit) / window)
+    found: FloatColumn = submit + window * np.arange(count, dtype=np.float64)
+    return found[found < last]
 
 
 def _multipliers(jobs: OracleJobs, starts: FloatColumn, times: FloatColumn) -> FloatColumn:
     """Equation 13's alpha at each of ``times`` for jobs that start so."""
-    runs = (starts <= times[:, None]) & (starts + jobs.seconds > times[:, None])
+    ends = starts + jobs.seconds - ROUNDING_SECONDS
+    runs = (starts <= times[:, None]) & (ends > times[:, None])
     found = np.zeros(len(times))
     for pool, owned in enumerate(jobs.owned.tolist()):
         if owned > 0.0:
