@@ -4,7 +4,17 @@ The paper: "Anticipatory Resource Allocation for ML Training". Its system is cal
 since another system has the name Sia.
 """
 
+from volvelle.policies.anticipatory.oracle import OracleJobs, OracleSchedule, best_schedule
 from volvelle.policies.anticipatory.policy import AnticipatoryVc
 from volvelle.policies.anticipatory.sharing import FcfsPools, Gssf, Mmfs, Ssf
 
-__all__ = ["AnticipatoryVc", "FcfsPools", "Gssf", "Mmfs", "Ssf"]
+__all__ = [
+    "AnticipatoryVc",
+    "FcfsPools",
+    "Gssf",
+    "Mmfs",
+    "OracleJobs",
+    "OracleSchedule",
+    "Ssf",
+    "best_schedule",
+]
