@@ -155,7 +155,8 @@ class AnticipatoryVc(Policy):
             last,
         )
         self._wake = None if wake == np.inf else wake
-        plan.kept = matrix[:, matrix[STATE] == BOOKED][[NUMBER, FROM, UNTIL, GPUS]]
+        kept = np.flatnonzero(matrix[STATE] == BOOKED)
+        plan.kept = np.array([matrix[column, kept] for column in (NUMBER, FROM, UNTIL, GPUS)])
         return Allocation(
             given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], given[3].astype(np.int64)
         )
@@ -276,32 +277,33 @@ def start_early(
         if there[place]:
             count = add(times, reserved, count, starts[place], ends[place], -gpus[place])
     booked = max(booked, last)
-    waits = np.flatnonzero(matrix[HELD] == 0.0)
-    for row in waits:
+    waits, runs = np.flatnonzero(matrix[HELD] == 0.0), np.flatnonzero(matrix[HELD] > 0.0)
+    fitting = np.zeros(len(waits), dtype=np.bool_)
+    for at, row in enumerate(waits):
         count = _book(
             matrix, int(row), seconds[row], now, times, reserved, count, starts, ends, booked
         )
-    runs = np.flatnonzero(matrix[HELD] > 0.0)
-    room = len(runs) + 2 * len(waits) + 2
+        fitting[at] = gang_type(matrix, int(row), free) >= 0
+        given[TARGET_REASON, row] = _GPUS_SHORT
+    tried = waits[fitting]
+    order = tried[np.argsort(matrix[START][tried], kind="mergesort")]
+    given[3] = np.concatenate((order, runs, waits[~fitting]))
+    if len(order) == 0:
+        return given, count, booked, _next_start(matrix, given, waits, now)
+    room = len(runs) + 2 * len(order) + 2
     until, idle = np.zeros(room), np.zeros(room)
     unheld = free.sum()
     steps = write_running(until, idle, now, unheld, now + seconds[runs], matrix[HELD][runs], np.inf)
-    order = waits[np.argsort(matrix[START][waits], kind="mergesort")]
-    wake = np.inf
     for row in order:
         need, pool, start = matrix[GPUS, row], int(matrix[POOL, row]), matrix[START, row]
         chosen = gang_type(matrix, row, free)
         may = chosen >= 0 and (pool < 0 or need <= left[pool] + ROUNDING)
-        if not may:
-            given[TARGET_REASON, row] = _GPUS_SHORT
-        elif start > now:
+        if may and start > now:
             end = min(now + seconds[row], start)
             may = pool < 0 or lends[pool]
             may = may and has_room(until, idle, steps, times, reserved, count, now, end, need)
-            given[TARGET_REASON, row] = 0 if may else _RESERVED
+            given[TARGET_REASON, row] = _RESERVED
         if not may:
-            if start > now:
-                wake = min(wake, start)
             continue
         given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
         free[chosen] -= need
@@ -315,14 +317,17 @@ def start_early(
             there[int(matrix[PLACE, row])] = False
         matrix[STATE, row] = STARTED
         steps = add(until, idle, steps, now, now + seconds[row], -need)
-    at = 0
-    for row in order:
-        given[3, at] = row
-        at += 1
-    for row in runs:
-        given[3, at] = row
-        at += 1
-    return given, count, booked, wake
+    return given, count, booked, _next_start(matrix, given, waits, now)
+
+
+@compiled
+def _next_start(matrix: Floats, given: Floats, waits: Ints, now: float) -> float:
+    """The first virtual start to come of the jobs that wait on; infinite for none."""
+    found = np.inf
+    for row in waits:
+        if given[TARGET, row] == 0.0 and matrix[START, row] > now:
+            found = min(found, matrix[START, row])
+    return found
 
 
 @compiled
