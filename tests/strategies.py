@@ -290,9 +290,11 @@ def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
     cluster = Cluster(tuple(nodes))
     if features.pools and draw(st.booleans()):
         red = draw(st.integers(1, cluster.gpus))
-        pools = [Pool("red", float(red))]
+        lends = draw(st.sampled_from([(False, False), (True, True), (True, False)]))
+        pools = [Pool("red", float(red), lends[0])]
         if red < cluster.gpus:
-            pools.append(Pool("blue", cluster.gpus - red - draw(st.sampled_from([0.0, 0.5]))))
+            blue = cluster.gpus - red - draw(st.sampled_from([0.0, 0.5]))
+            pools.append(Pool("blue", blue, lends[1]))
         cluster = msgspec.structs.replace(cluster, pools=tuple(pools))
     if features.nodes and draw(st.booleans()):
         cluster = draw(_with_changes(cluster))

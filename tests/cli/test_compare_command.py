@@ -159,3 +159,39 @@ def test_the_demo_needs_nothing_and_says_what_is_next(tmp_path: Path) -> None:
     assert lines[-1].startswith("Next: volvelle compare your.csv")
     assert (tmp_path / "volvelle-demo/report.html").is_file()
     assert ran.err == ""
+
+
+POOLS = """
+nodes = [{ gpus = 8, count = 2 }]
+pools = [{ name = "queue-1", quota = 8, lends = true }, { name = "queue-2", quota = 8, lends = true }]
+"""
+
+
+def test_all_are_judged_against_a_reference(volvelle: Volvelle) -> None:
+    Path("pools.toml").write_text(POOLS)
+    generated = ("--generate", "anticipatory:queues=2,length=1d", "-c", "pools.toml")
+    policies = ("-p", "mmfs", "-p", "anticipatory-vc", "--reference", "fcfs-pools")
+    ran = volvelle("compare", *generated, *policies, "--seed", 1, "--seed", 2, "-o", "json")
+    assert ran.status == 0, ran.err
+    judged = rows(ran.out)
+    assert set(judged) == {
+        f"{policy}, seed {seed}" for policy in ("mmfs", "anticipatory-vc") for seed in (1, 2)
+    }
+    for seed in (1, 2):
+        found = judged[f"anticipatory-vc, seed {seed}"]
+        assert (found["slowed"], found["harm:total"], found["harm:max"]) == (0, 0, 0)
+        assert found["speed_up"] > 1
+    assert max(judged[f"mmfs, seed {seed}"]["harm:total"] for seed in (1, 2)) > 0
+    again = volvelle("report", "volvelle-compare", "--reference", "fcfs-pools", "-o", "json")
+    assert rows(again.out) == judged
+    page = Path("volvelle-compare/report.html").read_text()
+    assert "Against fcfs-pools, by pool" in page
+    assert "Speed-up against harm" in page
+
+
+def test_a_run_without_its_reference_is_named(volvelle: Volvelle) -> None:
+    generated = ("--generate", "lognormal:jobs=20", "-c", "1x8")
+    assert volvelle("compare", *generated, "-p", "las", "-p", "srsf").status == 0
+    ran = volvelle("report", "volvelle-compare", "--reference", "fifo")
+    assert ran.status == 2
+    assert "run 'las' has no reference" in ran.err

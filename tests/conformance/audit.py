@@ -14,6 +14,7 @@ from strategies import Scenario
 
 from volvelle.core.decision import Decision, Sharing
 from volvelle.core.events import (
+    ArrivalsForetold,
     BatchSizeChanged,
     Event,
     JobFailed,
@@ -244,7 +245,7 @@ class Audit:
             assert (other.gpus, other.kind) == (holding.gpus, holding.kind)
 
     def _check_capacity(self) -> None:
-        """On paper: per type what is up (or draining and still held), per pool its quota."""
+        """On paper: per type what is up (or draining and still held), per pool the most that it may hold."""
         held: dict[str, float] = defaultdict(float)
         by_pool: dict[str, float] = defaultdict(float)
         for number, holding in self.holds.items():
@@ -256,8 +257,8 @@ class Audit:
                 there[node.gpu_type] += node.gpus
         for kind, gpus in held.items():
             assert gpus <= there[kind] + TOLERANCE, f"more GPUs of type {kind!r} than there are"
-        for pool in self.ledger.cluster.pools:
-            assert by_pool[pool.name] <= pool.quota + TOLERANCE, f"pool {pool.name} over its quota"
+        for pool, limit in self.ledger.cluster.limits.items():
+            assert by_pool[pool] <= limit + TOLERANCE, f"pool {pool} over its limit"
 
     def _check_slots(self, before: dict[int, Holding]) -> None:
         owner: dict[int, int] = {}
@@ -285,6 +286,6 @@ def _rank(event: Event) -> int:
         return 1
     if isinstance(event, JobSubmitted):
         return 2
-    if isinstance(event, Recomposed):
+    if isinstance(event, (Recomposed, ArrivalsForetold)):
         return 4
     return 3 if isinstance(event, WakeUp) else 0

@@ -232,6 +232,7 @@ def demand_of_rows(jobs: list[dict[str, str]]) -> Demand:
         pool=np.full(len(jobs), -1),
         capacity=np.full(len(CLUSTER.gpu_types), 12.0),
         quota=np.zeros(0),
+        owned=np.zeros(0),
         alike=np.ones(len(jobs)),
         pairs=no_pairs(len(CLUSTER.gpu_types)),
     )

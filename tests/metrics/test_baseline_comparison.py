@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from measured_runs import NAN, Ran, outcomes_of
 
-from volvelle.metrics.baseline import against
+from volvelle.metrics.baseline import against, by_pool
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.problems import Problem
 
@@ -48,3 +48,25 @@ def test_runs_of_different_jobs_cannot_be_compared() -> None:
         against(one, two)
     with pytest.raises(Problem, match="1 jobs and its baseline 0"):
         against(one, outcomes_of([], end=0))
+
+
+def test_what_each_pool_gained_and_lost() -> None:
+    before = [
+        Ran(0, [(0, 40, 1)], pool="red"),
+        Ran(0, [(0, 10, 1)]),
+        Ran(0, [(0, 8, 1)], pool="red"),
+    ]
+    after = [
+        Ran(0, [(0, 20, 1)], pool="red"),
+        Ran(0, [(0, 15, 1)]),
+        Ran(0, [(0, 9, 1)], pool="red"),
+    ]
+    run = outcomes_of([*after, Ran(0, [(0, 5, 1)], pool="blue", tracked=False)])
+    compared = against(run, outcomes_of([*before, Ran(0, [(0, 1, 1)], pool="blue")]))
+    pools = by_pool(run, compared)
+    assert list(pools) == ["", "red"]
+    assert (pools["red"].compared, pools["red"].slowed) == (2, 1)
+    assert pools["red"].total_slowdown_seconds == 1.0
+    assert pools[""].worst_slowdown_seconds == 5.0
+    assert sum(pool.slowed for pool in pools.values()) == compared.slowed == 2
+    assert compared.speed_up_at(100.0) == 2.0

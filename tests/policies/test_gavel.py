@@ -41,16 +41,18 @@ def demands(draw: st.DrawFn, alike: bool = False, pools: bool = True) -> Demand:
     gpus = rng.integers(1, least + 1, jobs).astype(float)
     rates = rng.choice([1.0, 2.0, 2.5, 7.0], (jobs, types)) * gpus[:, None]
     rates = rates[:, :1] * np.ones(types) if alike else rates * (gpus[:, None] <= capacity)
-    return Demand(
+    demand = Demand(
         rates=rates,
         gpus=gpus,
         weight=rng.choice([0.5, 1.0, 1.0, 4.0], jobs),
         pool=rng.integers(-1, quotas, jobs),
         capacity=capacity,
         quota=rng.integers(1, 9, quotas).astype(float),
+        owned=np.zeros(quotas),
         alike=np.ones(jobs),
         pairs=no_pairs(types),
     )
+    return demand._replace(owned=demand.quota)
 
 
 def check_feasible(demand: Demand, fractions: Floats) -> None:
@@ -200,6 +202,7 @@ def entity_levels(within: str, weights: tuple[float, float]) -> list[float]:
         pool=np.array([0, 0, 1]),
         capacity=np.array([2.0]),
         quota=np.array(weights),
+        owned=np.array(weights),
         alike=np.ones(3),
         pairs=no_pairs(1),
     )

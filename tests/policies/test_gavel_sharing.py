@@ -186,9 +186,8 @@ def test_pairs_help_and_no_job_is_in_two_places(seed: int) -> None:
     )
     capacity = rng.integers(2, 5, types).astype(float)
     pool = rng.integers(-1, 1, jobs)
-    demand = Demand(
-        rates, gpus, np.ones(jobs), pool, capacity, np.array([2.0]), np.ones(jobs), pairs
-    )
+    quota = np.array([2.0])
+    demand = Demand(rates, gpus, np.ones(jobs), pool, capacity, quota, quota, np.ones(jobs), pairs)
     nothing = np.zeros(jobs)
 
     def level(demand: Demand) -> tuple[Floats, float]:

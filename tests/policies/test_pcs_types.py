@@ -36,6 +36,7 @@ def demand_of(rates: object, gpus: object, capacity: object, quota: object = ())
         pool=np.full(len(wide), -1),
         capacity=np.array(capacity, dtype=float),
         quota=np.array(quota, dtype=float),
+        owned=np.array(quota, dtype=float),
         alike=np.ones(len(wide)),
         pairs=none,
     )

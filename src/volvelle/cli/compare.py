@@ -35,6 +35,7 @@ def compare(
     track: options.Track = None,
     cluster: options.Cluster = None,
     policies: options.Policies = None,
+    reference: options.Reference = None,
     placements: options.Placements = None,
     admissions: options.Admissions = None,
     estimators: options.Estimators = None,
@@ -92,6 +93,7 @@ def compare(
         strict=strict,
         cluster=cluster or (DEMO_CLUSTER if demo else None),
         policies=policies or (DEMO_POLICIES if demo else None),
+        reference=reference,
         placements=placements,
         admissions=admissions,
         estimators=estimators,
@@ -155,7 +157,12 @@ def _compare(
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
         _print_results(
-            _read(finished, workloads), directory, output, said, experiment.metrics, png=png
+            _read(finished, workloads, experiment.reference),
+            directory,
+            output,
+            said,
+            experiment.metrics,
+            png=png,
         )
         if output is Form.TABLE and demo:
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
@@ -203,13 +210,15 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else several}"
 
 
-def _read(finished: "Sequence[ComparedRun]", workloads: "Mapping[str, Workload]") -> "ReadRuns":
+def _read(
+    finished: "Sequence[ComparedRun]", workloads: "Mapping[str, Workload]", reference: str | None
+) -> "ReadRuns":
     """The runs, with the specs of their workloads and the summaries that were made of them."""
     from volvelle.cli.report import ReadRuns
     from volvelle.metrics.summary import hand_on
     from volvelle.simulate.run_directory import read_outcomes, read_record
 
-    runs = ReadRuns({}, {})
+    runs = ReadRuns({}, {}, reference)
     for result in finished:
         record = read_record(result.directory)
         outcomes = read_outcomes(result.directory, record, workloads[result.name].specs)

@@ -177,6 +177,15 @@ Policies = Annotated[
         rich_help_panel=_SCHEDULER,
     ),
 ]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        "--reference",
+        metavar="POLICY",
+        help="Judge all others against this policy: speed-up and harm of each job.",
+        rich_help_panel=_SCHEDULER,
+    ),
+]
 Placements = Annotated[
     list[str] | None,
     typer.Option(

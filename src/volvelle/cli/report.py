@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +22,11 @@ DEFAULT_OUT = Path("volvelle-report")
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """Runs read from their directories, by name."""
+    """Runs read from their directories, by name; ``reference``: the policy they are judged against."""
 
     records: "dict[str, RunRecord]"
     outcomes: "dict[str, Outcomes]"
+    reference: str | None = None
 
     @property
     def grid(self) -> "Grid":
@@ -49,6 +50,7 @@ def report(
         list[Path],
         typer.Argument(metavar="RUN...", help="Run directories, or the folder of a comparison."),
     ],
+    reference: options.Reference = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
     png: options.Png = False,
@@ -67,7 +69,7 @@ def report(
     for column in metrics or ():
         read_objective(column)
     directories = _expanded(runs)
-    read = read_runs(directories)
+    read = replace(read_runs(directories), reference=reference)
     if len(directories) == 1:
         [(name, outcomes)] = read.outcomes.items()
         page = write_report_of_run(out or directories[0], read.records[name], outcomes, png=png)
@@ -93,11 +95,16 @@ def shown_tables(runs: ReadRuns, output: Form, metrics: Sequence[str]) -> "list[
 
     Several rates of submission make a table for each metric, with a column for each rate.
     """
+    from volvelle.report import against
     from volvelle.report.table import comparison
 
+    judged: list[Table] = []
+    if runs.reference is not None:
+        grid = runs.grid
+        judged = against.tables(against.judge(grid, runs.reference), runs.reference)
     if output is not Form.TABLE:
-        return [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
-    return runs.grid.tables(metrics, COLUMNS)
+        return judged[:1] or [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
+    return runs.grid.tables(metrics, COLUMNS) + judged
 
 
 def _remark_on_workloads(runs: ReadRuns) -> None:
@@ -173,6 +180,7 @@ def write_report_of_runs(
             facts=facts_of(runs.records.values()),
             columns=columns,
             grid=runs.grid,
+            reference=runs.reference,
             png=png,
         )
 

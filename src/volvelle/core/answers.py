@@ -57,7 +57,7 @@ def _allocate(scheduler: "Scheduler") -> None:
         raise RuntimeError(f"policy {policy.name!r} asks at {view.now} to be asked at {named}")
     s.clock[NAMED_WAKE] = INFINITY if named is None else named
     scheduler.served = (
-        None if allocation.order is None else [view.jobs.rows[i] for i in allocation.order]
+        None if allocation.order is None else np.asarray(view.jobs.rows)[allocation.order].tolist()
     )
     _write(scheduler, view, allocation)
     for given in allocation.promises:

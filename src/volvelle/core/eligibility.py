@@ -1,22 +1,28 @@
 """Whether a job could ever run here, and on which GPU types."""
 
+from collections.abc import Mapping
+
 from volvelle.core.resources import Resources
-from volvelle.model.cluster import Pool
 from volvelle.model.job import JobSpec, Truth
 
 
 class Eligibility:
-    """Answers for one set of nodes and pools; made anew when a node joins."""
+    """Answers for one set of nodes, made anew when one joins. limits: the most GPUs of each pool's jobs."""
 
     def __init__(
-        self, resources: Resources, pools: tuple[Pool, ...], *, whole_gpus: bool, elastic: bool
+        self,
+        resources: Resources,
+        limits: Mapping[str, float],
+        *,
+        whole_gpus: bool,
+        elastic: bool,
     ) -> None:
         self._resources = resources
         self._types = resources.types
         self._gpus = resources.gpus_by_type(up_only=False).tolist()
         self.most_gpus = max(self._gpus, default=0.0)
         """Of one type, on all nodes."""
-        self._quota = {pool.name: pool.quota for pool in pools}
+        self._limits = limits
         self._whole_gpus = whole_gpus
         self._elastic = elastic
         self._allowed: dict[tuple[str, ...], tuple[int, float]] = {}
@@ -30,9 +36,9 @@ class Eligibility:
             return f"wants GPUs of type {' or '.join(spec.gpu_types)}, the cluster has {have}"
         if need > most:
             return f"wants {need:g} GPUs, the cluster has {most:g}"
-        quota = self._quota.get(spec.pool)
-        if quota is not None and need > quota:
-            return f"wants {need:g} GPUs, its pool {spec.pool!r} has {quota:g}"
+        limit = self._limits.get(spec.pool)
+        if limit is not None and need > limit:
+            return f"wants {need:g} GPUs, its pool {spec.pool!r} has {limit:g}"
         if self._whole_gpus and spec.gpus != int(spec.gpus):
             return f"wants {spec.gpus:g} GPUs, the placement gives whole ones"
         return ""

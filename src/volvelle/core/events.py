@@ -136,6 +136,21 @@ class Recomposed(msgspec.Struct, frozen=True, tag="recomposed", gc=False):
     admission: str
 
 
+class ArrivalsForetold(msgspec.Struct, frozen=True, tag="arrivals-foretold", gc=False):
+    """Jobs that will be submitted, as far as anybody knows: what was foretold before holds no longer.
+
+    Columns in order of submission: their numbers, when they come, the GPUs they request, how long they take
+    on these, their pools (index into the cluster's, -1 for none). Times and durations are seconds.
+    """
+
+    time: float
+    numbers: tuple[int, ...]
+    submit: tuple[float, ...]
+    gpus: tuple[float, ...]
+    seconds: tuple[float, ...]
+    pools: tuple[int, ...]
+
+
 class NodeChanged(msgspec.Struct, frozen=True, tag="node", gc=False):
     """A node came, went or is draining; ``node`` describes one that joins."""
 
@@ -166,5 +181,6 @@ Event = (
     | LossReported
     | NodeChanged
     | Recomposed
+    | ArrivalsForetold
     | WakeUp
 )

@@ -15,7 +15,9 @@ from volvelle.core.columns import (
     PREEMPTIBLE,
     PROGRESS_FROM,
     RATE,
+    REQUEST_RATE,
     SCALE,
+    START_GAP,
     TOTAL,
     TYPE,
     TYPES,
@@ -184,4 +186,20 @@ def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
         worked = max(now - matrix[PROGRESS_FROM, row], 0.0)
         done = matrix[DONE, row] + worked * matrix[RATE, row]
         left[row] = max(matrix[TOTAL, row] - done, 0.0) * matrix[SCALE, row]
+    return left
+
+
+@compiled
+def seconds_left(matrix: Floats, now: float) -> Floats:
+    """Seconds until each job is believed to end: on what it holds, or else on what it requests.
+
+    What a start or restore still costs is counted.
+    """
+    jobs = matrix.shape[1]
+    left = work_left(matrix, jobs, now)
+    for row in range(jobs):
+        gap, rate = matrix[START_GAP, row], matrix[REQUEST_RATE, row]
+        if matrix[HELD, row] > 0.0:
+            gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
+        left[row] = gap + left[row] / rate if rate > 0.0 else np.inf
     return left

@@ -21,6 +21,7 @@ from volvelle.core.entry import (
     withdraw,
 )
 from volvelle.core.events import (
+    ArrivalsForetold,
     BatchSizeChanged,
     Event,
     JobCancelled,
@@ -260,6 +261,7 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
     if policy.label != composition.policy.label:
         scheduler.composition = composition._replace(policy=policy)
         scheduler.state.jobs.set_more(policy.columns)
+        scheduler.count_pools()
         scheduler.eligibility = scheduler.judge_nodes()
         scheduler.state.clock[NAMED_WAKE] = INFINITY
         scheduler.state.count[DIRTY] = 1
@@ -267,6 +269,11 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
         scheduler.composition = scheduler.composition._replace(admission=admission)
         scheduler.count_capacity()
     scheduler.apply_rules()
+
+
+def _arrivals_foretold(scheduler: "Scheduler", event: ArrivalsForetold) -> None:
+    scheduler.composition.policy.expect(event)
+    scheduler.state.count[DIRTY] = 1
 
 
 def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
@@ -334,6 +341,7 @@ HANDLERS: dict[type, Callable[["Scheduler", Any], None]] = {
     ProgressReported: _progress_reported,
     LossReported: _loss_reported,
     Recomposed: _recomposed,
+    ArrivalsForetold: _arrivals_foretold,
     NodeChanged: _node_changed,
     WakeUp: _woken,
 }

@@ -154,6 +154,9 @@ class Estimator(Part):
     believes_truth: ClassVar[bool] = False
     """Whether what it believes of a job at its submission is the truth."""
 
+    foretells: ClassVar[bool] = False
+    """Whether it knows which jobs will come."""
+
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The belief about ``job`` at its submission; ``seed`` is the run's."""
         raise NotImplementedError

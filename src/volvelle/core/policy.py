@@ -17,7 +17,7 @@ from pydantic import Field
 
 from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.decision import Promise
-from volvelle.core.events import TrainingReported
+from volvelle.core.events import ArrivalsForetold, TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.orders import Key, goes_by_each_job, rounded
 from volvelle.core.parts import KnownJob
@@ -85,6 +85,10 @@ class Policy(Part):
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
     chooses_nodes: ClassVar[bool] = False
     """Whether it says on which nodes jobs run (`Allocation.nodes`); a placement only picks GPUs on them."""
+    borrows: ClassVar[bool] = True
+    """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
+    foresees: ClassVar[bool] = False
+    """Whether it is to be told which jobs will come, where that is known (`expect`)."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 
@@ -143,6 +147,9 @@ class Policy(Part):
 
     def hear(self, report: TrainingReported) -> None:
         """A job told how its training goes."""
+
+    def expect(self, arrivals: ArrivalsForetold) -> None:
+        """These jobs will be submitted, by all that is known now."""
 
 
 class OrderPolicy(Policy):

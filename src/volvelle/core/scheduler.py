@@ -92,8 +92,6 @@ class Scheduler:
         self.resources = Resources(cluster, self.state, named=composition.placement.names_gpus)
         self.state.pools.grow(len(cluster.pools))
         self.pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
-        for index, pool in enumerate(cluster.pools):
-            self.state.pools.quota[index] = float(pool.quota)
         self.known = KnownJobs(self.state)
         self.queue: deque[JobSubmitted] = deque()
         self.coming: Callable[[int], JobSubmitted] | None = None
@@ -117,6 +115,7 @@ class Scheduler:
         self.tabulates = kernel is not None and kernel.rates
         """Whether rates of linear jobs are in tables too, for a policy's machine code."""
         self.tables = ThroughputTables(linear=self.tabulates)
+        self.count_pools()
         self.eligibility = self.judge_nodes()
         self.rules = Rules()
         self._ordered: tuple[Any, ...] | None = None
@@ -327,6 +326,8 @@ class Scheduler:
             self.resources.types,
             np.array(self.state.types.capacity, dtype=np.float64),
             np.array(self.state.pools.quota, dtype=np.float64),
+            np.array([pool.quota for pool in self.cluster.pools], dtype=np.float64),
+            np.array([pool.lends for pool in self.cluster.pools], dtype=np.bool_),
             lambda: rates(self, jobs),
             self.spec,
             self.resources,
@@ -386,10 +387,22 @@ class Scheduler:
         """Which jobs could run on the nodes there are."""
         return Eligibility(
             self.resources,
-            self.cluster.pools,
+            self.limits,
             whole_gpus=self.composition.placement.names_gpus,
             elastic=self.composition.policy.resizes,
         )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The most GPUs that the jobs of each pool may hold."""
+        if self.composition.policy.borrows:
+            return self.cluster.limits
+        return {pool.name: pool.quota for pool in self.cluster.pools}
+
+    def count_pools(self) -> None:
+        """Write down the most GPUs that the jobs of each pool may hold."""
+        for index, limit in enumerate(self.limits.values()):
+            self.state.pools.quota[index] = float(limit)
 
     def count_capacity(self) -> None:
         """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.

@@ -233,7 +233,7 @@ class Types(StateTable):
 
 
 class Pools(StateTable):
-    """GPUs by pool: that it may hold, that its jobs hold, and that are left during a decision."""
+    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision."""
 
     quota: Floats
     taken: Floats
@@ -423,6 +423,7 @@ class Reason(IntEnum):
     PLACEMENT = 4  # GPUs are free, but not where the placement wants them
     POLICY = 5  # the policy gave it nothing
     ROUND = 6  # the policy was not asked since it came: it is at the next round
+    RESERVED = 7  # GPUs are free, but kept for jobs of the pools that own them
 
 
 class Rules(NamedTuple):

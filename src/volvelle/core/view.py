@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT
+from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
 from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
 from volvelle.model.job import JobSpec
@@ -222,8 +223,9 @@ class JobView:
 class View(NamedTuple):
     """What a policy sees: the jobs in the system and what there is to give, at ``now``.
 
-    ``capacity`` is GPUs by type (free or held), ``quota`` GPUs by pool. ``rates()`` is the table of
-    believed rates by (curve, GPU type, GPUs), for whole GPUs on one node with CPUs and memory enough;
+    ``capacity`` is GPUs by type (free or held), ``quota`` the most GPUs that the jobs of each pool may hold,
+    ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does. ``rates()`` is the
+    table of believed rates by (curve, GPU type, GPUs), for whole GPUs on a node with CPUs and memory enough;
     ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
     of a job that shares the GPUs it requests with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to be read, not changed).
@@ -234,6 +236,8 @@ class View(NamedTuple):
     gpu_types: tuple[str, ...]
     capacity: FloatColumn
     quota: FloatColumn
+    owned: FloatColumn
+    lends: BoolColumn
     rates: Callable[[], NDArray[np.float64]]
     spec: Callable[[int], JobSpec]
     resources: Resources
@@ -243,6 +247,12 @@ class View(NamedTuple):
     def gpus(self) -> float:
         """GPUs of all types, free or held."""
         return float(sum(self.capacity.tolist()))
+
+    @property
+    def borrowed(self) -> BoolColumn:
+        """Which jobs run on borrowed GPUs (`volvelle.core.lanes`)."""
+        jobs, unowned = self.jobs, self.gpus - float(self.owned.sum())
+        return borrowed(jobs.pool, jobs.held, jobs.column("started"), self.owned, unowned)
 
 
 def rows_by_submission(s: State) -> Any:

@@ -20,6 +20,7 @@ class Oracle(Estimator):
     name: ClassVar[str] = "oracle"
     needs_truth: ClassVar[bool] = True
     believes_truth: ClassVar[bool] = True
+    foretells: ClassVar[bool] = True
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.metrics import per_job
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, Outcomes
+from volvelle.metrics import labels, per_job
+from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Outcomes
 from volvelle.model.problems import Problem
 
 _SAME = 1e-9  # completion times that differ by less than this share are the same time
@@ -30,6 +30,20 @@ class AgainstBaseline:
     def compared(self) -> int:
         """Jobs that finished in both runs."""
         return int(np.isfinite(self.speed_up).sum())
+
+    def of(self, rows: BoolColumn) -> "AgainstBaseline":
+        """The same of some of the jobs."""
+        return AgainstBaseline(self.speed_up[rows], self.slowdown_seconds[rows])
+
+    @property
+    def slowed(self) -> int:
+        """Compared jobs that finished later than in the baseline."""
+        return int(np.nansum(self.slowdown_seconds > 0.0))
+
+    def speed_up_at(self, percent: float) -> float:
+        """A percentile of the jobs' speed-ups; NaN where no job was compared."""
+        ratios = self.speed_up[np.isfinite(self.speed_up)]
+        return float(np.percentile(ratios, percent)) if len(ratios) else float("nan")
 
     @property
     def mean_speed_up(self) -> float:
@@ -68,6 +82,20 @@ def against(outcomes: Outcomes, baseline: Outcomes) -> AgainstBaseline:
         speed_up=per_job.ratio(before, after),
         slowdown_seconds=np.where(np.isnan(after + before), np.nan, added),
     )
+
+
+def by_pool(outcomes: Outcomes, compared: AgainstBaseline) -> dict[str, AgainstBaseline]:
+    """Gains and losses of the jobs of each pool: what a donor's jobs lost is what it paid for lending.
+
+    ``compared`` is `against` of the same ``outcomes``; pools in order of their names, "" for jobs of none.
+    """
+    pools = labels.pools(outcomes)
+    found = set(pools.of[outcomes.tracked].tolist())
+    return {
+        name: compared.of(outcomes.tracked & (pools.of == number))
+        for name, number in sorted(zip(pools.names, range(len(pools.names)), strict=True))
+        if number in found
+    }
 
 
 def _matching_rows(outcomes: Outcomes, baseline: Outcomes) -> IntColumn:

@@ -16,11 +16,16 @@ from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 
 
-class Pool(msgspec.Struct, frozen=True):
-    """A share of the cluster that belongs to somebody: at most ``quota`` GPUs at once."""
+class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A share of the cluster that belongs to somebody: ``quota`` GPUs.
+
+    lends: what its jobs do not use may be lent to others, and its own jobs may borrow. Otherwise they hold at
+    most ``quota`` GPUs at once.
+    """
 
     name: str
     quota: float
+    lends: bool = False
 
 
 class NodeState(StrEnum):
@@ -63,6 +68,18 @@ class Cluster(msgspec.Struct, frozen=True):
     def gpu_types(self) -> tuple[str, ...]:
         """The GPU types there are, in the order of the nodes."""
         return tuple(dict.fromkeys(node.gpu_type for node in self.nodes))
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The most GPUs that the jobs of each pool may hold at once.
+
+        A pool that lends may borrow what no other pool keeps to itself.
+        """
+        kept = sum(pool.quota for pool in self.pools if not pool.lends)
+        return {
+            pool.name: max(self.gpus - kept, pool.quota) if pool.lends else pool.quota
+            for pool in self.pools
+        }
 
     @property
     def nodes_change(self) -> bool:

@@ -24,15 +24,11 @@ from volvelle.core.columns import (
     GPUS,
     HELD,
     POOL,
-    PROGRESS_FROM,
-    RATE,
-    REQUEST_RATE,
-    START_GAP,
     TYPE,
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, work_left
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, seconds_left
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
@@ -107,7 +103,7 @@ def decide(
 ) -> None:
     """`EasyBackfill.allocate` as machine code."""
     jobs = matrix.shape[1]
-    given[:3] = backfill(matrix, np.arange(jobs), _seconds_to_end(matrix, now), capacity, quota)
+    given[:3] = backfill(matrix, np.arange(jobs), seconds_left(matrix, now), capacity, quota)
 
 
 @kernel
@@ -122,20 +118,7 @@ def decide_conservatively(
 ) -> None:
     """`ConservativeBackfill.allocate` as machine code."""
     jobs = matrix.shape[1]
-    given[:3] = reserve_all(matrix, np.arange(jobs), _seconds_to_end(matrix, now), capacity, quota)
-
-
-@kernel
-def _seconds_to_end(matrix: Floats, now: float) -> Floats:
-    """As `volvelle.core.view.JobView.seconds_to_end`."""
-    jobs = matrix.shape[1]
-    ends = work_left(matrix, jobs, now)
-    for row in range(jobs):
-        gap, rate = matrix[START_GAP, row], matrix[REQUEST_RATE, row]
-        if matrix[HELD, row] > 0.0:
-            gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
-        ends[row] = gap + ends[row] / rate if rate > 0.0 else np.inf
-    return ends
+    given[:3] = reserve_all(matrix, np.arange(jobs), seconds_left(matrix, now), capacity, quota)
 
 
 @kernel

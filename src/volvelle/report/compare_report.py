@@ -6,7 +6,7 @@ from pathlib import Path
 from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import run_charts
+from volvelle.report import against, run_charts
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.grid import Grid
 from volvelle.report.page import Section, figure, note, write_page
@@ -51,13 +51,15 @@ def write_compare_report(
     facts: Mapping[str, str],
     columns: Sequence[str] = (),
     grid: Grid | None = None,
+    reference: str | None = None,
     png: bool = False,
 ) -> Path:
     """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
 
     Returns the page's path. ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the
     runs apart; with it seeds are drawn together, rates of submission become an axis, and every run is
-    a row of ``runs.csv``. Raises `Problem` for a measure that does not exist.
+    a row of ``runs.csv``. ``reference`` is a policy of the grid against which the others are judged.
+    Raises `Problem` for a measure that does not exist, or a run without a reference.
     """
     directory.mkdir(parents=True, exist_ok=True)
     summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
@@ -71,6 +73,12 @@ def write_compare_report(
             drawings["rates"] = grid.panels(columns)
             swept = figure(drawings["rates"], "rates")
             sections.append(Section("rates", "Over the rate of submission", swept))
+    if grid is not None and reference is not None and (judged := against.judge(grid, reference)):
+        drawings["harm"] = against.picture(judged, reference)
+        html = "".join(map(to_html, against.tables(judged, reference)))
+        sections.append(
+            Section("against", f"Against {reference}", figure(drawings["harm"], "harm") + html)
+        )
     if len(runs) <= _MOST_RUNS:
         drawings |= _each_run(runs)
         figures = {name: figure(drawing, name) for name, drawing in drawings.items()}

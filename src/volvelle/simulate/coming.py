@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.beliefs import newcomer, table_of
 from volvelle.core.curves import unit_rate
-from volvelle.core.events import JobSubmitted
+from volvelle.core.events import ArrivalsForetold, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
@@ -23,6 +23,7 @@ from volvelle.model.throughput import Linear
 Floats = NDArray[np.float64]
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
+_FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _COSTS = ("restore", "resize", "checkpoint")
 
 
@@ -82,6 +83,20 @@ class Coming:
     def belief(self, place: int) -> Belief:
         """What the scheduler believes of one of the jobs."""
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
+
+    def foretell(self, time: float) -> ArrivalsForetold:
+        """What a scheduler is told of them at ``time`` by whoever knows; not of those that it turns away."""
+        known = self.arrivals[:, self.verdict == ENTERS]
+        columns = {name: known[_PLACE[name]] for name in _FORETOLD}
+        work = columns["total"] * columns["scale"]
+        return ArrivalsForetold(
+            time,
+            tuple(columns["number"].astype(np.int64).tolist()),
+            tuple(columns["submit"].tolist()),
+            tuple(columns["gpus"].tolist()),
+            tuple((columns["start_gap"] + work / columns["request_rate"]).tolist()),
+            tuple(columns["pool"].astype(np.int64).tolist()),
+        )
 
     def _write(self, scheduler: Scheduler) -> None:
         columns, jobs = self.arrivals, self.jobs

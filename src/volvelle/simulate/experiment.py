@@ -117,6 +117,9 @@ class Experiment(BaseModel):
     generate: Written | None = Field(None, description="a generator instead of a trace")
     cluster: str | dict[str, Any] | None = Field(None, description="120x8, a file, or a table")
     policies: Names = Field(("fifo",), description="who gets how many GPUs")
+    reference: Written | None = Field(
+        None, description="a policy against which the others are judged, job by job"
+    )
     placements: Names = Field(("none",), description="which GPUs")
     admissions: Names = Field(("accept-all",), description="who may enter")
     estimators: Names = Field(("oracle",), description="what is believed of jobs")
@@ -221,6 +224,8 @@ class Experiment(BaseModel):
     def runs(self, cluster: Cluster) -> "list[PlannedRun]":
         """Every run of the experiment, named by what sets it apart."""
         parts = {kind: tuple(dict.fromkeys(getattr(self, kind))) for kind in _PARTS}
+        if self.reference is not None:
+            parts["policies"] = tuple(dict.fromkeys([self.reference, *parts["policies"]]))
         runs = self._runs_of(cluster, parts, None)
         if self.synthesize:
             synthesis = Synthesis(

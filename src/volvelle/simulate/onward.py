@@ -15,6 +15,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Conclusion, Decision, Rejection
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import (
+    ArrivalsForetold,
     Event,
     JobStarted,
     JobStopped,
@@ -115,7 +116,7 @@ class _Renumbered:
         changed: dict[str, float] = {"time": event.time - self._start}
         if isinstance(event, JobStarted):
             changed["start"] = event.start - self._start
-        if not isinstance(event, (NodeChanged, Recomposed, WakeUp)):
+        if not isinstance(event, (NodeChanged, Recomposed, ArrivalsForetold, WakeUp)):
             changed["number"] = self._place(event.number)
         return msgspec.structs.replace(event, **changed)
 

@@ -54,6 +54,7 @@ from volvelle.core.state import (
     MOMENTS,
     NEVER,
     NODE_AT,
+    NOW,
     PAUSED,
     QUEUED,
     REPORT,
@@ -162,7 +163,11 @@ class World:
         self._count_away()
         s.count[ENDLESS] = int(cluster.failures is not None)
         s.clock[NODE_AT] = INFINITY if self._next_node is None else self._next_node.time
-        s.clock[DIRECT_AT] = INFINITY if director is None else director.every
+        composition = scheduler.composition
+        self._foretells = bool(
+            composition.policy.foresees and composition.estimator.foretells and len(coming.jobs)
+        )
+        s.clock[DIRECT_AT] = s.clock[NOW] if self._foretells else self._first_direction()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
         if compiled:
             scheduler.compile()
@@ -498,10 +503,22 @@ class World:
             if any(resources.slot_node[slot] == node for slot in slots):
                 yield self._fail(row, f"node {name} went down")
 
+    def _first_direction(self) -> float:
+        return INFINITY if self._director is None else self._director.every
+
     def _ask_director(self) -> None:
-        """Let whoever steers the scheduler do so; a date that nobody was there for is passed over."""
+        """Let whoever steers the scheduler do so; a date that nobody was there for is passed over.
+
+        At the first moment a scheduler that is to know what comes is told.
+        """
         s, director = self.scheduler.state, self._director
-        assert director is not None
+        if self._foretells:
+            self._foretells = False
+            s.count[EVENTS] += 1
+            self._happen(self.coming.foretell(self.now))
+            s.clock[DIRECT_AT] = self._first_direction()
+        if director is None:
+            return
         date = float(s.clock[DIRECT_AT])
         while date < self.now:
             date = boundary(date, director.every, True)

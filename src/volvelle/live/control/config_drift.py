@@ -65,7 +65,8 @@ def _overheads(stored: Header, configured: Header, where: str) -> Iterator[str]:
 
 def _pools(stored: Header, configured: Header, where: str) -> Iterator[str]:
     was, wanted = (
-        {pool.name: pool.quota for pool in each.cluster.pools} for each in (stored, configured)
+        {pool.name: f"{pool.quota:g}{' lent' * pool.lends}" for pool in each.cluster.pools}
+        for each in (stored, configured)
     )
     yield from _fixed("pools", was, wanted, where)
 

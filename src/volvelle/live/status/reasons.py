@@ -39,20 +39,20 @@ def _describe(
     gpus = f"{wanted:g} GPU{'' if wanted == 1 else 's'}"
     there = f"{total} free" + (f", most on {node} ({most})" if total else "")
     composition = scheduler.composition
-    match cause:
-        case Reason.ORDER if total >= wanted:
-            return f"{there}, but a job before it in the order waits for more"
-        case Reason.QUOTA:
-            quota = scheduler.cluster.pools[pool]
-            return f"waits for {gpus} of pool {quota.name!r}, whose {quota.quota:g} are in use"
-        case Reason.PLACEMENT:
-            return f"placement {composition.placement.label!r} finds no room for {gpus}: {there}"
-        case Reason.POLICY:
-            return f"policy {composition.policy.label!r} gives its GPUs to others: {there}"
-        case Reason.ROUND:
-            return f"the next round of policy {composition.policy.label!r} decides"
-        case _:
-            return f"waits for {gpus}: {there}"
+    policy, name, limit = composition.policy.label, "", 0.0
+    if pool >= 0:
+        name, limit = list(scheduler.limits.items())[pool]
+    if cause is Reason.ORDER and total < wanted:
+        cause = Reason.GPUS
+    texts = {
+        Reason.ORDER: f"{there}, but a job before it in the order waits for more",
+        Reason.QUOTA: f"waits for {gpus} of pool {name!r}, whose {limit:g} are in use",
+        Reason.PLACEMENT: f"placement {composition.placement.label!r} finds no room for {gpus}: {there}",
+        Reason.POLICY: f"policy {policy!r} gives its GPUs to others: {there}",
+        Reason.RESERVED: f"{there}, kept for work that comes or waits in the pools that own them",
+        Reason.ROUND: f"the next round of policy {policy!r} decides",
+    }
+    return texts.get(cause, f"waits for {gpus}: {there}")
 
 
 def _jobs(count: int) -> str:

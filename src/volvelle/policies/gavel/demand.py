@@ -37,7 +37,8 @@ def no_pairs(types: int) -> Pairs:
 
 
 class Demand(NamedTuple):
-    """Jobs that share ``capacity`` GPUs by type; ``pool`` (-1: none) indexes the ``quota`` they share.
+    """Jobs that share ``capacity`` GPUs by type; ``pool`` (-1: none) indexes the ``quota`` they share,
+    and what their pool has ``owned`` of it.
 
     ``rates`` (jobs x types) is units per second on all the ``gpus`` a job requests, 0 where it cannot
     run now. ``alike`` is how many jobs alike an entry stands for; they share alike.
@@ -49,6 +50,7 @@ class Demand(NamedTuple):
     pool: IntColumn
     capacity: FloatColumn
     quota: FloatColumn
+    owned: FloatColumn
     alike: FloatColumn
     pairs: Pairs
 
@@ -148,6 +150,7 @@ def demand_of(view: View, *, aware: bool, sharing: bool) -> Demand:
         jobs.pool,
         view.capacity.copy(),
         view.quota.copy(),
+        view.owned.copy(),
         np.ones(len(gpus)),
         _pairs_of(view, rates) if sharing else no_pairs(types),
     )

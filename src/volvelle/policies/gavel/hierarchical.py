@@ -80,8 +80,8 @@ class GavelHierarchical(GavelProgram):
     def _weights(self, demand: Demand, rising: BoolColumn, number: FloatColumn) -> FloatColumn:
         """How fast each job's level rises: its part of its entity's weight."""
         weights = np.zeros(len(rising))
-        uncovered = max(float(demand.capacity.sum() - demand.quota.sum()), 1.0)
-        for entity, weight in enumerate([uncovered, *demand.quota.tolist()], start=-1):
+        uncovered = max(float(demand.capacity.sum() - demand.owned.sum()), 1.0)
+        for entity, weight in enumerate([uncovered, *demand.owned.tolist()], start=-1):
             mine: IntColumn = np.flatnonzero(rising & (demand.pool == entity))
             if not len(mine):
                 continue

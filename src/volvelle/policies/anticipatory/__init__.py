@@ -1,0 +1,20 @@
+"""Idle GPUs of pools, used without harm to their owners (anticipatory scheduling; the paper's SIA).
+
+The paper: "Anticipatory Resource Allocation for ML Training". Its system is called ``anticipatory`` here,
+since another system has the name Sia.
+"""
+
+from volvelle.policies.anticipatory.oracle import OracleJobs, OracleSchedule, best_schedule
+from volvelle.policies.anticipatory.policy import AnticipatoryVc
+from volvelle.policies.anticipatory.sharing import FcfsPools, Gssf, Mmfs, Ssf
+
+__all__ = [
+    "AnticipatoryVc",
+    "FcfsPools",
+    "Gssf",
+    "Mmfs",
+    "OracleJobs",
+    "OracleSchedule",
+    "Ssf",
+    "best_schedule",
+]

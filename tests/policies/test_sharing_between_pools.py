@@ -1,0 +1,64 @@
+"""What anticipatory scheduling is compared with, on the paper's example and on others worked out by hand."""
+
+import pytest
+from strategies import Scenario, happen, linear_job
+
+from volvelle.model.cluster import Cluster, Node, Pool
+from volvelle.model.job import Job
+
+
+def starts(policy: str, jobs: list[Job], quotas: dict[str, float]) -> list[float]:
+    pools = tuple(Pool(name, quota, lends=True) for name, quota in quotas.items())
+    cluster = Cluster((Node("node", int(sum(quotas.values()))),), pools)
+    outcomes = happen(Scenario.of(cluster, jobs, policy=policy)).outcomes
+    return [float(start) for start in outcomes.first_start]
+
+
+def two_pools() -> list[Job]:
+    """Red has a long job, then a wide one and two short ones; blue comes later."""
+    return [
+        linear_job(0, 0.0, 1.0, 100.0, pool="red"),
+        linear_job(1, 0.0, 2.0, 30.0, pool="red"),
+        linear_job(2, 0.0, 1.0, 10.0, pool="red"),
+        linear_job(3, 0.0, 1.0, 5.0, pool="red"),
+        linear_job(4, 5.0, 2.0, 10.0, pool="blue"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("fcfs-pools", [0.0, 100.0, 130.0, 130.0, 5.0]),
+        ("ssf", [40.0, 10.0, 0.0, 0.0, 5.0]),
+        ("ssf:strict=false", [5.0, 105.0, 0.0, 0.0, 5.0]),
+        ("gssf", [20.0, 0.0, 0.0, 0.0, 10.0]),
+        ("mmfs", [0.0, 0.0, 0.0, 10.0, 30.0]),
+    ],
+)
+def test_who_starts_when(policy: str, expected: list[float]) -> None:
+    assert starts(policy, two_pools(), {"red": 2.0, "blue": 2.0}) == expected
+
+
+def test_max_min_fairness_serves_the_pool_with_least_of_what_it_owns() -> None:
+    """Blue owns three times as much as red, and gets three times as much of what comes free."""
+    jobs = [linear_job(0, 0.0, 8.0, 10.0, pool="red")]
+    jobs += [linear_job(1 + n, 1.0, 1.0, 50.0, pool="red") for n in range(8)]
+    jobs += [linear_job(9 + n, 1.0, 1.0, 50.0, pool="blue") for n in range(8)]
+    began = starts("mmfs", jobs, {"red": 2.0, "blue": 6.0})
+    assert sum(start == 10.0 for start in began[1:9]) == 2
+    assert sum(start == 10.0 for start in began[9:]) == 6
+
+
+def test_jobs_of_no_pool_own_nothing_and_are_served_last() -> None:
+    jobs = [linear_job(0, 0.0, 2.0, 10.0), linear_job(1, 0.0, 2.0, 10.0, pool="red")]
+    assert starts("fcfs-pools", jobs, {"red": 2.0}) == [10.0, 0.0]
+    assert starts("mmfs", jobs, {"red": 2.0}) == [10.0, 0.0]
+
+
+def test_nothing_is_lent_to_a_job_wider_than_its_pool_where_pools_are_alone() -> None:
+    pools = (Pool("red", 1.0, lends=True), Pool("blue", 3.0, lends=True))
+    jobs = [linear_job(0, 0.0, 2.0, 10.0, pool="red")]
+    cluster = Cluster((Node("node", 4),), pools)
+    alone = happen(Scenario.of(cluster, jobs, policy="fcfs-pools")).outcomes
+    assert alone.reason == ["wants 2 GPUs, its pool 'red' has 1"]
+    assert happen(Scenario.of(cluster, jobs, policy="mmfs")).outcomes.finish[0] == 10.0
