@@ -24,9 +24,9 @@ What the paper leaves open, and what is done here:
 - A job without progress has no logarithm: it counts as having a millionth. The logarithm is linear between
   fifths of a job's progress, as in the artifact (``pieces``).
 - Sums of run times in H count GPUs, which makes it a bound for jobs of several GPUs.
-- With Z0 as appendix G defines it, section 6.1's lambda of 0.001 and k of 5 leave the makespan nearly uncounted.
-  The defaults are 10 and 10, the upper ends of the ranges that appendix G (0.1 to 10) and section 6.1 (1 to 10)
-  name; the decision page on this tells what others give.
+- With Z0 as appendix G defines it, the lambda of 0.001 of section 6.1 leaves the makespan nearly uncounted.
+  The defaults are lambda 10 and k 10, the upper ends of the ranges that appendix G (0.1 to 10) and section
+  6.1 (1 to 10) name; the decision page on this tells what others give.
 
 What batch sizes are believed to come is the estimator's to say (`regimes`, or `oracle`).
 """
@@ -66,7 +66,6 @@ class Shockwave(Policy):
     optimises: ClassVar[str] = "finish-time fairness and makespan, over time"
     columns: ClassVar[int] = OWN_COLUMNS
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
-    work_conserving: ClassVar[bool] = True
 
     round: Period = Field(120.0, description="length of a round")
     window: Annotated[int, Field(ge=1)] = Field(20, description="rounds that are planned ahead")
