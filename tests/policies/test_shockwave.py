@@ -103,7 +103,7 @@ def test_the_logarithm_is_linear_in_pieces_that_touch_it() -> None:
         max_size=8,
     )
 )
-def test_sequenced_plans_give_everybody_as_many_rounds_within_the_cluster(
+def test_sequenced_plans_stay_within_the_cluster_and_give_nobody_more_rounds(
     jobs: list[tuple[int, int, int, bool]],
 ) -> None:
     gpus, rounds, priority, ran = (np.array(column) for column in zip(*jobs, strict=True))
@@ -113,7 +113,10 @@ def test_sequenced_plans_give_everybody_as_many_rounds_within_the_cluster(
     capacity = float(plan.gpus.sum(axis=0).max())
     sequenced = by_priority(plan, gpus, priority.astype(np.float64), ran, capacity)
     sequenced.check(capacity)
-    assert ((sequenced.gpus > 0).sum(axis=1) == rounds).all()
+    given = (sequenced.gpus > 0).sum(axis=1)
+    assert (given <= rounds).all()
+    if (gpus == 1.0).all():
+        assert (given == rounds).all()
 
 
 def test_rounds_go_to_the_highest_priority_first_unless_others_would_miss_theirs() -> None:

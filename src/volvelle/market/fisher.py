@@ -64,14 +64,16 @@ class Market:
                 raise ValueError(f"{name} have to be finite and not negative")
         if (poor := np.flatnonzero(self.budgets == 0.0)).size:
             raise ValueError(f"buyer {poor[0]} has a budget of 0, with which nothing can be bought")
-        needs = self.values > 0.0
+        needs: NDArray[np.bool_] = self.values > 0.0
+        there: NDArray[np.bool_] = self.supply > 0.0
         if self.utility == "linear":
-            useful = (needs & (self.supply > 0.0)).any(axis=2).any(axis=1)
+            useful = (needs & there).any(axis=(1, 2))
         else:
             if not needs.any(axis=1).all():
                 buyer, one = np.argwhere(~needs.any(axis=1))[0]
                 raise ValueError(f"buyer {buyer} takes nothing for its utility in round {one}")
-            useful = (~needs | (self.supply > 0.0)).all(axis=1).any(axis=1)
+            able: NDArray[np.bool_] = np.all(~needs | there, axis=1)
+            useful = np.any(able, axis=1)
         if not useful.all():
             raise ValueError(f"nothing there is worth anything to buyer {np.argmin(useful)}")
 

@@ -83,7 +83,7 @@ class Shockwave(Policy):
         5e-4, description="how much better than a plan another might be, relative to it"
     )
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
-        2.0, description="seconds of real time for each plan"
+        10.0, description="seconds of real time for each plan"
     )
 
     _plan: Plan | None = PrivateAttr(default=None)

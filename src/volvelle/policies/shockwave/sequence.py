@@ -22,15 +22,13 @@ def by_priority(
 ) -> Plan:
     """``plan`` with its rounds in this order, as far as gangs fit; all columns by its rows.
 
-    ran: who runs right before the window. A job that could not have all its rounds later goes first; the
-    plan stays as it is where somebody would have fewer.
+    ran: who runs right before the window. A job that could not have all its rounds later goes first. Where
+    gangs do not fit so, some have fewer rounds: to keep the plan's own order would put jobs off again.
     """
     rounds = np.count_nonzero(plan.gpus, axis=1)
     ties = wider_first(gpus)
     order = ties[np.lexsort((~ran[ties], -priority[ties]))]
     held = in_sequence(order, gpus, rounds, plan.window.slots, capacity)
-    if (held.sum(axis=1) < rounds).any():
-        return plan
     return Plan(plan.window, plan.number, held * gpus[:, None])
 
 
