@@ -81,8 +81,9 @@ def test_averages_are_those_of_the_simulator(shared: Path, policy: str) -> None:
 def test_shockwave_is_as_quick_and_as_fair_as_its_published_runs(shared: Path) -> None:
     """Makespan and worst rho are within what was published or better; mean JCT is a tenth worse.
 
-    Published: 23,399 to 24,418 s, rho 1.50 to 2.00, mean JCT 9,958 s. The policy's defaults were chosen on this
-    trace (decision 38), so this guards a result and is no evidence for it; the bound on JCT is what is reached.
+    Published: 23,399 to 24,418 s, rho 1.50 to 2.00, mean JCT 9,958 s. The policy's defaults were chosen on
+    this trace (decision 38), so this guards a result and is no evidence for it; the bound on the mean JCT
+    is what is reached.
     """
     outcomes = run(shared, "shockwave", "regimes")
     assert outcomes.finish.max() <= PUBLISHED_MAKESPAN
