@@ -94,6 +94,11 @@ VARIANTS = [
     "synergy-tune:order=srtf,leftovers=true",
     "synergy-tune:order=las,round=30",
     "synergy-opt:order=afs-l,round=30",
+    "allox:round=30",
+    "gandiva-fair:round=30",
+    "gavel-throughput:steps=true,round=30",
+    "shockwave:round=15,window=4,makespan=1",
+    "shockwave:round=20,window=3,power=0,pieces=0,reactive=false",
     *SHARING,
 ]
 """Parameters other than the defaults, in which policies differ most."""

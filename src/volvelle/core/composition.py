@@ -33,6 +33,12 @@ class Composition(NamedTuple):
         return min((every for every in asked if every is not None), default=None)
 
     @property
+    def reports_every(self) -> float | None:
+        """Seconds between the reports of a job that changes its batch size or tells its loss, if any."""
+        asked = (self.loss_every, self.estimator.progress_every)
+        return min((every for every in asked if every is not None), default=None)
+
+    @property
     def written(self) -> "WrittenComposition":
         """The composition in words, from which `WrittenComposition.build` makes it again."""
         return WrittenComposition(*(part.label for part in self))

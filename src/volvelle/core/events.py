@@ -97,7 +97,8 @@ class BatchSizeChanged(msgspec.Struct, frozen=True, tag="batch-size", gc=False):
 class TrainingReported(msgspec.Struct, frozen=True, tag="training", gc=False):
     """The job tells how far it is: ``work_done`` units, as it does at the end of every epoch.
 
-    One that tunes its batch size also tells its goodput function.
+    One that tunes its batch size also tells its goodput function. One that changes it by a rule of its own
+    tells how far it is where the estimator asks for that.
     """
 
     time: float

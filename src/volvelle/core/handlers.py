@@ -145,6 +145,8 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
     give_up(s, scheduler.rules, row)
     jobs.done[row] = event.work_done
     jobs.curve[row] = -1.0  # it may be back at an earlier batch size
+    if _adapt(scheduler, row, event.work_done, None):
+        _go_on(scheduler, row, event.work_done)
     jobs.started[row] = scheduler.now
     jobs.reason[row] = float(Reason.ROUND)
     queue_up(s, scheduler.rules, row, scheduler.now)
@@ -188,17 +190,35 @@ def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None
     row = scheduler.row_of(event.number)
     if row is None:
         return
-    jobs, (spec, believed) = scheduler.state.jobs, scheduler.known[event.number]
+    jobs = scheduler.state.jobs
     jobs.done[row] = event.work_done
-    jobs.curve[row] = -1.0
     jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
-    types = int(jobs.types[row])
-    first_type = scheduler.resources.types[(types & -types).bit_length() - 1]
-    for column, gpus in ((jobs.full_rate, spec.most_gpus), (jobs.request_rate, spec.gpus)):
-        column[row] = believed_mean_rate(scheduler, believed, gpus, first_type, event.work_done)
+    _adapt(scheduler, row, event.work_done, event.batch_size)
+    _go_on(scheduler, row, event.work_done)
     if jobs.held[row] > 0.0:
         believe_rate(scheduler, row)
     _order_again(scheduler, row)
+
+
+def _adapt(scheduler: "Scheduler", row: int, work_done: float, batch_size: int | None) -> bool:
+    """Let the estimator say what it believes of regimes ahead; whether that is news."""
+    known = scheduler.known[int(scheduler.state.jobs.number[row])]
+    belief = scheduler.composition.estimator.adapt(known, work_done, batch_size)
+    if belief is None:
+        return False
+    _believe(scheduler, row, known, belief)
+    return True
+
+
+def _go_on(scheduler: "Scheduler", row: int, work_done: float) -> None:
+    """Believe of the job in ``row`` the rates that follow from its regimes from ``work_done`` on."""
+    jobs = scheduler.state.jobs
+    spec, believed = scheduler.known[int(jobs.number[row])]
+    jobs.curve[row] = -1.0
+    types = int(jobs.types[row])
+    first_type = scheduler.resources.types[(types & -types).bit_length() - 1]
+    for column, gpus in ((jobs.full_rate, spec.most_gpus), (jobs.request_rate, spec.gpus)):
+        column[row] = believed_mean_rate(scheduler, believed, gpus, first_type, work_done)
 
 
 def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
@@ -207,6 +227,8 @@ def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
         jobs.done[row] = event.work_done
         jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
         scheduler.composition.policy.hear(event)
+        if _adapt(scheduler, row, event.work_done, None):
+            _go_on(scheduler, row, event.work_done)
         _order_again(scheduler, row)
 
 

@@ -170,6 +170,21 @@ class Estimator(Part):
         """The belief about a job whose loss is ``loss`` after ``work_done``; None: as before."""
         return None
 
+    @property
+    def progress_every(self) -> float | None:
+        """Seconds between the reports that it wants of how far jobs are that change their batch size.
+
+        None: it wants none.
+        """
+        return None
+
+    def adapt(self, job: "KnownJob", work_done: float, batch_size: int | None) -> Belief | None:
+        """The belief about a job that goes on at ``batch_size`` after ``work_done`` units.
+
+        batch_size: None where it goes on at the same. None: as before.
+        """
+        return None
+
     def measure(self, report: ProgressReported, seconds_left: float) -> float | None:
         """Seconds that a job has left on the GPUs it holds, by what it reports; None: as before.
 

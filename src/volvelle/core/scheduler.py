@@ -332,6 +332,7 @@ class Scheduler:
             self.spec,
             self.resources,
             lambda number, other: rates_beside(self, number, other),
+            lambda number: self.known[number].believed,
         )
 
     @property

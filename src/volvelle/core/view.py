@@ -10,7 +10,7 @@ from volvelle.core.columns import COUNT
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
 from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
-from volvelle.model.job import JobSpec
+from volvelle.model.job import JobSpec, Truth
 
 __all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
 
@@ -228,7 +228,8 @@ class View(NamedTuple):
     table of believed rates by (curve, GPU type, GPUs), for whole GPUs on a node with CPUs and memory enough;
     ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
     of a job that shares the GPUs it requests with another (0 where that is not known).
-    ``spec(number)`` is what a job's user declared, ``resources`` the nodes (to be read, not changed).
+    ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
+    to come, ``resources`` the nodes (to be read, not changed).
     """
 
     now: float
@@ -242,6 +243,7 @@ class View(NamedTuple):
     spec: Callable[[int], JobSpec]
     resources: Resources
     beside: Callable[[int, int], list[float]]
+    believed: Callable[[int], Truth]
 
     @property
     def gpus(self) -> float:

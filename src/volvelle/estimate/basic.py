@@ -24,7 +24,7 @@ class Oracle(Estimator):
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is."""
-        return Belief(_told(job, self.name))
+        return Belief(told(job, self.name))
 
 
 @estimators.register
@@ -44,7 +44,7 @@ class Noisy(Estimator):
         """The truth, scaled. The factor depends on seed and job alone, so forks agree on it."""
         draw = random.Random((seed << 32) ^ job.number)
         noise = draw.gauss() if self.shape == "gaussian" else draw.uniform(-1.0, 1.0)
-        return Belief(_told(job, self.name), max(1.0 + self.error * noise, 0.01))
+        return Belief(told(job, self.name), max(1.0 + self.error * noise, 0.01))
 
 
 @estimators.register
@@ -97,7 +97,8 @@ def lasting(spec: JobSpec, seconds: float) -> Truth:
     return Truth(work=seconds * throughput.rate(spec.gpus, gpu_type), throughput=throughput)
 
 
-def _told(job: JobSubmitted, estimator: str) -> Truth:
+def told(job: JobSubmitted, estimator: str) -> Truth:
+    """The truth, for an estimator that needs it. Raises RuntimeError where nobody told it."""
     if job.truth is None:
         raise RuntimeError(
             f"estimator {estimator!r} needs the truth about job {job.spec.id!r}, "

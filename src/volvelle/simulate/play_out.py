@@ -65,7 +65,12 @@ def can_play_out(scheduler: Scheduler) -> bool:
     if not s.compiled or ASKED in (rules.decides, rules.places):
         return False
     parts = scheduler.composition
-    if rules.learns or rules.divides or parts.loss_every is not None or scheduler.cluster.changes:
+    if (
+        rules.learns
+        or rules.divides
+        or parts.reports_every is not None
+        or scheduler.cluster.changes
+    ):
         return False
     if parts.admission.limit(0.0) is None:
         return False

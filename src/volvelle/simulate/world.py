@@ -141,7 +141,7 @@ class World:
         self._executions: dict[int, Execution] = {}
         self._last_work: dict[int, float] = {}
         """What was done of jobs that left while they wrote a checkpoint."""
-        self._loss_every = scheduler.composition.loss_every
+        self._reports_every = scheduler.composition.reports_every
         scheduler.prepared, scheduler.foretold = coming.prepared, coming.foretold
         scheduler.notes.foretold = coming.foretold
         scheduler.coming = coming.submission
@@ -341,22 +341,25 @@ class World:
         return TrainingReported(now, number, attempt, self._told(row), trainer.goodput)
 
     def _report(self, row: int, number: int) -> None:
-        """The training script says of its loss; the next report follows a period later."""
+        """A job says of its loss, or how far it is; the next report follows a period later."""
         jobs, execution = self.scheduler.state.jobs, self._execution(number)
         self._report_after(self.now, row)
         truth = execution.job.truth
         work = min(self._work_at(row), truth.work)
-        self._last_work[number] = execution.told(self._work_at(row))
         attempt = int(jobs.attempt[row])
+        if not truth.loss_curve:
+            self._happen(TrainingReported(self.now, number, attempt, work))
+            return
+        self._last_work[number] = execution.told(self._work_at(row))
         self._happen(LossReported(self.now, number, attempt, work, truth.loss_at(work)))
         if self.scheduler.row_of(number) is not None:
             del self._last_work[number]
 
     def _report_after(self, time: float, row: int) -> None:
-        """Expect a job's next report of its loss: at the first multiple after ``time``."""
-        assert self._loss_every is not None
+        """Expect a job's next report: at the first multiple after ``time``."""
+        assert self._reports_every is not None
         jobs = self.scheduler.state.jobs
-        following = boundary(time, self._loss_every, True)
+        following = boundary(time, self._reports_every, True)
         expect(self.scheduler.state, following, REPORT, jobs.number[row], row, jobs.token[row], 0.0)
 
     def _fail(self, row: int, reason: str) -> JobFailed:
@@ -442,10 +445,18 @@ class World:
             if self._tick is not None and milestone >= execution.work:
                 time = at_tick(time, self._tick)
             expect(s, time, MILESTONE, number, row, token, 0.0)
-            if self._loss_every is not None and execution.job.truth.loss_curve:
+            if self._reports_every is not None and self._tells(execution):
                 self._report_after(max(since, self.now), row)
         if trainer is not None and (tuning := trainer.next_tuning(since)) < INFINITY:
             expect(s, tuning, TUNING, number, row, token, 0.0)
+
+    def _tells(self, execution: Execution) -> bool:
+        """Whether a job has anything to report between its milestones that somebody asks for."""
+        truth, asked = execution.job.truth, self.scheduler.composition
+        if truth.loss_curve:
+            return asked.loss_every is not None
+        progress = asked.estimator.progress_every
+        return progress is not None and bool(truth.regimes) and execution.trainer is None
 
     def _execution(self, number: int) -> Execution:
         if number not in self._executions:

@@ -1,7 +1,9 @@
 """Gavel's policies (OSDI'20) for the cluster as a whole: throughput, cost, makespan.
 
 - `gavel-throughput`: maximise the sum of T(i, t) X(i, t). Rates are in each job's own unit (steps), so jobs
-  with many small steps weigh more; so it is in Gavel's simulator.
+  with many small steps weigh more; so it is in Gavel's simulator. With ``steps`` a job that changes its batch
+  size counts steps of that at hand, of which there are fewer of a larger one: the baseline MST of Shockwave's
+  simulator (NSDI'23).
 - `gavel-cost`: maximise the sum of T(i, t) X(i, t) / price(t). A sum of quotients, as in Gavel's simulator,
   not throughput over cost. ``prices`` are dollars an hour for each GPU type, by default the constants
   in Gavel's simulator; where types differ, each must have one.
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from volvelle.core.policy import policies
-from volvelle.core.view import View
+from volvelle.core.view import FloatColumn, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -40,12 +42,14 @@ class GavelThroughput(GavelProgram):
     name: ClassVar[str] = "gavel-throughput"
     optimises: ClassVar[str] = "total throughput, over GPU types"
 
+    steps: bool = Field(False, description="count steps of the batch size that jobs have now")
+
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The program."""
         jobs = len(demand.gpus)
         shared = maximise_sum(
             demand,
-            np.ones(jobs),
+            self._per_unit(view) if self.steps else np.ones(jobs),
             self.factors(view),
             np.zeros(jobs),
             demand.equal_split(),
@@ -53,6 +57,17 @@ class GavelThroughput(GavelProgram):
         )
         self._gaps.append(shared.gap)
         return shared.fractions
+
+    @staticmethod
+    def _per_unit(view: View) -> FloatColumn:
+        """Steps in a unit of each job's work, at the batch size that it has now."""
+        per_unit = np.ones(len(view.jobs))
+        done = view.jobs.work_done.tolist()
+        for row, number in enumerate(view.jobs.number.astype(np.int64).tolist()):
+            regime = view.believed(number).regime_at(done[row])
+            if regime is not None and regime.speed > 0.0:
+                per_unit[row] = 1.0 / regime.speed
+        return per_unit
 
     def factors(self, view: View) -> Floats:
         """What a unit of work counts on each GPU type."""

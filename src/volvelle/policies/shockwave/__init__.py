@@ -1,0 +1,186 @@
+"""Shockwave (Zheng et al., NSDI'23): fair and efficient over time, though jobs change as they train.
+
+Rounds of 120 s are planned a window of 20 at a time, by equation 11::
+
+    maximise  1/(N M) sum over jobs j of rho(j)^k log UTIL(j)  -  lambda / Z0  H
+
+UTIL is the share of its epochs that a job will have done when the window is over, with the changes of
+batch size that are believed to come in it (equation 7); rho its finish-time fairness as it is estimated
+now (equation 9), H a lower bound of the time until all is done (equation 10), Z0 the sum of the jobs' run
+times under contention. N jobs share M GPUs. k and lambda are ``power`` and ``makespan``; weights of jobs
+(`JobSpec.weight`) are their budgets, and multiply rho^k.
+
+The program is solved by counts (`volvelle.plan.rounds`): how many rounds of the window each job has, packed
+into rounds so that jobs go on undisturbed. A round that a job does not run right before costs it what
+a start or restore costs, which is the penalty for restarts. GPUs that the plan leaves idle go to jobs that
+wait, longest run time first. A plan is made anew when jobs come or end, when GPUs come or go, when its window
+is over, and (``reactive``) when a job changes its batch size.
+
+What the paper leaves open, and what is done here:
+
+- The order of a job's rounds within the window: who has least run time left comes first (`sequence`).
+- The contention factor of a job is that of the jobs in the system, averaged over the time since it was
+  submitted, over GPUs, and at least 1.
+- A job without progress has no logarithm: it counts as having a millionth. The logarithm is linear between
+  fifths of a job's progress, as in the artifact (``pieces``).
+- Sums of run times in H count GPUs, which makes it a bound for jobs of several GPUs.
+- With Z0 as appendix G defines it, the lambda of 0.001 of section 6.1 leaves the makespan nearly uncounted.
+  The defaults are lambda 10 and k 10, the upper ends of the ranges that appendix G (0.1 to 10) and section
+  6.1 (1 to 10) name; the decision page on this tells what others give.
+
+What batch sizes are believed to come is the estimator's to say (`regimes`, or `oracle`).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.columns import CURVE, NUMBER
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.policy import Allocation, Period, Policy, policies
+from volvelle.core.space import Dimension, Space
+from volvelle.core.view import BoolColumn, View
+from volvelle.model.job import Job
+from volvelle.model.validation import Seconds
+from volvelle.plan.plan import Plan, Window
+from volvelle.plan.rounds import RoundJobs, share_rounds
+from volvelle.policies.shockwave.run_times import Course, run_times
+from volvelle.policies.shockwave.sequence import by_priority
+from volvelle.policies.shockwave.welfare import (
+    OWN_COLUMNS,
+    contention,
+    count_jobs,
+    finish_time_fairness,
+    gains,
+)
+
+
+@policies.register
+class Shockwave(Policy):
+    """Nash social welfare over time: rounds are planned ahead, unfair finishes weigh more."""
+
+    name: ClassVar[str] = "shockwave"
+    source: ClassVar[str] = "Shockwave (NSDI'23)"
+    optimises: ClassVar[str] = "finish-time fairness and makespan, over time"
+    columns: ClassVar[int] = OWN_COLUMNS
+    work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
+
+    round: Period = Field(120.0, description="length of a round")
+    window: Annotated[int, Field(ge=1)] = Field(20, description="rounds that are planned ahead")
+    power: Annotated[float, Field(ge=0)] = Field(
+        10.0, description="k: to which power finish-time fairness weighs"
+    )
+    makespan: Annotated[float, Field(ge=0)] = Field(
+        10.0, description="lambda: how much the makespan counts"
+    )
+    pieces: Annotated[int, Field(ge=0)] = Field(
+        5, description="parts in which the logarithm of progress is linear; 0: no parts"
+    )
+    reactive: bool = Field(True, description="plan anew when a job changes its batch size")
+    gap: Annotated[float, Field(ge=0)] = Field(
+        5e-4, description="how much better than a plan another might be, relative to it"
+    )
+    time_limit: Annotated[Seconds, Field(gt=0)] = Field(
+        10.0, description="seconds of real time for each plan"
+    )
+
+    _plan: Plan | None = PrivateAttr(default=None)
+    _planned_for: bytes = PrivateAttr(default=b"")
+    _courses: dict[int, Course] = PrivateAttr(default_factory=dict)
+    _gaps: list[float] = PrivateAttr(default_factory=list)
+    _wake: float | None = PrivateAttr(default=None)
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    @property
+    def solver_gaps(self) -> Sequence[float]:
+        """The gap of each plan."""
+        return self._gaps
+
+    @classmethod
+    def search_space(cls, jobs: Sequence[Job]) -> Space:
+        """k and lambda, in the ranges of section 6.1 and beyond."""
+        return Space(
+            (
+                Dimension("power", 0.0, 15.0, "power of finish-time fairness"),
+                Dimension("makespan", 1e-4, 1e2, "weight of the makespan", log=True),
+            ),
+            lambda point: f"power={point[0]:.12g},makespan={point[1]:.12g}",
+        )
+
+    def fork(self) -> Self:
+        """A copy that makes its own plans; plans and run times are never changed."""
+        copy = self.model_copy()
+        copy._courses, copy._gaps = self._courses.copy(), self._gaps.copy()
+        return copy
+
+    def allocate(self, view: View) -> Allocation:
+        """This round of the plan, made anew where it no longer holds, and idle GPUs for who waits."""
+        count_jobs(view.jobs.own, view.jobs.submit_time, view.now)
+        signature = self._signature(view)
+        plan = self._plan
+        if plan is None or signature != self._planned_for or not plan.covers(view.now):
+            plan = self._plan = self._make(view)
+            self._planned_for = signature
+        slot = plan.window.slot(view.now)
+        held = plan.held_by(view.jobs.number.astype(np.int64), slot)
+        allocation = self._serve(view, held > 0.0)
+        waiting = bool((allocation.gpus == 0.0).any())
+        self._wake = plan.window.begin(plan.next_change(slot)) if waiting else None
+        return allocation
+
+    def next_wake(self, view: View) -> float | None:
+        """When the plan has other jobs run, or is over; never while everybody runs."""
+        return self._wake
+
+    def _signature(self, view: View) -> bytes:
+        """What a plan holds for: the jobs, their batch sizes if reactive, the GPUs."""
+        if self.reactive:
+            view.rates()
+        about = [NUMBER, CURVE] if self.reactive else [NUMBER]
+        return view.jobs.matrix[about].tobytes() + view.capacity.tobytes()
+
+    def _make(self, view: View) -> Plan:
+        """The window from now on, by equation 11 times N M."""
+        jobs, gpus = view.jobs, view.gpus
+        window = Window(view.now, self.round, self.window)
+        times = run_times(view, self._courses)
+        left, so_far = times.left, times.so_far
+        whole = so_far + left
+        factor = contention(jobs.own, jobs.submit_time, view.now, gpus)
+        rho = finish_time_fairness(view.now - jobs.submit_time, left, whole, factor)
+        weight = jobs.weight * rho**self.power
+        progress = times.progress(self.window, self.round)
+        normal = float((whole * factor).sum())
+        gained = gains(progress, weight, self.pieces)
+        share = share_rounds(
+            RoundJobs(
+                jobs.number.astype(np.int64),
+                jobs.gpus,
+                gained,
+                left + times.gap,
+                running=jobs.running,
+            ),
+            window,
+            gpus,
+            makespan_weight=self.makespan * len(jobs) * gpus / normal if normal else 0.0,
+            gap=self.gap,
+            seconds=self.time_limit,
+        )
+        self._gaps.append(share.gap)
+        return by_priority(share.plan, jobs.gpus, -left, jobs.running, gpus)
+
+    def _serve(self, view: View, planned: BoolColumn) -> Allocation:
+        """GPUs for those who are planned, those who run first; then for the others, longest first."""
+        jobs = view.jobs
+        left = jobs.remaining_seconds
+        order = np.lexsort((jobs.number, -left, ~jobs.running & planned, ~planned))
+        given = fill(
+            jobs.matrix, order, jobs.gpus, jobs.gpus, view.capacity, view.quota, True, False
+        )
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)

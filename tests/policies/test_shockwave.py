@@ -1,0 +1,194 @@
+"""Shockwave's plans (NSDI'23, section 6, appendix G): utility, fairness, order, when plans are made anew."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Scenario, happen, linear_job
+
+from volvelle.core.policy import policies
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job, JobSpec, Regime, Truth
+from volvelle.model.overheads import Overheads
+from volvelle.plan.plan import Plan, Window
+from volvelle.plan.rounds import RoundJobs, RoundShare, share_rounds
+from volvelle.policies import shockwave
+from volvelle.policies.shockwave.run_times import RunTimes, seconds_of, work_after
+from volvelle.policies.shockwave.sequence import by_priority
+from volvelle.policies.shockwave.welfare import (
+    contention,
+    count_jobs,
+    finish_time_fairness,
+    gains,
+)
+from volvelle.simulate.world import World
+
+
+def one_job(done: float, gap: float = 0.0, scale: float = 1.0) -> RunTimes:
+    """100 s at rate 1, then 100 s at rate 2."""
+    return RunTimes(
+        np.array([[0.0, 100.0, 300.0]]),
+        np.array([[0.0, 100.0, 200.0]]),
+        np.array([done]),
+        np.array([scale]),
+        np.array([gap]),
+    )
+
+
+def test_progress_follows_the_regimes_inside_the_window() -> None:
+    """Equation 7: rounds of 50 s, two in the first regime and two in the second."""
+    progress = one_job(0.0).progress(5, 50.0)[0] * 300.0
+    assert progress.tolist() == pytest.approx([0.0, 50.0, 100.0, 200.0, 300.0, 300.0])
+
+
+def test_a_start_or_an_error_of_the_belief_leaves_less_progress() -> None:
+    late = one_job(50.0, gap=20.0).progress(2, 50.0)[0] * 300.0
+    assert late.tolist() == pytest.approx([50.0, 80.0, 160.0])
+    slow = one_job(50.0, scale=2.0)
+    assert slow.left[0] == pytest.approx(2.0 * 150.0)
+    assert (slow.progress(2, 50.0)[0] * 300.0).tolist() == pytest.approx([50.0, 75.0, 100.0])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4)), min_size=1, max_size=5),
+    st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4),
+)
+def test_work_and_seconds_are_inverse(
+    pieces: list[tuple[float, float]], shares: list[float]
+) -> None:
+    work = np.cumsum([[0.0, *(one for one, _ in pieces)]], axis=1)
+    seconds = np.cumsum([[0.0, *(one for _, one in pieces)]], axis=1)
+    then = np.sort(np.array([shares])) * seconds[0, -1]
+    done = work_after(work, seconds, then)
+    assert done[0] == pytest.approx(np.interp(then[0], seconds[0], work[0]))
+    for i in range(done.shape[1]):
+        assert seconds_of(work, seconds, done[:, i]) == pytest.approx(then[:, i], abs=1e-6)
+
+
+def test_fairness_is_the_finish_over_that_on_a_fair_share() -> None:
+    """Equation 9: 300 s old, 50 of 100 s left, three jobs for each GPU."""
+    fair = finish_time_fairness(*(np.array([one]) for one in (300.0, 50.0, 100.0, 3.0)))
+    assert fair[0] == pytest.approx((300.0 + 150.0) / 300.0)
+
+
+def test_contention_is_an_average_over_the_time_in_the_system() -> None:
+    """Four jobs on one GPU until 100 s, then two; the fair share is never more than the cluster."""
+    own, submitted = np.zeros((3, 4)), np.zeros(4)
+    count_jobs(own, submitted, 0.0)
+    assert contention(own, submitted, 0.0, 1.0).tolist() == [4.0] * 4
+    count_jobs(own, submitted, 100.0)
+    own = own[:, :2]
+    count_jobs(own, submitted[:2], 100.0)
+    count_jobs(own, submitted[:2], 200.0)
+    assert contention(own, submitted[:2], 200.0, 1.0) == pytest.approx([3.0, 3.0])
+    assert contention(own, submitted[:2], 200.0, 8.0).tolist() == [1.0, 1.0]
+
+
+def test_the_logarithm_is_linear_in_pieces_that_touch_it() -> None:
+    progress = np.linspace(0.0, 1.0, 11)[None]
+    exact, parts = (gains(progress, np.ones(1), pieces).cumsum() for pieces in (0, 5))
+    assert parts[1::2] == pytest.approx(exact[1::2])
+    assert (np.diff(gains(progress, np.ones(1), 5)[0]) <= 1e-9).all()
+    assert exact[-1] == pytest.approx(-np.log(1e-6))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 6), st.integers(0, 9), st.booleans()),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_sequenced_plans_stay_within_the_cluster_and_give_nobody_more_rounds(
+    jobs: list[tuple[int, int, int, bool]],
+) -> None:
+    gpus, rounds, priority, ran = (np.array(column) for column in zip(*jobs, strict=True))
+    gpus = gpus.astype(np.float64)
+    held = np.arange(6) < rounds[:, None]
+    plan = Plan(Window(0.0, 60.0, 6), np.arange(len(gpus)), held * gpus[:, None])
+    capacity = float(plan.gpus.sum(axis=0).max())
+    sequenced = by_priority(plan, gpus, priority.astype(np.float64), ran, capacity)
+    sequenced.check(capacity)
+    given = (sequenced.gpus > 0).sum(axis=1)
+    assert (given <= rounds).all()
+    if (gpus == 1.0).all():
+        assert (given == rounds).all()
+
+
+def test_rounds_go_to_the_highest_priority_first_unless_others_would_miss_theirs() -> None:
+    held = np.array([[0, 1, 1], [1, 0, 0], [1, 1, 1]], dtype=np.float64)
+    plan = Plan(Window(0.0, 60.0, 3), np.arange(3), held)
+    none = np.zeros(3, dtype=np.bool_)
+    sequenced = by_priority(plan, np.ones(3), np.array([2.0, 1.0, 0.0]), none, 2.0)
+    assert sequenced.gpus.tolist() == [[1, 1, 0], [0, 0, 1], [1, 1, 1]]
+
+
+def counted(policy: str, jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When plans are made."""
+    made: list[float] = []
+
+    def count(jobs: RoundJobs, window: Window, gpus: float, **options: Any) -> RoundShare:
+        made.append(window.start)
+        return share_rounds(jobs, window, gpus, **options)
+
+    monkeypatch.setattr(shockwave, "share_rounds", count)
+    happen(Scenario.of(parse_cluster("1x1"), jobs, policy=policy, overheads=Overheads()))
+    return made
+
+
+def test_plans_are_made_anew_at_arrivals_ends_and_when_the_window_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two jobs of 100 s on one GPU; the second comes at 25 s and is seen with the round at 30 s."""
+    jobs = [linear_job(0, 0.0, 1.0, 100.0), linear_job(1, 25.0, 1.0, 100.0)]
+    made = counted("shockwave:round=10,window=5", jobs, monkeypatch)
+    assert made[:2] == [0.0, 30.0]
+    assert 80.0 in made
+    assert all(later - earlier <= 50.0 for earlier, later in itertools.pairwise(made))
+
+
+def changing(number: int) -> Iterator[Job]:
+    regimes = (Regime(0.0, 32), Regime(15.0, 64, 2.0))
+    yield Job(JobSpec(id=str(number), submit_time=0.0), Truth(work=200.0, regimes=regimes))
+
+
+@pytest.mark.parametrize(("reactive", "anew"), [("true", True), ("false", False)])
+def test_a_change_of_batch_size_is_met_with_a_new_plan_if_reactive(
+    reactive: str, anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One changes after 15 s on the GPU: at the round after it the plan is made anew, or goes on."""
+    jobs = [*changing(0), linear_job(1, 0.0, 1.0, 500.0)]
+    made = counted(f"shockwave:round=10,window=40,reactive={reactive}", jobs, monkeypatch)
+    assert (len([when for when in made if 0.0 < when < 100.0]) > 0) == anew
+
+
+def test_a_job_that_is_far_behind_goes_before_others() -> None:
+    """A short job that waited for longer than a fair share would have taken has the next rounds."""
+    jobs = [linear_job(number, 0.0, 1.0, 3000.0) for number in range(4)]
+    jobs.append(linear_job(4, 0.0, 1.0, 300.0))
+    run = happen(Scenario.of(parse_cluster("1x1"), jobs, policy="shockwave:makespan=0"))
+    fair = 300.0 * len(jobs)
+    assert run.outcomes.jct[4] <= 2.0 * fair
+
+
+def test_no_gpu_idles_while_a_job_waits_that_fits() -> None:
+    def check(world: World) -> None:
+        jobs = world.scheduler.view().jobs
+        if world.now % 120.0 == 0.0:
+            free = 4.0 - jobs.held.sum()
+            assert not ((jobs.held == 0.0) & (jobs.gpus <= free)).any()
+
+    jobs = [linear_job(n, 50.0 * n, float(1 + n % 3), 400.0 + 100.0 * n) for n in range(9)]
+    happen(Scenario.of(parse_cluster("1x4"), jobs, policy="shockwave"), on_moment=check)
+
+
+@pytest.mark.parametrize(
+    "bad", ["window=0", "power=-1", "makespan=-0.1", "round=0", "time_limit=0"]
+)
+def test_parameters_out_of_range_are_errors(bad: str) -> None:
+    with pytest.raises(Exception, match=bad.partition("=")[0]):
+        policies.make(f"shockwave:{bad}")
