@@ -56,7 +56,7 @@ def queued(draw: st.DrawFn, alike: bool = False) -> tuple[Demand, NDArray[np.int
 
 
 def filled(demand: Demand, queue: NDArray[np.int64], weights: Floats) -> Floats:
-    fractions, gap = fill_queues(demand, queue, weights, np.arange(len(queue)), 10.0)
+    fractions, gap = fill_queues(demand, queue, weights, np.arange(len(queue)), 600.0)
     assert gap == 0.0
     used = demand.gpus[:, None] * fractions
     assert np.all(fractions >= 0)

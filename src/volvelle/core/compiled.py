@@ -13,10 +13,11 @@ be kept it is made at every start.
 import dis
 import hashlib
 import marshal
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import update_wrapper
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -127,9 +128,26 @@ def _made(loop: Any, signature: Any, entry: bool) -> Any:
     with suppress(RuntimeError):  # Numba found no folder to cache in
         made._cache = _cache_of(linked, "called" if entry else "inner", _stamp(loop))
     if signature is not None:
-        made.compile(signature)
+        with _interrupted_later():
+            made.compile(signature)
         made.disable_compile()
     return made
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Within, Ctrl-C is kept for afterwards: in the middle of LLVM's callbacks it would be lost."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(*came[0])
 
 
 def _plain(value: Any) -> Any:
@@ -199,7 +217,8 @@ def _cache_of(linked: FunctionType, use: str, stamp: str) -> Any:
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             """The machine code that is kept, if any; else it is announced that it is being made."""
             try:
-                found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+                with _interrupted_later():
+                    found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
             except Exception:  # kept by a version whose types have other names, or damaged
                 self.flush()  # type: ignore[no-untyped-call]
                 found = None
