@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
-from volvelle.policies.programs import Program, Rows, maximise
+from volvelle.plan.programs import Program, Rows, maximise
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.demand import Amounts, Wants
 from volvelle.core.stock import FloatColumn, IntColumn, Standing, Stock
-from volvelle.policies.programs import Program, Rows, maximise
+from volvelle.plan.programs import Program, Rows, maximise
 from volvelle.policies.synergy.tune import tune
 
 

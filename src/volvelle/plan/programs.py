@@ -1,4 +1,4 @@
-"""Linear programs, solved by HiGHS through ``highspy`` (the extra ``solvers``).
+"""Linear and integer programs, solved by HiGHS through ``highspy`` (the extra ``solvers``).
 
 Whoever has a program to solve brings an **incumbent**, a feasible answer found without the solver, and a
 **bound**, a gain that no answer can exceed. The solver has a time limit; where it fails, is late or finds
@@ -10,12 +10,13 @@ thread count of the first solve in a process anyway). ``highspy`` and ``ortools`
 one process.
 """
 
+import time
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.problems import Problem
 
 _NOTHING = 1e-12
@@ -51,53 +52,88 @@ class Rows:
 
 
 class Program(NamedTuple):
-    """Maximise ``gain @ x`` where ``0 <= x <= upper`` and the ``rows`` hold."""
+    """Maximise ``gain @ x`` where ``0 <= x <= upper`` and the ``rows`` hold.
+
+    ``whole``: which x are whole numbers (None: none).
+    """
 
     gain: FloatColumn
     upper: FloatColumn
     rows: Rows
+    whole: BoolColumn | None = None
 
 
 class Answer(NamedTuple):
-    """A feasible ``x`` and its gap; ``duals`` of the rows, None where they are not those of an optimum."""
+    """A feasible ``x``, its ``value``, and a ``bound`` that no feasible x exceeds.
+
+    ``duals`` of the rows, None where they are not those of an optimum. ``seconds`` that it took, on the
+    clock.
+    """
 
     x: FloatColumn
-    gap: float
+    value: float
+    bound: float
     duals: FloatColumn | None
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """How much more, relative to ``value``, could at most be gained; 0 for a proven optimum."""
+        return relative_gap(self.value, self.bound)
 
 
-def maximise(program: Program, incumbent: FloatColumn, bound: float, seconds: float) -> Answer:
+def maximise(
+    program: Program, incumbent: FloatColumn, bound: float, seconds: float, gap: float = 0.0
+) -> Answer:
     """The best x found within ``seconds`` of wall-clock time, at worst ``incumbent``.
 
-    ``bound``: no feasible x gains more. Raises `Problem` where ``highspy`` is not installed.
+    ``bound``: no feasible x gains more. ``gap``: where x are whole numbers, one that is known to be as
+    close to an optimum as this, relative to its value, will do; the search begins at ``incumbent``. Raises
+    `Problem` where ``highspy`` is not installed.
     """
+    began = time.monotonic()
+    kept = float(program.gain @ incumbent)
+    if program.whole is not None and relative_gap(kept, bound) <= gap:
+        return Answer(incumbent, kept, bound, None, 0.0)
     highspy = _highspy()
     solver = _load(highspy, program, seconds)
+    if program.whole is not None:
+        solver.setOptionValue("mip_rel_gap", gap)
+        start = highspy.HighsSolution()
+        start.col_value = incumbent.tolist()
+        solver.setSolution(start)
     solver.run()
-    kept = float(program.gain @ incumbent)
+    took = time.monotonic() - began
+    info = solver.getInfo()
+    if program.whole is not None and np.isfinite(info.mip_dual_bound):
+        bound = min(bound, max(float(info.mip_dual_bound), kept))
     feasible = highspy.SolutionStatus.kSolutionStatusFeasible
-    if solver.getInfo().primal_solution_status != feasible:
-        return Answer(incumbent, _gap(kept, bound), None)
+    if info.primal_solution_status != feasible:
+        return Answer(incumbent, kept, bound, None, took)
     solution = solver.getSolution()
     x = np.clip(np.asarray(solution.col_value, dtype=np.float64), 0.0, program.upper)
+    if program.whole is not None:
+        x = np.where(program.whole, np.round(x), x)
     found = float(program.gain @ x)
-    if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-        return Answer(x, 0.0, np.asarray(solution.row_dual, dtype=np.float64))
+    if program.whole is None and solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        duals = np.asarray(solution.row_dual, dtype=np.float64)
+        return Answer(x, found, found, duals, took)
     if found < kept:
-        return Answer(incumbent, _gap(kept, bound), None)
-    return Answer(x, _gap(found, bound), None)
+        return Answer(incumbent, kept, bound, None, took)
+    return Answer(x, found, max(bound, found), None, took)
 
 
-def _gap(found: float, bound: float) -> float:
+def relative_gap(found: float, bound: float) -> float:
+    """How much more than ``found``, relative to it, the ``bound`` is."""
     return max(bound - found, 0.0) / max(abs(found), _NOTHING)
 
 
 def _highspy() -> ModuleType:
     try:
-        import highspy  # noqa: PLC0415 - heavy, and only some policies solve programs
+        import highspy  # noqa: PLC0415 - heavy, and few solve programs
     except ImportError:
         raise Problem(
-            "this policy solves linear programs, and the solver HiGHS is not installed",
+            "a program is to be solved, and the solver HiGHS is not installed",
             mend="pip install 'volvelle[solvers]'",
         ) from None
     return highspy
@@ -120,5 +156,8 @@ def _load(highspy: Any, program: Program, seconds: float) -> Any:
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("time_limit", seconds)
+    if program.whole is not None:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[int(one)] for one in program.whole]
     solver.passModel(model)
     return solver

@@ -1,0 +1,133 @@
+"""A plan: who is to hold how many GPUs in which slot of a window.
+
+A **slot** is a round or a lease: a stretch of time in which nobody's GPUs change. A **window** is some
+slots, one after another.
+"""
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+
+BoolTable = NDArray[np.bool_]
+
+_ROUNDING = 1e-9
+"""Of a slot: how far a time may be before the slot that it is meant to begin."""
+
+
+class Window(NamedTuple):
+    """``slots`` slots of ``slot_seconds`` each, from ``start`` (seconds) on."""
+
+    start: float
+    slot_seconds: float
+    slots: int
+
+    @property
+    def end(self) -> float:
+        """When the last slot is over, seconds."""
+        return self.begin(self.slots)
+
+    def begin(self, slot: int) -> float:
+        """When ``slot`` begins, seconds; the first is 0."""
+        return self.start + slot * self.slot_seconds
+
+    def slot(self, when: float) -> int:
+        """The slot in which ``when`` is: below 0 before the window, `slots` or more after it."""
+        return int(np.floor((when - self.start) / self.slot_seconds + _ROUNDING))
+
+
+class Plan:
+    """GPUs by job and slot of ``window``.
+
+    number: (jobs,) the jobs. gpus: (jobs, slots) GPUs of each in each slot. Both are read-only afterwards,
+    so that copies of a plan (a fork of a scheduler has one) are the plan itself. Raises ValueError where
+    shapes do not fit together, a number of GPUs is negative, or a job is there twice.
+    """
+
+    def __init__(self, window: Window, number: IntColumn, gpus: FloatColumn) -> None:
+        if gpus.shape != (len(number), window.slots):
+            raise ValueError(
+                f"a plan of {len(number)} jobs and {window.slots} slots needs as many numbers of GPUs, "
+                f"not {gpus.shape}"
+            )
+        if not (gpus >= 0.0).all():
+            raise ValueError("a plan cannot give fewer than no GPUs")
+        self.window = window
+        self.number = number.astype(np.int64)
+        self.gpus = gpus.astype(np.float64)
+        self._order = np.argsort(self.number, kind="stable")
+        ascending = self.number[self._order]
+        if (ascending[1:] == ascending[:-1]).any():
+            raise ValueError("a plan has a row for each job, and a job is in it twice")
+        self.number.flags.writeable = self.gpus.flags.writeable = False
+
+    def __repr__(self) -> str:
+        held = {int(n): row.tolist() for n, row in zip(self.number, self.gpus, strict=True)}
+        return f"Plan({self.window!r}, {held!r})"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def covers(self, when: float) -> bool:
+        """Whether ``when`` is in the plan's window."""
+        return 0 <= self.window.slot(when) < self.window.slots
+
+    def held_at(self, slot: int) -> FloatColumn:
+        """(jobs,) GPUs in ``slot``, in the order of `number`. Raises IndexError outside the window."""
+        if not 0 <= slot < self.window.slots:
+            raise IndexError(f"slot {slot} of a plan of {self.window.slots} slots")
+        held: FloatColumn = self.gpus[:, slot]
+        return held
+
+    def rows_of(self, number: IntColumn) -> IntColumn:
+        """(len(number),) the rows of these jobs; -1 where the plan has no row of one."""
+        rows = np.full(len(number), -1, dtype=np.int64)
+        if len(self.number):
+            ascending = self.number[self._order]
+            at = np.minimum(np.searchsorted(ascending, number), len(ascending) - 1)
+            rows = np.where(ascending[at] == number, self._order[at], -1)
+        return rows
+
+    def held_by(self, number: IntColumn, slot: int) -> FloatColumn:
+        """(len(number),) GPUs that these jobs hold in ``slot``; 0 for those not in the plan."""
+        rows = self.rows_of(number)
+        held = np.zeros(len(number))
+        held[rows >= 0] = self.held_at(slot)[rows[rows >= 0]]
+        return held
+
+    def over(self, window: Window, number: IntColumn) -> FloatColumn:
+        """(len(number), window.slots) GPUs that these jobs hold in the slots of another window.
+
+        0 where this plan says nothing. Slots of both are as long, and begin at the same times. Raises
+        ValueError where they do not.
+        """
+        shift = (window.start - self.window.start) / self.window.slot_seconds
+        first = round(shift)
+        if window.slot_seconds != self.window.slot_seconds or abs(shift - first) > 1e-6:
+            raise ValueError(f"the slots of {window} are not those of {self.window}")
+        gpus = np.zeros((len(number), window.slots))
+        rows = self.rows_of(number)
+        begin, end = max(first, 0), min(first + window.slots, self.window.slots)
+        if begin < end and len(self):
+            known = rows >= 0
+            gpus[known, begin - first : end - first] = self.gpus[rows[known], begin:end]
+        return gpus
+
+    def next_change(self, slot: int) -> int:
+        """The first slot after ``slot`` in which somebody holds other GPUs; the window's end if none."""
+        after: BoolColumn = (self.gpus[:, slot + 1 :] != self.gpus[:, slot, None]).any(axis=0)
+        changes = np.flatnonzero(after)
+        return slot + 1 + int(changes[0]) if len(changes) else self.window.slots
+
+    def check(self, capacity: FloatColumn | float) -> None:
+        """Raise ValueError where a slot has more GPUs than ``capacity`` (one number, or one by slot)."""
+        taken, there = self.gpus.sum(axis=0), np.broadcast_to(capacity, self.window.slots)
+        over = np.flatnonzero(taken > there)
+        if len(over):
+            slot = int(over[0])
+            raise ValueError(f"slot {slot} of a plan has {taken[slot]:g} of {there[slot]:g} GPUs")

@@ -1,0 +1,266 @@
+"""A resource-time profile: how many GPUs are free from when on (Mu'alem and Feitelson, TPDS'01, section 3).
+
+A step function of time, kept as ascending breakpoints: ``free[i]`` GPUs are free from ``times[i]`` until
+``times[i + 1]``, those of the last step for ever. Neighbouring steps differ. Intervals are half-open: what
+ends at a time leaves its GPUs to what starts then. Numbers of GPUs are compared exactly, which suits whole
+numbers and halves.
+
+`Profile` is for Python. The kernels below it are for loops that are machine code themselves: they work on
+the first ``count`` entries of arrays with room for two more, and return how many entries there are
+afterwards. Several GPU types are several profiles.
+"""
+
+import math
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.compiled import compiled
+from volvelle.core.view import FloatColumn
+
+Floats = NDArray[np.float64]
+
+
+class Profile:
+    """``gpus`` GPUs, all free from ``start`` (seconds) on."""
+
+    def __init__(self, gpus: float, start: float = 0.0) -> None:
+        if not gpus >= 0.0:
+            raise ValueError(f"a profile of {gpus:g} GPUs: there cannot be fewer than none")
+        if not math.isfinite(start):
+            raise ValueError(f"a profile cannot begin at {start:g}")
+        self.gpus = gpus
+        self._times = np.full(8, start)
+        self._free = np.full(8, gpus)
+        self._count = 1
+
+    @property
+    def start(self) -> float:
+        """Where it begins, seconds."""
+        return float(self._times[0])
+
+    @property
+    def times(self) -> FloatColumn:
+        """When the number of free GPUs changes, ascending; begins with `start`. A copy."""
+        return self._times[: self._count].copy()
+
+    @property
+    def free(self) -> FloatColumn:
+        """GPUs that are free from each of `times` on. A copy."""
+        return self._free[: self._count].copy()
+
+    def free_at(self, when: float) -> float:
+        """GPUs free at ``when``. Raises ValueError where that is before the profile begins."""
+        self._check_known(when)
+        return float(self._free[step_at(self._times, self._count, when)])
+
+    def least_free(self, start: float, end: float) -> float:
+        """The fewest GPUs free at any time from ``start`` until ``end``; in no time all that there are.
+
+        Raises ValueError where the interval is negative or begins before the profile.
+        """
+        self._check_interval(start, end)
+        return float(least_free(self._times, self._free, self._count, start, end, self.gpus))
+
+    def most_reserved(self, start: float, end: float) -> float:
+        """The most GPUs reserved at any time from ``start`` until ``end``. Raises as `least_free`."""
+        return self.gpus - self.least_free(start, end)
+
+    def earliest_fit(self, gpus: float, seconds: float, after: float | None = None) -> float:
+        """The first time, not before ``after``, from which ``gpus`` GPUs are free for ``seconds``.
+
+        ``after`` None: the profile's start. Infinite where there is no such time. Raises ValueError where
+        a number is negative or ``after`` is before the profile begins.
+        """
+        after = self.start if after is None else after
+        self._check_known(after)
+        if not (gpus >= 0.0 and seconds >= 0.0):
+            raise ValueError(f"cannot fit {gpus:g} GPUs for {seconds:g} s: neither may be negative")
+        return float(earliest_fit(self._times, self._free, self._count, gpus, seconds, after))
+
+    def reserve(self, start: float, end: float, gpus: float) -> None:
+        """Take ``gpus`` GPUs from ``start`` until ``end``, which may be infinite.
+
+        Raises ValueError, and changes nothing, where the interval is negative or begins before the
+        profile, and where fewer are free.
+        """
+        self._check_interval(start, end)
+        if not gpus >= 0.0:
+            raise ValueError(f"cannot reserve {gpus:g} GPUs: it may not be negative")
+        if (free := self.least_free(start, end)) < gpus:
+            raise ValueError(
+                f"cannot reserve {gpus:g} GPUs from {start:g} until {end:g} s: {free:g} are free"
+            )
+        self._add(start, end, -gpus)
+
+    def release(self, start: float, end: float, gpus: float) -> None:
+        """Give ``gpus`` GPUs back from ``start`` until ``end``.
+
+        Raises ValueError, and changes nothing, where the interval is negative or begins before the
+        profile, and where fewer are reserved.
+        """
+        self._check_interval(start, end)
+        if not gpus >= 0.0:
+            raise ValueError(f"cannot release {gpus:g} GPUs: it may not be negative")
+        most = float(most_free(self._times, self._free, self._count, start, end, 0.0))
+        if most + gpus > self.gpus:
+            raise ValueError(
+                f"cannot release {gpus:g} GPUs from {start:g} until {end:g} s: "
+                f"{self.gpus - most:g} are reserved"
+            )
+        self._add(start, end, gpus)
+
+    def forget(self, before: float) -> None:
+        """Let the profile begin at ``before``. Raises ValueError where it begins later already."""
+        self._check_known(before)
+        if not math.isfinite(before):
+            raise ValueError(f"a profile cannot begin at {before:g}")
+        first = int(step_at(self._times, self._count, before))
+        kept = self._count - first
+        self._times[:kept] = self._times[first : self._count].copy()
+        self._free[:kept] = self._free[first : self._count].copy()
+        self._times[0], self._count = before, kept
+
+    def copy(self) -> Self:
+        """Another one that is the same now."""
+        other = type(self).__new__(type(self))
+        other.gpus, other._count = self.gpus, self._count
+        other._times, other._free = self._times.copy(), self._free.copy()
+        return other
+
+    def _add(self, start: float, end: float, gpus: float) -> None:
+        if self._count + 2 > len(self._times):
+            self._times = np.concatenate([self._times, np.empty_like(self._times)])
+            self._free = np.concatenate([self._free, np.empty_like(self._free)])
+        self._count = int(add(self._times, self._free, self._count, start, end, gpus))
+
+    def _check_known(self, when: float) -> None:
+        if not when >= self.start:
+            raise ValueError(f"{when:g} s is before the profile, which begins at {self.start:g} s")
+
+    def _check_interval(self, start: float, end: float) -> None:
+        self._check_known(start)
+        if not end >= start:
+            raise ValueError(f"an interval cannot end at {end:g} s and begin at {start:g} s")
+
+
+@compiled
+def step_at(times: Floats, count: int, when: float) -> int:
+    """The step in which ``when`` is; the first for what is before all."""
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        if times[middle] <= when:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def least_free(
+    times: Floats, free: Floats, count: int, start: float, end: float, otherwise: float
+) -> float:
+    """The fewest GPUs free from ``start`` until ``end``; ``otherwise`` where the interval is empty."""
+    if end <= start:
+        return otherwise
+    step = step_at(times, count, start)
+    least = free[step]
+    step += 1
+    while step < count and times[step] < end:
+        least = min(least, free[step])
+        step += 1
+    return float(least)
+
+
+@compiled
+def most_free(
+    times: Floats, free: Floats, count: int, start: float, end: float, otherwise: float
+) -> float:
+    """The most GPUs free from ``start`` until ``end``; ``otherwise`` where the interval is empty."""
+    if end <= start:
+        return otherwise
+    step = step_at(times, count, start)
+    most = free[step]
+    step += 1
+    while step < count and times[step] < end:
+        most = max(most, free[step])
+        step += 1
+    return float(most)
+
+
+@compiled
+def earliest_fit(
+    times: Floats, free: Floats, count: int, gpus: float, seconds: float, after: float
+) -> float:
+    """The first time from ``after`` on at which ``gpus`` GPUs are free for ``seconds``; else infinite."""
+    step = step_at(times, count, after)
+    begin = after
+    while step < count:
+        if free[step] < gpus:
+            step += 1
+            if step < count:
+                begin = times[step]
+            continue
+        if step + 1 == count or times[step + 1] >= begin + seconds:
+            return float(begin)
+        step += 1
+    return np.inf
+
+
+@compiled
+def add(times: Floats, free: Floats, count: int, start: float, end: float, gpus: float) -> int:
+    """Let ``gpus`` more GPUs (fewer, if negative) be free from ``start`` until ``end``, in place.
+
+    The arrays have room for two more steps than ``count``. Returns how many steps there are then.
+    """
+    if end <= start or gpus == 0.0:
+        return count
+    first = step_at(times, count, start)
+    if times[first] < start:
+        for step in range(count, first + 1, -1):
+            times[step], free[step] = times[step - 1], free[step - 1]
+        first += 1
+        times[first], free[first] = start, free[first - 1]
+        count += 1
+    last = step_at(times, count, end)
+    if times[last] < end < np.inf:
+        for step in range(count, last + 1, -1):
+            times[step], free[step] = times[step - 1], free[step - 1]
+        last += 1
+        times[last], free[last] = end, free[last - 1]
+        count += 1
+    elif end == np.inf:
+        last = count
+    for step in range(first, last):
+        free[step] += gpus
+    for step in (last, first):  # neighbours that are equal now are one step
+        if 0 < step < count and free[step] == free[step - 1]:
+            for later in range(step, count - 1):
+                times[later], free[later] = times[later + 1], free[later + 1]
+            count -= 1
+    return count
+
+
+@compiled
+def running(
+    times: Floats, free: Floats, start: float, idle: float, ends: Floats, gpus: Floats
+) -> int:
+    """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being
+    free.
+
+    Those that end by ``start`` count as free from then on. The arrays have room for one step more than
+    there are jobs. Returns how many steps there are.
+    """
+    times[0], free[0] = start, idle
+    count = 1
+    for job in np.argsort(ends, kind="mergesort"):
+        end = ends[job]
+        if end == np.inf:
+            break
+        if end > times[count - 1]:
+            times[count], free[count] = end, free[count - 1]
+            count += 1
+        free[count - 1] += gpus[job]
+    return count
