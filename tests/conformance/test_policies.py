@@ -89,6 +89,8 @@ VARIANTS = [
     "synergy-tune:order=srtf,leftovers=true",
     "synergy-tune:order=las,round=30",
     "synergy-opt:order=afs-l,round=30",
+    "chronus:lease=40,share=1",
+    "chronus:lease=12,parts=3,margin=0.2",
     *SHARING,
 ]
 """Parameters other than the defaults, in which policies differ most."""

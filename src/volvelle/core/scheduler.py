@@ -329,6 +329,7 @@ class Scheduler:
             self.spec,
             self.resources,
             lambda number, other: rates_beside(self, number, other),
+            self.promises,
         )
 
     @property
