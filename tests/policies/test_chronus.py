@@ -1,5 +1,6 @@
 """Chronus: what is promised is kept, who goes first, what is refused and why, reservations' loops."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_c
 from volvelle.model.job import Job, Reward
 from volvelle.model.overheads import Overheads
 from volvelle.policies.chronus.reservations import Reservations, earliest_finish, reserve_late
+from volvelle.simulate.world import World
 
 STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, slots=False, deadlines=True)
 """Jobs that go on as fast as they start, on GPUs that are counted, so that no placement refuses."""
@@ -179,9 +181,9 @@ def test_promises_are_kept_over_a_restart(tmp_path: Path) -> None:
     scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="chronus:lease=40,share=1")
     taken: list[bytes] = []
 
-    def take(world: object) -> None:
+    def take(world: World) -> None:
         if not taken:
-            taken.append(Snapshot.of(world.scheduler, "0").encode())  # type: ignore[attr-defined]
+            taken.append(Snapshot.of(world.scheduler, "0").encode())
 
     happen(scenario, on_moment=take)
     path = tmp_path / "snapshot.json"
@@ -210,11 +212,11 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
     tables = [np.array(free, dtype=np.float64) for _ in range(2)]
     held = [np.zeros(len(free), dtype=np.bool_) for _ in range(2)]
     finish_by = min(finish_by, 10.0 * len(free))
+    reserving: list[Callable[..., bool]] = [reserve_late, reserve_late.py_func]
+    finding: list[Callable[..., float]] = [earliest_finish, earliest_finish.py_func]
     found = [
         loop(table, slots, 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, goes_on)
-        for loop, table, slots in zip(
-            (reserve_late, reserve_late.py_func), tables, held, strict=True
-        )
+        for loop, table, slots in zip(reserving, tables, held, strict=True)
     ]
     assert found[0] == found[1]
     np.testing.assert_array_equal(held[0], held[1])
@@ -222,7 +224,7 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
     assert (tables[0] >= 0.0).all() or not held[0].any()
     earliest = [
         loop(np.array(free, dtype=np.float64), 0, 10.0, 0.0, 0, float(gpus), need, gap)
-        for loop in (earliest_finish, earliest_finish.py_func)
+        for loop in finding
     ]
     assert earliest[0] == earliest[1]
     if found[0]:
@@ -248,3 +250,33 @@ def test_reservations_keep_their_slots_as_time_passes() -> None:
     assert book.share(300, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
     book.leave(np.array([row]))
     assert (book.free == 8.0).all()
+
+
+def test_baselines_go_by_deadline_laxity_and_quota() -> None:
+    first = [
+        due(linear_job(0, 0.0, 4.0, 30.0), (200.0, 10.0)),
+        linear_job(1, 0.0, 4.0, 5.0),
+        due(linear_job(2, 0.0, 4.0, 90.0), (150.0, 5.0), (210.0, 10.0)),
+        due(linear_job(3, 10.0, 4.0, 20.0), (40.0, 10.0)),
+    ]
+
+    def finishes(policy: str) -> list[float]:
+        scenario = Scenario.of(parse_cluster("1x4"), first, policy=policy)
+        return [float(time) for time in happen(scenario).outcomes.finish]
+
+    assert finishes("edf") == [
+        30.0,
+        145.0,
+        140.0,
+        50.0,
+    ]  # 3 is sooner due than 2, and 0 is not stopped
+    assert finishes("genie:round=5") == [125.0, 145.0, 140.0, 30.0]  # 0 and 2 take turns
+    assert finishes("yarn-cs") == [30.0, 145.0, 120.0, 140.0]
+
+
+def test_static_quotas_keep_gpus_for_each_queue() -> None:
+    jobs = [linear_job(n, 0.0, 1.0, 100.0) for n in range(4)]
+    jobs += [due(linear_job(n, 0.0, 1.0, 50.0), (500.0, 1.0)) for n in range(4, 8)]
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="yarn-cs:deadlines=0.75")
+    outcomes = happen(scenario).outcomes
+    assert outcomes.first_start.tolist() == [0.0, 100.0, 200.0, 300.0, 0.0, 0.0, 0.0, 50.0]

@@ -48,7 +48,7 @@ from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.job import JobSpec
 from volvelle.model.validation import Seconds
-from volvelle.policies.chronus.look import LAST, OWN_COLUMNS, ROW, SEEN, Look
+from volvelle.policies.chronus.look import LAST, OWN_COLUMNS, ROW, SEEN, TOO_LARGE, Look
 from volvelle.policies.chronus.recent import RecentWork
 from volvelle.policies.chronus.reservations import Reservations
 from volvelle.policies.chronus.selection import select
@@ -296,6 +296,7 @@ class _Cycle:
         if look.matrix[CHECKPOINT, at] > self.memory.wait:
             return False
         if self.memory.recent.of_smaller(work) > able:
+            look.own[SEEN, at] = TOO_LARGE
             return False
         row = self._enter(at)
         if self._pool_has_room(row):
@@ -362,7 +363,7 @@ class _Cycle:
     def select(self) -> None:
         """An SLO lease ended: promise something to jobs that were promised nothing, as a program says."""
         look, own, now = self.look, self.look.own, self.view.now
-        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs
+        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (own[SEEN] < TOO_LARGE)
         open_yet &= now + look.least_seconds + look.gap <= own[LAST]
         found = np.flatnonzero(open_yet)
         if not len(found):

@@ -24,6 +24,8 @@ from volvelle.policies.chronus.reservations import Floats
 ROW, LAST, SEEN = range(3)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered."""
 OWN_COLUMNS = 3
+TOO_LARGE = 2.0
+"""In `SEEN`: it was answered, and was too large to be promised anything."""
 
 
 class Look(NamedTuple):
