@@ -11,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios
 
+from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
 from volvelle.core.snapshot import Snapshot, read_snapshot
+from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job, Reward
 from volvelle.model.overheads import Overheads
 from volvelle.policies.chronus.reservations import Reservations, earliest_finish, reserve_late
+from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.sources import generated
 from volvelle.simulate.world import World
 
 STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, slots=False, deadlines=True)
@@ -62,6 +66,18 @@ def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenar
         assert run.outcomes.finish[number] <= finish_by + ROUNDING
 
 
+@pytest.mark.parametrize("load", [0.8, 1.2, 1.6])
+def test_no_promise_is_broken_on_a_generated_workload(load: float) -> None:
+    source = f"lognormal:jobs=300,load={load},strict_share=0.4,soft_share=0.4"
+    workload = generated(source, 5, 32).workload
+    costs = Overheads(start=30.0, restore=30.0, checkpoint=20.0)
+    composition = WrittenComposition("chronus", "none", "accept-all", "oracle", "completion")
+    setting = Setting(cluster=parse_cluster("4x8"), composition=composition, overheads=costs)
+    outcomes = simulate(workload, replace(setting, play_outs=0)).outcomes
+    assert np.nansum(promised(outcomes)) > 0.5 * np.count_nonzero(~np.isnan(promised(outcomes)))
+    assert np.nansum(broken(outcomes)) == 0
+
+
 @pytest.mark.parametrize("policy", LEASES[:2])
 @settings(max_examples=50)
 @given(scenario=scenarios(replace(STEADY, failures=True, nodes=True, slots=True)))
@@ -100,6 +116,16 @@ def test_a_job_is_answered_when_it_comes_and_promised_jobs_are_not_given_up() ->
     assert refused.reason == "none of its deadlines can be guaranteed"
     assert run.outcomes.finish[0] <= 203.0
     assert run.outcomes.finish[1] <= 205.0
+
+
+def test_the_last_idle_gpu_is_used_at_once_where_that_is_what_is_promised() -> None:
+    others = [linear_job(n, 0.0, 1.0, 500.0) for n in range(3)]
+    job = due(linear_job(3, 10.0, 1.0, 60.0), (65.0, 10.0))
+    run = happen(
+        Scenario.of(parse_cluster("1x4"), [*others, job], policy="chronus:lease=80,share=1")
+    )
+    assert lasts(run)[3].finish_by == 75.0
+    assert run.outcomes.finish[3] == 70.0
 
 
 def test_a_later_finish_can_be_accepted_and_is_kept() -> None:
@@ -271,7 +297,7 @@ def test_baselines_go_by_deadline_laxity_and_quota() -> None:
         50.0,
     ]  # 3 is sooner due than 2, and 0 is not stopped
     assert finishes("genie:round=5") == [125.0, 145.0, 140.0, 30.0]  # 0 and 2 take turns
-    assert finishes("yarn-cs") == [30.0, 145.0, 120.0, 140.0]
+    assert finishes("yarn-cs") == [30.0, 35.0, 125.0, 145.0]  # a wide job runs alone in its queue
 
 
 def test_static_quotas_keep_gpus_for_each_queue() -> None:

@@ -383,7 +383,8 @@ class _Cycle:
         """Who has GPUs until the lease ends."""
         look, matrix = self.look, self.look.matrix
         waiting = look.waiting
-        if not waiting.any() or not (look.fresh or look.idle.sum() >= 1.0):
+        idle = self.view.gpus - matrix[HELD].sum()
+        if not waiting.any() or not (look.fresh or idle >= 1.0):
             held, kept = matrix[HELD].copy(), matrix[TYPE].copy()
             reason = np.where(waiting, _ORDER, 0.0)
             return Allocation(held, kept, reason, None, promises=tuple(self.told))

@@ -32,7 +32,7 @@ class Look(NamedTuple):
     """The jobs of a view, in its order, in ``slot``; ``fresh``: leases end now, so that all is decided anew.
 
     seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do. gap: a
-    start's cost, seconds. idle: (types,) GPUs that nobody holds; whoever is given some takes them from it.
+    start's cost, seconds. idle: (types,) GPUs that nobody holds, nor is promised to start on now.
     """
 
     view: View
