@@ -21,8 +21,10 @@ Two limits say no to jobs that would fit, because a promise to them costs others
   as under least remaining service, and not those that came when all was promised.
 
 With true estimates, and where placements never refuse, no failures and no node changes, no promise is
-broken. Estimates may be off by ``margin``, which adapts: it grows with each broken promise and shrinks with
-each that is kept, so that in the long run the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21).
+broken. Estimates may be wrong. How long the believed seconds of a job take is seen while it runs, and what is
+reserved for it follows; for jobs that did not run yet, all but the share ``broken`` of those that did count.
+Beside that there is a ``margin`` that adapts: it grows with each broken promise and shrinks with each that is
+kept, so that in the long run the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21).
 
 Departures from the paper. Its leases of promised jobs are whole SLO leases; here a reservation counts
 best-effort leases, so that a job of 21 min does not reserve 40, and counts starts. Its program decides
@@ -48,7 +50,7 @@ from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.job import JobSpec
 from volvelle.model.validation import Seconds
-from volvelle.policies.chronus.look import LAST, OWN_COLUMNS, ROW, SEEN, TOO_LARGE, Look
+from volvelle.policies.chronus.look import LAST, OWN_COLUMNS, PACE, ROW, SEEN, TOO_LARGE, Look
 from volvelle.policies.chronus.recent import RecentWork
 from volvelle.policies.chronus.reservations import Reservations
 from volvelle.policies.chronus.selection import select
@@ -58,12 +60,17 @@ _LATER = 1e-3
 """Seconds by which a finish that is accepted later than all deadlines is promised later than foreseen."""
 _STEP = 0.5
 """How much a broken promise adds to the margin."""
+_PACES, _ENOUGH = 1000, 20
+"""Jobs of which the pace is remembered, and from how many on it says something about others."""
 _ORDER = float(Reason.ORDER)
 
 
 @dataclass
 class _Memory:
-    """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free."""
+    """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free.
+
+    paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
+    """
 
     book: Reservations
     recent: RecentWork
@@ -71,6 +78,15 @@ class _Memory:
     slot: int = -1
     wait: float = 0.0
     gaps: list[float] = field(default_factory=list)
+    paces: list[float] = field(default_factory=list)
+    pace: float = 1.0
+
+    def learn_paces(self, seen: FloatColumn, most: float) -> None:
+        """Know how slow all but the share ``most`` of the jobs are against what is believed of them."""
+        if len(seen):
+            self.paces = [*self.paces, *seen.tolist()][-_PACES:]
+        if len(seen) and len(self.paces) >= _ENOUGH:
+            self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
 
 
 @policies.register
@@ -178,6 +194,7 @@ class _Cycle:
 
     def renew(self) -> None:
         """A lease ended: reserve what promised jobs still need; see who can still be kept."""
+        self.memory.learn_paces(self.look.measure(), self.policy.broken)
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
         place = self.look.places(len(self.book.number))
@@ -219,7 +236,12 @@ class _Cycle:
 
     def _need(self, gpu_type: int, at: int) -> float:
         """Seconds of work to be reserved for a job."""
-        return float(self.look.seconds[gpu_type, at]) * (1.0 + self.memory.margin)
+        pace = (
+            max(float(self.look.own[PACE, at]), 1.0)
+            if self.look.own[PACE, at]
+            else self.memory.pace
+        )
+        return float(self.look.seconds[gpu_type, at]) * pace * (1.0 + self.memory.margin)
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))

@@ -15,15 +15,19 @@ from volvelle.core.columns import (
     RESIZE,
     RESTORE,
     START_GAP,
+    STARTED,
     TYPE,
     TYPES,
 )
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.policies.chronus.reservations import Floats
 
-ROW, LAST, SEEN = range(3)
-"""The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered."""
-OWN_COLUMNS = 3
+ROW, LAST, SEEN, PACE, SINCE, LEFT = range(6)
+"""The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
+many seconds a believed second takes (0: not seen yet), when that was last looked at (0: it did not run), and
+the believed seconds that were left then."""
+OWN_COLUMNS = 6
+_SAME_PACE = 1e-6
 TOO_LARGE = 2.0
 """In `SEEN`: it was answered, and was too large to be promised anything."""
 
@@ -92,6 +96,23 @@ class Look(NamedTuple):
         """(jobs,) seconds left on the fastest type."""
         least: FloatColumn = self.seconds.min(axis=0)
         return least
+
+    def measure(self) -> FloatColumn:
+        """See how long the believed seconds of running jobs take; the paces seen for the first time."""
+        own, now = self.own, self.view.now
+        running = np.flatnonzero(~self.waiting)
+        left = self.seconds[self.matrix[TYPE, running].astype(np.int64), running]
+        since = own[SINCE, running]
+        passed, fewer = now - since, own[LEFT, running] - left
+        told = (since > 0.0) & (self.matrix[STARTED, running] <= since) & (fewer > 0.0)
+        seen = running[told]
+        pace = passed[told] / fewer[told]
+        pace = np.where(np.abs(pace - 1.0) < _SAME_PACE, 1.0, pace)
+        first: FloatColumn = pace[own[PACE, seen] == 0.0]
+        own[PACE, seen] = pace
+        own[SINCE] = 0.0
+        own[SINCE, running], own[LEFT, running] = now, left
+        return first
 
     @property
     def longest_checkpoint(self) -> float:
