@@ -13,7 +13,7 @@ broken, CPU seconds. GPUs are only counted, and a resume costs what the simulato
     1,000 on 24: chronus                         0.3719        251.7       416       0    1.1
                  srsf                            0.3756        222.7         -       -    0.1
     all on 120:  chronus                         0.0046        293.9    27,457       0   19 to 30
-                 chronus, noisy:error=0.2        0.0083        295.0    27,360       0   33
+                 chronus, noisy:error=0.2        0.0083        295.0      99 %       0   33
                  srsf                            0.0072        306.3         -       -    0.4
 
 The CPU seconds of the last three were taken on a busy machine.
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="all of MIX2 too")
     options = parser.parse_args()
     if not options.shared.exists():
-        parser.error(f"{options.shared} is not there; say where the reference data are by --shared")
+        parser.error(f"{options.shared} is not there: say by --shared where the data are")
     print(
         f"{'jobs':>6} {'nodes':>5} {'policy':<10} {'estimates':<18} missed  best effort  promised  broken  CPU s"
     )
