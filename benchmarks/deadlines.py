@@ -39,9 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.shared.exists():
         parser.error(f"{options.shared} is not there: say by --shared where the data are")
-    print(
-        f"{'jobs':>6} {'nodes':>5} {'policy':<10} {'estimates':<18} missed  best effort  promised  broken  CPU s"
-    )
+    print("  jobs nodes policy     estimates          missed  best effort  promised  broken  CPU s")
     for jobs, nodes in ((1000, 48), (1000, 24)):
         for policy in ("chronus", *BASELINES):
             show(options.shared, jobs, nodes, policy, "oracle")
