@@ -21,7 +21,10 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     TABLE,
     CURVE,
     START_GAP,
-) = range(17)
+    RESTORE,
+    RESIZE,
+    CHECKPOINT,
+) = range(20)
 (
     HELD,
     TYPE,

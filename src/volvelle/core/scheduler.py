@@ -333,6 +333,7 @@ class Scheduler:
             self.resources,
             lambda number, other: rates_beside(self, number, other),
             lambda number: self.known[number].believed,
+            self.promises,
         )
 
     @property

@@ -1,12 +1,13 @@
 """What a policy sees: the jobs in the system as columns, and what there is to give."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT
+from volvelle.core.decision import Promise
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
 from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
@@ -230,6 +231,7 @@ class View(NamedTuple):
     of a job that shares the GPUs it requests with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
     to come, ``resources`` the nodes (to be read, not changed).
+    ``promises`` is what holds now of what was promised to jobs, by number.
     """
 
     now: float
@@ -244,6 +246,7 @@ class View(NamedTuple):
     resources: Resources
     beside: Callable[[int, int], list[float]]
     believed: Callable[[int], Truth]
+    promises: Mapping[int, Promise]
 
     @property
     def gpus(self) -> float:

@@ -62,11 +62,11 @@ class _Steps(NamedTuple):
 
 
 def by_steps(
-    case: Case, held: Bools, bound: float, gap: float, seconds: float
+    case: Case, held: Bools, bound: float, gap: float, seconds: float, *, relaxed: bool = False
 ) -> tuple[Bools, float]:
     """The better of ``held`` and what the aggregated program says, packed; the new bound.
 
-    The linear program is rounded first, which is enough where jobs are many.
+    The linear program is rounded first, which is enough where jobs are many, and all where ``relaxed``.
     """
     began = time.monotonic()
     steps = _Steps.of(case, held)
@@ -81,7 +81,7 @@ def by_steps(
     upper = np.concatenate([np.ones(many), work, np.cumsum(case.capacity)])
     most = bound + steps.extra * steps.lost
     best = held
-    for whole in (None, np.arange(len(gain)) < many):
+    for whole in (None,) if relaxed else (None, np.arange(len(gain)) < many):
         left = seconds - (time.monotonic() - began)
         if left <= 0.0 or not case.is_open(best, bound, gap):
             break

@@ -68,13 +68,16 @@ def select_by_deadline(
     gap: float = 0.01,
     seconds: float = 1.0,
     direct: bool | None = None,
+    relaxed: bool = False,
 ) -> Selection:
     """The most valuable plan found: better than ``incumbent`` or a greedy one, in time whatever the solver
     does.
 
     capacity: GPUs, one number or one by slot. incumbent: an earlier plan, from a window whose slots
     fall on those of this one. gap: a plan this close to the bound will do. seconds: for all programs
-    together, on the clock. direct: whether the direct program is solved too (None: where that pays). Of
+    together, on the clock. relaxed: solve
+    only the linear relaxation of the aggregated program; with infinite ``seconds`` the answer does not depend
+    on the clock then. direct: whether the direct program is solved too (None: where that pays). Of
     plans that keep more fixed jobs to their steps than others the most valuable is returned.
     Raises ValueError where the jobs cannot be such, `Problem` where the solver is not installed.
     """
@@ -84,10 +87,10 @@ def select_by_deadline(
     best = max(starts, key=case.worth)
     bound = float(case.worths.max(axis=1, initial=0.0).sum())
     if case.is_open(best, bound, gap):
-        best, bound = by_steps(case, best, bound, gap, seconds)
+        best, bound = by_steps(case, best, bound, gap, seconds, relaxed=relaxed)
         left = seconds - (time.monotonic() - began)
         if direct is None:
-            direct = case.pays_direct
+            direct = case.pays_direct and not relaxed
         if direct and left > 0.0 and case.is_open(best, bound, gap):
             best, bound = by_slots(case, best, bound, gap, left)
     value = case.value(best)

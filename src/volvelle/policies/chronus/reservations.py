@@ -1,0 +1,271 @@
+"""Reservations: in which slots jobs are to have their GPUs, so that they end by what they are promised.
+
+A **slot** is a best-effort lease. A job with a reservation has the GPUs of its gang, of one type, in each of
+its slots; the slots follow one another or not. What it gets done in a **run** of slots without a break is
+their time less a **gap**: what a start or restore costs it, and the wait until GPUs are free. Reservations
+are as late as they can be: so they say who has to run now, and leave the next slots to jobs that come with
+less time.
+
+What is reserved fits: in no slot do reservations hold more GPUs than there are, unless GPUs are lost.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.compiled import compiled
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_ROUNDING = 1e-6
+"""Seconds."""
+_ROWS, _SLOTS = 64, 256
+"""Room for reservations and slots to begin with."""
+
+
+@dataclass
+class Reservations:
+    """Rows, one for each job with a reservation or a promise, and what they leave free.
+
+    ``slot_seconds``: of each slot; slot k begins at ``k * slot_seconds``. ``first``: the slot of the first
+    column. ``free``: (types, slots) GPUs. ``held``: (rows, slots) whether a row's job has its GPUs then.
+    By row: ``number`` of the job (-1: unused), ``gpus``, ``type``, ``pool`` (-1: none), ``finish_by`` in
+    seconds (infinite: nothing is promised), ``gap`` in seconds, ``fixed`` where its slots are not to change.
+    """
+
+    slot_seconds: float
+    capacity: FloatColumn
+    first: int = 0
+    free: Floats = field(init=False)
+    held: Bools = field(default_factory=lambda: np.zeros((_ROWS, _SLOTS), dtype=np.bool_))
+    number: IntColumn = field(default_factory=lambda: np.full(_ROWS, -1, dtype=np.int64))
+    gpus: FloatColumn = field(default_factory=lambda: np.zeros(_ROWS))
+    type: IntColumn = field(default_factory=lambda: np.zeros(_ROWS, dtype=np.int64))
+    pool: IntColumn = field(default_factory=lambda: np.full(_ROWS, -1, dtype=np.int64))
+    finish_by: FloatColumn = field(default_factory=lambda: np.zeros(_ROWS))
+    gap: FloatColumn = field(default_factory=lambda: np.zeros(_ROWS))
+    fixed: BoolColumn = field(default_factory=lambda: np.zeros(_ROWS, dtype=np.bool_))
+
+    def __post_init__(self) -> None:
+        self.free = np.repeat(self.capacity[:, None], self.held.shape[1], axis=1)
+
+    @property
+    def rows(self) -> IntColumn:
+        """The rows that are in use."""
+        return np.flatnonzero(self.number >= 0)
+
+    def begin(self, slot: int) -> None:
+        """Slots before this one are over."""
+        passed = slot - self.first
+        width = self.held.shape[1]
+        if passed < width // 2:
+            return
+        kept = max(width - passed, 0)
+        self.held[:, :kept] = self.held[:, width - kept :].copy()
+        self.held[:, kept:] = False
+        self.free[:, :kept] = self.free[:, width - kept :].copy()
+        self.free[:, kept:] = self.capacity[:, None]
+        self.first = slot
+
+    def reach(self, time: float) -> None:
+        """Have room for slots until ``time``."""
+        self._reach_slot(int(time / self.slot_seconds) + 2)
+
+    def _reach_slot(self, end: int) -> None:
+        needed = end - self.first
+        width = self.held.shape[1]
+        if needed <= width:
+            return
+        more = max(needed, 2 * width) - width
+        self.held = np.pad(self.held, ((0, 0), (0, more)))
+        late = np.repeat(self.capacity[:, None], more, axis=1)
+        self.free = np.concatenate([self.free, late], axis=1)
+
+    def enter(self, number: int, gpus: float, pool: int) -> int:
+        """A row for a job, without slots."""
+        unused = np.flatnonzero(self.number < 0)
+        if not len(unused):
+            rows = len(self.number)
+            self.held = np.pad(self.held, ((0, rows), (0, 0)))
+            for name in ("number", "gpus", "type", "pool", "finish_by", "gap", "fixed"):
+                setattr(self, name, np.pad(getattr(self, name), (0, rows)))
+            self.number[rows:] = -1
+            unused = np.arange(rows, rows + 1)
+        row = int(unused[0])
+        self.number[row], self.gpus[row], self.pool[row] = number, gpus, pool
+        self.finish_by[row], self.gap[row], self.fixed[row] = np.inf, 0.0, False
+        return row
+
+    def leave(self, rows: IntColumn) -> None:
+        """These jobs need nothing any more."""
+        self.free_all(rows)
+        self.number[rows] = -1
+
+    def reserve(
+        self, row: int, gpu_type: int, now: float, start: int, need: float, goes_on: bool
+    ) -> bool:
+        """Let a job have the latest free slots from ``start`` on in which it does ``need`` seconds of work in
+        time; whether there are such. Without them it has none afterwards.
+
+        goes_on: it runs right before ``start`` on GPUs of this type.
+        """
+        give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
+        self.reach(self.finish_by[row])
+        self.type[row] = gpu_type
+        return reserve_late(
+            self.free[gpu_type],
+            self.held[row],
+            self.first,
+            self.slot_seconds,
+            now,
+            start,
+            self.finish_by[row],
+            self.gpus[row],
+            need,
+            self.gap[row],
+            goes_on,
+        )
+
+    def earliest(
+        self, gpu_type: int, now: float, start: int, gpus: float, need: float, gap: float
+    ) -> float:
+        """When a job could be through that has GPUs whenever they are free from slot ``start`` on."""
+        if gpus > self.capacity[gpu_type]:
+            return float(np.inf)
+        return earliest_finish(
+            self.free[gpu_type], self.first, self.slot_seconds, now, start, gpus, need, gap
+        )
+
+    def reserve_now(self, row: int, gpu_type: int, now: float, seconds: float) -> bool:
+        """Let a job that is not interrupted have its GPUs from now on for so long; whether they are free."""
+        give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
+        self.reach(now + seconds)
+        self.type[row], self.fixed[row] = gpu_type, True
+        begin, end = (int(t / self.slot_seconds + _ROUNDING) for t in (now, now + seconds))
+        slots = slice(begin - self.first, end + 1 - self.first)
+        free = self.free[gpu_type, slots]
+        if (free < self.gpus[row]).any():
+            return False
+        free -= self.gpus[row]
+        self.held[row, slots] = True
+        return True
+
+    def free_all(self, rows: IntColumn) -> None:
+        """Take their slots from these jobs."""
+        for row in rows.tolist():
+            give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
+
+    def free_in(self, slot: int, slots: int) -> FloatColumn:
+        """(slots,) GPUs of all types that are free from ``slot`` on."""
+        self._reach_slot(slot + slots)
+        free: FloatColumn = self.free[:, slot - self.first : slot - self.first + slots].sum(axis=0)
+        return free
+
+    def share(self, slot: int, until: float) -> float:
+        """Which share of the GPUs' time from ``slot`` until then is reserved."""
+        slots = max(int(np.ceil(until / self.slot_seconds - _ROUNDING)) - slot, 1)
+        there = self.capacity.sum()
+        return 1.0 - float(self.free_in(slot, slots).mean() / there) if there else 1.0
+
+    def within_share(self, slot: int, earliest: float, share: float) -> float:
+        """The first time, not before ``earliest``, until which no more than ``share`` is reserved."""
+        if not np.isfinite(earliest) or self.share(slot, earliest) <= share:
+            return earliest
+        slots = self.first + self.held.shape[1] - slot
+        reserved = self.capacity.sum() - self.free_in(slot, slots)
+        mean = np.cumsum(reserved) / (self.capacity.sum() * np.arange(1, slots + 1))
+        late = (slot + np.arange(1, slots + 1)) * self.slot_seconds
+        able = late[(mean <= share) & (late >= earliest)]
+        return float(able[0]) if len(able) else float(np.inf)
+
+    def holds(self, slot: int) -> BoolColumn:
+        """(rows,) who has GPUs in ``slot``."""
+        held: BoolColumn = self.held[:, slot - self.first] & (self.number >= 0)
+        return held
+
+    def resize(self, capacity: FloatColumn) -> bool:
+        """There are other numbers of GPUs now; whether what is reserved still fits."""
+        self.free += (capacity - self.capacity)[:, None]
+        self.capacity = capacity.copy()
+        return bool((self.free >= 0.0).all())
+
+
+@compiled
+def give_back(free: Floats, held: Bools, gpus: float) -> None:
+    """Free the slots of one job, in place."""
+    for slot in range(len(held)):
+        if held[slot]:
+            held[slot] = False
+            free[slot] += gpus
+
+
+@compiled
+def reserve_late(
+    free: Floats,
+    held: Bools,
+    first: int,
+    slot_seconds: float,
+    now: float,
+    start: int,
+    finish_by: float,
+    gpus: float,
+    need: float,
+    gap: float,
+    goes_on: bool,
+) -> bool:
+    """`Reservations.reserve` for a job without slots; in place."""
+    done, run = 0.0, 0.0
+    slot = int(np.ceil(finish_by / slot_seconds - _ROUNDING)) - 1
+    while slot >= start:
+        at = slot - first
+        usable = min((slot + 1) * slot_seconds, finish_by) - max(slot * slot_seconds, now)
+        if usable > 0.0 and free[at] >= gpus:
+            held[at] = True
+            run += usable
+            cost = 0.0 if goes_on and slot == start else gap
+            if done + run - cost >= need - _ROUNDING:
+                for each in range(at, len(held)):
+                    if held[each]:
+                        free[each] -= gpus
+                return True
+        elif run > 0.0:
+            if run > gap:
+                done += run - gap
+            else:
+                each = at + 1
+                while each < len(held) and held[each]:
+                    held[each] = False
+                    each += 1
+            run = 0.0
+        slot -= 1
+    held[:] = False
+    return False
+
+
+@compiled
+def earliest_finish(
+    free: Floats,
+    first: int,
+    slot_seconds: float,
+    now: float,
+    start: int,
+    gpus: float,
+    need: float,
+    gap: float,
+) -> float:
+    """`Reservations.earliest`."""
+    done, begun = 0.0, np.inf
+    for slot in range(start, first + len(free)):
+        if free[slot - first] < gpus:
+            if begun < np.inf:
+                done += max(slot * slot_seconds - begun - gap, 0.0)
+                begun = np.inf
+            continue
+        begun = min(begun, max(slot * slot_seconds, now))
+        if done + (slot + 1) * slot_seconds - begun - gap >= need:
+            return float(begun + gap + need - done)
+    begun = min(begun, max((first + len(free)) * slot_seconds, start * slot_seconds, now))
+    return float(begun + gap + need - done)
