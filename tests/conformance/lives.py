@@ -56,10 +56,15 @@ class Lives:
             past.append(holding)
 
     def _in_order_of_decision(self) -> list[Holding]:
-        return sorted(
-            (holding for books in self.ledger.books.values() for holding in books.holdings),
-            key=lambda holding: (holding.decided, holding.sequence),
-        )
+        """Those that shrink before others of the same decision: they keep some of their own GPUs."""
+        found: list[tuple[float, bool, int, Holding]] = []
+        for books in self.ledger.books.values():
+            before = 0.0
+            for holding in books.holdings:
+                shrinks = holding.resized and holding.gpus < before
+                found.append((holding.decided, not shrinks, holding.sequence, holding))
+                before = holding.gpus
+        return [holding for *_, holding in sorted(found, key=lambda one: one[:3])]
 
     def _free_from(self, holding: Holding, past: list[Holding]) -> float:
         """When the GPUs given to ``holding`` were free: its decision or later.

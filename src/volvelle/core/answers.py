@@ -45,13 +45,18 @@ def _allocate(scheduler: "Scheduler") -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     view = scheduler.view(s.order[: s.count[JOBS]])
-    allocation = policy.allocate(view)
+    try:
+        allocation = policy.allocate(view)
+    except Exception as error:
+        error.add_note(
+            f"(policy {policy.name!r} was asked at {view.now:g} s about {len(view.jobs)} jobs)"
+        )
+        raise
     view.jobs.keep_own()
+    if wrong := _what_is_wrong(allocation, view):
+        raise RuntimeError(f"policy {policy.name!r} {wrong}")
     if allocation.gpu_type is None:
         allocation = _choose_types(view, allocation)
-    total = float(allocation.gpus.sum())
-    if total > view.gpus + 1e-6:
-        raise RuntimeError(f"policy {policy.name!r} gave {total:g} of {view.gpus:g} GPUs")
     named = policy.next_wake(view)
     if named is not None and named <= view.now:
         raise RuntimeError(f"policy {policy.name!r} asks at {view.now} to be asked at {named}")
@@ -62,6 +67,23 @@ def _allocate(scheduler: "Scheduler") -> None:
     _write(scheduler, view, allocation)
     for given in allocation.promises:
         promise(scheduler, given)
+
+
+def _what_is_wrong(allocation: object, view: View) -> str:
+    """What an answer cannot be, in words that follow the policy's name; empty where it can."""
+    jobs = len(view.jobs)
+    if not isinstance(allocation, Allocation):
+        return f"answered with {type(allocation).__name__}, not with an Allocation"
+    for name, column in zip(allocation._fields[:4], allocation[:4], strict=True):
+        if column is not None and np.shape(column) != (jobs,):
+            return f"gave {name} of shape {np.shape(column)} for {jobs} jobs"
+    gpus = np.asarray(allocation.gpus, dtype=np.float64)
+    if not np.isfinite(gpus).all() or (gpus < 0.0).any():
+        number = int(view.jobs.number[np.flatnonzero(~np.isfinite(gpus) | (gpus < 0.0))[0]])
+        return f"gave job {number} a number of GPUs that cannot be"
+    if (total := float(gpus.sum())) > view.gpus + 1e-6:
+        return f"gave {total:g} of {view.gpus:g} GPUs"
+    return ""
 
 
 def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:

@@ -146,7 +146,10 @@ def interpreted_keys(key: Key) -> Callable[..., None]:
 
     def keys(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
         for i in range(first, last):
-            keys[i] = rounded(float(key(OneJob(jobs, rows[i], now), now)))
+            value = rounded(float(key(OneJob(jobs, rows[i], now), now)))
+            if value != value:  # noqa: PLR0124 - not a number
+                raise ValueError(f"the key of job {int(jobs.number[rows[i]])} is not a number")
+            keys[i] = value
 
     return keys
 

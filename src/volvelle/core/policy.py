@@ -182,6 +182,8 @@ class OrderPolicy(Policy):
         if enough := all_served(view, elastic=self.elastic):
             return enough
         keys = np.asarray(self.key(view.jobs, view.now), dtype=np.float64)
+        if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
+            raise ValueError(f"{len(view.jobs)} jobs want as many keys, not {keys!r}")
         return fill_in_order(
             view,
             rank(keys),

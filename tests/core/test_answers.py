@@ -1,0 +1,94 @@
+"""What a policy must not answer, and what is said then."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from strategies import Scenario, happen, linear_job
+
+from volvelle.core.policy import Allocation, OrderPolicy, Policy
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.view import JobView, View
+from volvelle.model.cluster import parse_cluster
+
+SCENARIO = Scenario.of(parse_cluster("1x4"), [linear_job(n, 0.0, 2.0, 9.0) for n in range(3)])
+
+
+def decide(policy: Policy) -> None:
+    composition = SCENARIO.setting.composition.build()._replace(policy=policy)
+    happen(SCENARIO, scheduler=Scheduler(SCENARIO.cluster, composition))
+
+
+def answering(answer: Callable[[View], Any]) -> Policy:
+    class Wrong(Policy):
+        """Answers as it is told to."""
+
+        name: ClassVar[str] = "wrong"
+
+        def allocate(self, view: View) -> Allocation:
+            found: Allocation = answer(view)
+            return found
+
+    return Wrong()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda view: Allocation(np.ones(2)), r"gave gpus of shape \(2,\) for 3 jobs"),
+        (
+            lambda view: Allocation(np.ones(3), gpu_type=np.zeros(4)),
+            r"gave gpu_type of shape \(4,\) for 3 jobs",
+        ),
+        (lambda view: Allocation(np.array([1.0, np.nan, 1.0])), "gave job 1 a number of GPUs that"),
+        (lambda view: Allocation(np.array([1.0, 1.0, -1.0])), "gave job 2 a number of GPUs that"),
+        (lambda view: Allocation(view.jobs.gpus), "gave 6 of 4 GPUs"),
+        (lambda view: np.ones(3), "answered with ndarray, not with an Allocation"),
+        (lambda view: None, "answered with NoneType, not with an Allocation"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_an_error_that_names_the_policy(
+    answer: Callable[[View], Any], said: str
+) -> None:
+    with pytest.raises(RuntimeError, match=f"policy 'wrong' {said}"):
+        decide(answering(answer))
+
+
+def test_an_error_within_a_policy_says_which_and_when() -> None:
+    def fails(view: View) -> Any:
+        raise LookupError("no such thing")
+
+    with pytest.raises(LookupError, match="no such thing") as raised:
+        decide(answering(fails))
+    assert raised.value.__notes__ == ["(policy 'wrong' was asked at 0 s about 3 jobs)"]
+
+
+class Keyless(OrderPolicy):
+    """Has no key for anybody."""
+
+    name: ClassVar[str] = "keyless"
+
+    def key(self, jobs: JobView, now: float) -> Any:
+        return jobs.gpus * np.nan
+
+
+class Short(OrderPolicy):
+    """Has a key for all jobs together."""
+
+    name: ClassVar[str] = "short"
+
+    def key(self, jobs: JobView, now: float) -> Any:
+        return jobs.gpus[:1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (Keyless(), "the key of job 0 is not a number"),
+        (Short(), "3 jobs want as many keys"),
+    ],
+)
+def test_an_order_needs_a_number_for_each_job(policy: Policy, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decide(policy)
