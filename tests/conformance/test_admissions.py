@@ -22,7 +22,7 @@ policies = st.sampled_from(["fifo", "srtf", "las:round=30", "max-min", "easy"])
 
 
 @every_admission
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(scenario=scenarios(DEADLINES), policy=policies)
 def test_nothing_is_given_twice_and_nobody_waits_for_ever(
     admission: str, scenario: Scenario, policy: str

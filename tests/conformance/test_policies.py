@@ -114,7 +114,7 @@ every_policy = pytest.mark.parametrize(
 
 
 @every_policy
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(scenarios(EVERYTHING))
 def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scenario) -> None:
     scenario = scenario.under(policy)
@@ -126,7 +126,7 @@ def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scen
 
 
 @pytest.mark.parametrize("policy", SHARING)
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(scenarios(CROWDED))
 def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
     policy: str, scenario: Scenario
@@ -226,7 +226,7 @@ def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
             assert outcomes.finish[number] == pytest.approx(finish, rel=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False)))
 def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario) -> None:
     foreseen: dict[int, float] = {}
@@ -242,7 +242,7 @@ def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario
 @pytest.mark.parametrize(
     "policy", [name for name, part in policies.all().items() if part.work_conserving]
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(scenarios(Features(types=False, pools=False, slots=False, nodes=False)))
 def test_no_gpu_idles_while_a_job_that_fits_it_waits(policy: str, scenario: Scenario) -> None:
     scenario = scenario.under(policy)

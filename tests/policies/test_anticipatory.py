@@ -43,7 +43,7 @@ def run(
     return happen(scenario).outcomes
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(
     workloads(), st.sampled_from(["", ":round=30", ":round=7.5"]), st.sampled_from([0.0, 0.0, 2.0])
 )

@@ -55,7 +55,7 @@ LEASES = [
 
 
 @pytest.mark.parametrize("policy", LEASES)
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(scenario=scenarios(STEADY))
 def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenario) -> None:
     run = happen(scenario.under(policy))
