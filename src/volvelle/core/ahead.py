@@ -48,19 +48,15 @@ if TYPE_CHECKING:
 COMPILED_FROM = 2500
 """Jobs in the system from which on machine code is worth what loading it takes."""
 
-_MOMENTS = 256
-"""Moments between two looks at who is through."""
+_BUDGET, _MOMENTS = 1_000_000, 256
+"""Moments that a look ahead goes through at most; those between two looks at who is through."""
 
 
 class Ahead:
-    """What becomes of the jobs in a scheduler, if.
+    """What becomes of the jobs in a scheduler, if. The scheduler never notices."""
 
-    budget: distinct times that a look ahead goes through at most. The scheduler never notices.
-    """
-
-    def __init__(self, scheduler: "Scheduler", budget: int = 1_000_000) -> None:
+    def __init__(self, scheduler: "Scheduler") -> None:
         self._scheduler = scheduler
-        self._budget = budget
 
     @property
     def promises(self) -> dict[int, Promise]:
@@ -77,7 +73,7 @@ class Ahead:
     ) -> dict[int, float]:
         """When jobs finish if these too are ``admitted`` now: seconds on the world's clock, by number.
 
-        of: the jobs that are asked about (None: all). Jobs that do not finish within the budget, or ever, are
+        of: the jobs that are asked about (None: all). Jobs that do not finish within a million moments are
         missing; others than those asked about may be there too.
         """
         ahead = self._fork()
@@ -106,7 +102,7 @@ class Ahead:
         s, finishes = ahead.state, dict[int, float]()
         begin_moment(s, ahead.now)
         s.count[PHASE] = DECISION
-        for _ in range(0, self._budget, _MOMENTS):
+        for _ in range(0, _BUDGET, _MOMENTS):
             while (why := ahead.advance(INFINITY, _MOMENTS)) in _ANSWERS:
                 _ANSWERS[why](ahead)
             finishes |= _ends(ahead)
@@ -117,7 +113,7 @@ class Ahead:
 
 def _let_believed_be_true(ahead: "Scheduler") -> None:
     ahead.believe()
-    s, row = ahead.state, 0
+    s = ahead.state
     for row in ahead.known.rows.values():
         s.jobs.truly_asked[row] = 0.0
     ahead.expect_ends()

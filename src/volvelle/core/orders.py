@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volvelle.core.compiled import kernel
 from volvelle.core.state import Floats, Ints, Jobs, State
@@ -41,6 +42,14 @@ def rounded(key: float) -> float:
         return key
     scaled = key * _SPLIT
     return scaled - (scaled - key)
+
+
+def all_rounded(keys: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`rounded` of each key."""
+    large = np.abs(keys) > _LARGE
+    scaled = np.where(large, 0.0, keys) * _SPLIT
+    found: NDArray[np.float64] = np.where(large, keys, scaled - (scaled - keys))
+    return found
 
 
 @kernel

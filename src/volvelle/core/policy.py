@@ -19,7 +19,7 @@ from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.decision import Promise
 from volvelle.core.events import ArrivalsForetold, TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.orders import Key, goes_by_each_job, rounded
+from volvelle.core.orders import Key, all_rounded, goes_by_each_job
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
 from volvelle.core.space import Space
@@ -206,7 +206,7 @@ def kept_order(policy: Policy) -> Key | None:
 
 def rank(keys: NDArray[np.float64]) -> IntColumn:
     """Places in a view by ascending key, ties (see `volvelle.core.orders.rounded`) by submission."""
-    order: IntColumn = np.argsort([rounded(key) for key in keys.tolist()], kind="stable")
+    order: IntColumn = np.argsort(all_rounded(keys), kind="stable")
     return order
 
 

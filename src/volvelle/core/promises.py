@@ -23,15 +23,24 @@ def keeps(finish: float, finish_by: float) -> bool:
 
 def promise(scheduler: "Scheduler", given: Promise) -> None:
     """Let this be what is promised to a job in the system, or about to enter it, from now on."""
-    if scheduler.promises.get(given.number) == given:
+    before, clock = scheduler.promises.get(given.number), scheduler.state.clock
+    if before == given:
         return
     scheduler.promises[given.number] = given
     moment = int(scheduler.state.count[MOMENTS])
     scheduler.notes.promises[moment] = (*scheduler.notes.promises.get(moment, ()), given)
-    expect_promises(scheduler)
+    if before is not None and _due(before) == clock[PROMISED]:
+        expect_promises(scheduler)
+    else:
+        clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
 
 
 def expect_promises(scheduler: "Scheduler") -> None:
     """Let the forward loop know when the next promise is due."""
-    due = [each.finish_by for each in scheduler.promises.values() if each.finish_by is not None]
-    scheduler.state.clock[PROMISED] = min(due, default=INFINITY) + 2.0 * _ROUNDING
+    due = min(map(_due, scheduler.promises.values()), default=INFINITY)
+    scheduler.state.clock[PROMISED] = due
+
+
+def _due(given: Promise) -> float:
+    """When it is to be seen whether a promise was kept; infinite where nothing is guaranteed."""
+    return INFINITY if given.finish_by is None else given.finish_by + 2.0 * _ROUNDING

@@ -15,6 +15,9 @@ from volvelle.model.problems import nearest
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 """A field for durations: accepts what `parse_duration` does, holds seconds."""
 
+_LONGEST = 120
+"""Characters of a wrong value that are told: what is wrong with it is told after it."""
+
 
 def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
     """The first thing wrong in ``error``, in one line, with the nearest known key."""
@@ -36,7 +39,10 @@ def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not where:  # a check that spans several keys speaks for itself
         return str(message)
-    return f"key {where!r} is {first.get('input')!r}: {message[0].lower()}{message[1:]}"
+    given = repr(first.get("input"))
+    if len(given) > _LONGEST:
+        given = f"{given[:_LONGEST]}..."
+    return f"key {where!r} is {given}: {message[0].lower()}{message[1:]}"
 
 
 def known_keys(model: type[BaseModel]) -> set[str]:

@@ -192,6 +192,12 @@ class Coming:
         self.foretold[self.numbers[place]] = reason
 
 
+def rates_known(arrivals: Floats) -> bool:
+    """Whether machine code knows how fast all of these are believed to be, columns of arrivals."""
+    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
+    return not asked.any()
+
+
 def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:
     """The truth about a job as the forward loop has it: `true_work` to `truly_asked`."""
     truth = job.truth

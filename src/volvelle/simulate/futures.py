@@ -10,6 +10,7 @@ from volvelle.core.parts import Belief
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import FloatColumn
+from volvelle.simulate.coming import rates_known
 from volvelle.simulate.forecast import Future, forecast
 from volvelle.simulate.resample import Arrival, RecentPast
 
@@ -45,7 +46,7 @@ def finishes(
     if not past.enough:
         return None
     columns = np.stack([arrival.columns for arrival in past.arrivals], axis=1)
-    if compiled is not None and _rates_known(columns):
+    if compiled is not None and rates_known(columns):
         times = [
             _by_machine_code(scheduler, past, columns, number, horizon, next_number, rng, compiled)
             for _ in range(play_outs)
@@ -65,12 +66,6 @@ def arrival_of(scheduler: Scheduler, number: int) -> Arrival:
     columns = np.array([float(column[row]) for column in jobs.floats[:ARRIVAL_COLUMNS]])
     belief = Belief(known.believed, float(jobs.scale[row]))
     return Arrival(scheduler.now, known.spec, belief, columns)
-
-
-def _rates_known(arrivals: FloatColumn) -> bool:
-    from volvelle.simulate.play_out import rates_known  # noqa: PLC0415 - loads Numba
-
-    return rates_known(arrivals)
 
 
 def _by_machine_code(

@@ -42,6 +42,7 @@ from volvelle.core.state import (
     State,
 )
 from volvelle.core.view import FloatColumn, JobView
+from volvelle.simulate.coming import rates_known
 from volvelle.simulate.forecast import true_work
 from volvelle.simulate.world import World
 
@@ -82,12 +83,6 @@ def can_play_out(scheduler: Scheduler) -> bool:
         return False
     asked = np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)
     return not asked.any() and rates_known(here)
-
-
-def rates_known(arrivals: FloatColumn) -> bool:
-    """Whether machine code knows how fast all of these are believed to be, columns of arrivals."""
-    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not asked.any()
 
 
 def _rules_ahead(scheduler: Scheduler) -> Rules:

@@ -216,9 +216,8 @@ def _news(s: State, rules: Rules) -> bool:
         log_event(s, rules, CHECKPOINTED, number, stamp, value)
         note_checkpoint(s, row, number, value)
         return False
-    known = (
-        s.jobs.truly_asked[row] == 0.0 and s.jobs.pinned[row] == 0.0
-    )  # else capacity changes too
+    # with a job that is pinned to a draining node, capacity goes too
+    known = s.jobs.truly_asked[row] == 0.0 and s.jobs.pinned[row] == 0.0
     if kind == MILESTONE and known and not rules.learns:
         log_event(s, rules, FINISHED, number, s.jobs.attempt[row], 0.0)
         leave(s, rules, row)
