@@ -22,7 +22,7 @@ from volvelle.core.columns import (
     TYPE,
     TYPES,
 )
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.state import Reason
 
@@ -203,3 +203,16 @@ def seconds_left(matrix: Floats, now: float) -> Floats:
             gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
         left[row] = gap + left[row] / rate if rate > 0.0 else np.inf
     return left
+
+
+@kernel
+def keep_running(matrix: Floats, free: Floats, left: Floats, given: Floats) -> None:
+    """Let jobs that run keep what they hold; ``free`` by type and ``left`` by pool are what is over then."""
+    for row in range(matrix.shape[1]):
+        held, gpu_type = matrix[HELD, row], int(matrix[TYPE, row])
+        given[TARGET, row], given[TARGET_TYPE, row] = held, -1.0
+        if held > 0.0:
+            given[TARGET_TYPE, row] = gpu_type
+            free[gpu_type] -= held
+            if matrix[POOL, row] >= 0.0:
+                left[int(matrix[POOL, row])] -= held

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Allocation, Period, Policy, fill_in_order
-from volvelle.core.view import View
+from volvelle.core.view import BoolColumn, IntColumn, View
 from volvelle.plan.plan import Plan, Window
 
 
@@ -66,9 +66,14 @@ class PlanPolicy(Policy):
         """Plan where something changed; then the GPUs of this round."""
         plan = self._current(view)
         planned = plan.held_by(view.jobs.number, plan.window.slot(view.now)) > 0.0
-        spare = np.asarray(self.spare_key(view), dtype=np.float64)
-        order = np.lexsort((spare, ~planned))
+        order = self.turns(view, planned)
         return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
+
+    def turns(self, view: View, planned: BoolColumn) -> IntColumn:
+        """Places of the jobs in the order in which they are served: the ``planned`` ones first."""
+        spare = np.asarray(self.spare_key(view), dtype=np.float64)
+        order: IntColumn = np.lexsort((spare, ~planned))
+        return order
 
     def next_wake(self, view: View) -> float | None:
         """Half a round before the plan changes next, or is over: it is asked at the round that follows."""

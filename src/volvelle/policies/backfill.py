@@ -22,13 +22,11 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import (
     GPUS,
-    HELD,
     POOL,
-    TYPE,
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, seconds_left
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
@@ -135,7 +133,7 @@ def backfill(
     first GPU type that will do; the head reserves the type on which it is believed to start first.
     """
     jobs = len(order)
-    result, free, left = _running(matrix, jobs, capacity, quota)
+    result, free, left = _running(matrix, capacity, quota)
     reserved, soonest, count = -1, np.inf, 0
     room = 2 * jobs + 4  # every job ends at a time of its own, or starts now
     times, ahead = np.empty(room), np.empty(room)
@@ -172,23 +170,10 @@ def backfill(
 
 
 @kernel
-def _running(
-    matrix: Floats, jobs: int, capacity: Floats, quota: Floats
-) -> tuple[Floats, Floats, Floats]:
+def _running(matrix: Floats, capacity: Floats, quota: Floats) -> tuple[Floats, Floats, Floats]:
     """The allocation in which those that run keep what they hold; GPUs by type and pool that it leaves."""
-    result = np.zeros((3, jobs))
-    result[1, :] = -1.0
-    free = capacity.copy()
-    left = quota.copy()
-    for row in range(jobs):
-        held = matrix[HELD, row]
-        if held > 0.0:
-            gpu_type = int(matrix[TYPE, row])
-            result[0, row] = held
-            result[1, row] = gpu_type
-            free[gpu_type] -= held
-            if matrix[POOL, row] >= 0:
-                left[int(matrix[POOL, row])] -= held
+    result, free, left = np.zeros((3, matrix.shape[1])), capacity.copy(), quota.copy()
+    keep_running(matrix, free, left, result)
     return result, free, left
 
 
@@ -252,7 +237,7 @@ def reserve_all(
     A job has its reservation on the GPU type on which it can start first, within its pool's quota too.
     """
     jobs, types = len(order), len(capacity)
-    result, free, left = _running(matrix, jobs, capacity, quota)
+    result, free, left = _running(matrix, capacity, quota)
     last = jobs - 1  # of those that fit what is free now: reservations behind it delay nobody
     while last >= 0 and _stays(result, matrix[GPUS], order[last], free):
         last -= 1

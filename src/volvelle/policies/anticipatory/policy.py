@@ -31,13 +31,13 @@ from pydantic import PrivateAttr
 from volvelle.core.columns import COUNT, GPUS, HELD, NUMBER, POOL, SUBMIT
 from volvelle.core.compiled import compiled
 from volvelle.core.events import ArrivalsForetold
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, seconds_left
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
 from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
 from volvelle.plan.profile import add, step_at, write_running
-from volvelle.policies.anticipatory.gangs import gang_type, keep_running
+from volvelle.policies.anticipatory.gangs import gang_type
 from volvelle.policies.anticipatory.virtual_clock import VirtualClock
 
 Floats = NDArray[np.float64]

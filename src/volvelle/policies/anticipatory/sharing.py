@@ -19,12 +19,12 @@ from pydantic import Field
 
 from volvelle.core.columns import GPUS, HELD, NUMBER, POOL
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, seconds_left
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
 from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
-from volvelle.policies.anticipatory.gangs import gang_type, keep_running
+from volvelle.policies.anticipatory.gangs import gang_type
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

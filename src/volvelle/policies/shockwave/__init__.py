@@ -38,13 +38,13 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import CURVE, NUMBER
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, Period, Policy, policies
+from volvelle.core.policy import Allocation, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import BoolColumn, View
+from volvelle.core.view import BoolColumn, IntColumn, View
 from volvelle.model.job import Job
 from volvelle.model.validation import Seconds
 from volvelle.plan.plan import Plan, Window
+from volvelle.plan.policy import PlanPolicy
 from volvelle.plan.rounds import RoundJobs, share_rounds
 from volvelle.policies.shockwave.run_times import Course, run_times
 from volvelle.policies.shockwave.sequence import by_priority
@@ -58,7 +58,7 @@ from volvelle.policies.shockwave.welfare import (
 
 
 @policies.register
-class Shockwave(Policy):
+class Shockwave(PlanPolicy):
     """Nash social welfare over time: rounds are planned ahead, unfair finishes weigh more."""
 
     name: ClassVar[str] = "shockwave"
@@ -67,8 +67,6 @@ class Shockwave(Policy):
     columns: ClassVar[int] = OWN_COLUMNS
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
 
-    round: Period = Field(120.0, description="length of a round")
-    window: Annotated[int, Field(ge=1)] = Field(20, description="rounds that are planned ahead")
     power: Annotated[float, Field(ge=0)] = Field(
         10.0, description="k: to which power finish-time fairness weighs"
     )
@@ -86,16 +84,10 @@ class Shockwave(Policy):
         10.0, description="seconds of real time for each plan"
     )
 
-    _plan: Plan | None = PrivateAttr(default=None)
-    _planned_for: bytes = PrivateAttr(default=b"")
     _courses: dict[int, Course] = PrivateAttr(default_factory=dict)
     _gaps: list[float] = PrivateAttr(default_factory=list)
-    _wake: float | None = PrivateAttr(default=None)
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
+    _waits: bool = PrivateAttr(default=False)
+    """Whether anybody does."""
 
     @property
     def solver_gaps(self) -> Sequence[float]:
@@ -120,35 +112,26 @@ class Shockwave(Policy):
         return copy
 
     def allocate(self, view: View) -> Allocation:
-        """This round of the plan, made anew where it no longer holds, and idle GPUs for who waits."""
+        """This round of the plan, and idle GPUs for who waits."""
         count_jobs(view.jobs.own, view.jobs.submit_time, view.now)
-        signature = self._signature(view)
-        plan = self._plan
-        if plan is None or signature != self._planned_for or not plan.covers(view.now):
-            plan = self._plan = self._make(view)
-            self._planned_for = signature
-        slot = plan.window.slot(view.now)
-        held = plan.held_by(view.jobs.number.astype(np.int64), slot)
-        allocation = self._serve(view, held > 0.0)
-        waiting = bool((allocation.gpus == 0.0).any())
-        self._wake = plan.window.begin(plan.next_change(slot)) if waiting else None
+        allocation = super().allocate(view)
+        self._waits = bool((allocation.gpus == 0.0).any())
         return allocation
 
     def next_wake(self, view: View) -> float | None:
         """When the plan has other jobs run, or is over; never while everybody runs."""
-        return self._wake
+        return super().next_wake(view) if self._waits else None
 
-    def _signature(self, view: View) -> bytes:
-        """What a plan holds for: the jobs, their batch sizes if reactive, the GPUs."""
+    def plan_basis(self, view: View) -> bytes:
+        """The jobs, their batch sizes if reactive, the GPUs."""
         if self.reactive:
             view.rates()
         about = [NUMBER, CURVE] if self.reactive else [NUMBER]
         return view.jobs.matrix[about].tobytes() + view.capacity.tobytes()
 
-    def _make(self, view: View) -> Plan:
-        """The window from now on, by equation 11 times N M."""
+    def plan(self, view: View, window: Window) -> Plan:
+        """The window by equation 11 times N M."""
         jobs, gpus = view.jobs, view.gpus
-        window = Window(view.now, self.round, self.window)
         times = run_times(view, self._courses)
         left, so_far = times.left, times.so_far
         whole = so_far + left
@@ -175,12 +158,10 @@ class Shockwave(Policy):
         self._gaps.append(share.gap)
         return by_priority(share.plan, jobs.gpus, -left, jobs.running, gpus)
 
-    def _serve(self, view: View, planned: BoolColumn) -> Allocation:
-        """GPUs for those who are planned, those who run first; then for the others, longest first."""
+    def turns(self, view: View, planned: BoolColumn) -> IntColumn:
+        """Those who are planned, those who run first; then the others, longest first."""
         jobs = view.jobs
-        left = jobs.remaining_seconds
-        order = np.lexsort((jobs.number, -left, ~jobs.running & planned, ~planned))
-        given = fill(
-            jobs.matrix, order, jobs.gpus, jobs.gpus, view.capacity, view.quota, True, False
+        order: IntColumn = np.lexsort(
+            (jobs.number, -jobs.remaining_seconds, ~jobs.running & planned, ~planned)
         )
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+        return order
