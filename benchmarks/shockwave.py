@@ -43,8 +43,8 @@ def run(workload: Workload, gpus: int, policy: str, estimator: str) -> str:
     outcomes = simulation.outcomes
     alone = np.array([job.seconds_on(job.spec.gpus) for job in workload.jobs])
     rho = outcomes.jct / (alone * max(1.0, len(alone) / gpus))
-    gaps = outcomes.solver_gaps
-    plans = "" if gaps is None else f"{len(gaps)} plans, gap {100 * gaps.max():.3g} %"
+    gap = outcomes.solver_gap
+    plans = "" if gap is None else f"largest gap {100 * gap:.3g} %"
     return (
         f"{len(alone):5} jobs {gpus:4} GPUs  {policy:32} {cpu:7.1f} s CPU  "
         f"makespan {outcomes.finish.max():9,.0f} s  mean JCT {outcomes.jct.mean():8,.0f} s  "

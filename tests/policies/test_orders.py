@@ -1,11 +1,12 @@
 """The plain orders: ties that rounding errors must not decide."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.orders import rounded
+from volvelle.core.orders import all_rounded, rounded
 from volvelle.model.cluster import parse_cluster
 
 A_LITTLE_MORE = 0.1 + 0.2  # 0.30000000000000004
@@ -45,3 +46,8 @@ def test_rounding_keeps_the_order(one: float, other: float) -> None:
 @given(st.integers(-(2**32), 2**32))
 def test_numbers_of_jobs_are_not_rounded(number: int) -> None:
     assert rounded(float(number)) == number
+
+
+@given(st.lists(st.floats(allow_nan=False)))
+def test_keys_are_rounded_together_as_one_by_one(keys: list[float]) -> None:
+    assert all_rounded(np.array(keys)).tolist() == [rounded(key) for key in keys]

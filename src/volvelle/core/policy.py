@@ -9,6 +9,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 
 import types
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -64,6 +65,19 @@ class Kernel(NamedTuple):
     decide: Callable[..., None]
     parameters: FloatColumn
     rates: bool = True
+
+
+@dataclass
+class SolverGaps:
+    """How much better, relative to it, an answer could at most be: the worst so far, and the latest."""
+
+    solved: int = 0
+    worst: float = 0.0
+    latest: float = 0.0
+
+    def note(self, gap: float) -> None:
+        """One more program was solved."""
+        self.solved, self.worst, self.latest = self.solved + 1, max(self.worst, gap), gap
 
 
 class Policy(Part):
@@ -138,9 +152,9 @@ class Policy(Part):
         return None
 
     @property
-    def solver_gaps(self) -> Sequence[float]:
-        """For each program solved so far, how much better, relative to it, an answer could be."""
-        return ()
+    def solver_gaps(self) -> SolverGaps | None:
+        """Of the programs solved so far; None where it solves none."""
+        return None
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """A job finished after ``gpu_seconds`` of service."""

@@ -80,8 +80,7 @@ def _utilisation(outcomes: Outcomes) -> float:
 
 def _solver_gap(outcomes: Outcomes) -> float:
     """The worst gap of the policy's programs: how much better an answer could at most have been."""
-    gaps = outcomes.solver_gaps
-    return float("nan") if gaps is None else 100.0 * float(gaps.max())
+    return float("nan") if outcomes.solver_gap is None else 100.0 * outcomes.solver_gap
 
 
 _ALL = (

@@ -94,8 +94,8 @@ class Outcomes:
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
     predicted_p50, predicted_p90: by when the job is through with these chances, as told then.
-    solver_gaps: for each program the policy solved, how much better, relative to it, an answer could
-    at most be; None if it solved none or where that is not known (a journal does not say).
+    solver_gap: of the programs that the policy solved, how much better, relative to it, an answer could at
+    most be, at worst; None if it solved none or where that is not known (a journal does not say).
     """
 
     specs: list[JobSpec]
@@ -122,7 +122,7 @@ class Outcomes:
     predicted_finish: FloatColumn | None = None
     predicted_p50: FloatColumn | None = None
     predicted_p90: FloatColumn | None = None
-    solver_gaps: FloatColumn | None = None
+    solver_gap: float | None = None
 
     def __len__(self) -> int:
         return len(self.specs)

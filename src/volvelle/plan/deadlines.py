@@ -75,11 +75,11 @@ def select_by_deadline(
 
     capacity: GPUs, one number or one by slot. incumbent: an earlier plan, from a window whose slots
     fall on those of this one. gap: a plan this close to the bound will do. seconds: for all programs
-    together, on the clock. relaxed: solve
-    only the linear relaxation of the aggregated program; with infinite ``seconds`` the answer does not depend
-    on the clock then. direct: whether the direct program is solved too (None: where that pays). Of
-    plans that keep more fixed jobs to their steps than others the most valuable is returned.
-    Raises ValueError where the jobs cannot be such, `Problem` where the solver is not installed.
+    together, on the clock. relaxed: solve only the linear relaxation of the aggregated program; with infinite
+    ``seconds`` the answer does not depend on the clock then. direct: whether the direct program is solved
+    too (None: where that pays). Of plans that keep more fixed jobs to their steps than others the most
+    valuable is returned. Raises ValueError where the jobs cannot be such, `Problem` where the solver is not
+    installed.
     """
     began = time.monotonic()
     case = Case.of(jobs, window, np.broadcast_to(np.float64(capacity), window.slots).copy())

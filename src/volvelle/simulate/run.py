@@ -179,8 +179,9 @@ def _run(
     cpu_seconds = time.process_time() - began
     world.let_arrivals_go()
     outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
-    if gaps := scheduler.composition.policy.solver_gaps:
-        outcomes = replace(outcomes, solver_gaps=np.array(gaps))
+    gaps = scheduler.composition.policy.solver_gaps
+    if gaps is not None and gaps.solved:
+        outcomes = replace(outcomes, solver_gap=gaps.worst)
     refreshed: tuple[Refreshed, ...] = ()
     if predictor is not None:
         told = predictor.predictions(len(outcomes))

@@ -319,7 +319,9 @@ def load_outcomes(path: Path, specs: Sequence[JobSpec] | None = None) -> Outcome
             columns["specs"] = list(specs[: len(columns["submit_time"])])
         for name, written in _WRITTEN.items():
             columns[name] = msgspec.json.decode(columns[name].tobytes(), type=written)
-        columns["end_time"] = float(columns["end_time"])
+        for name in ("end_time", "solver_gap"):
+            if name in columns:
+                columns[name] = float(columns[name])
         for name, kind in _NESTED.items():
             inner = {field.name: columns.pop(f"{name}.{field.name}") for field in fields(kind)}
             columns[name] = kind(**inner)

@@ -213,8 +213,9 @@ class ControlCycle:
                 metrics.eta_error.observe(abs(wall - job.promised) / jct)
                 if job.promised_p90 is not None:
                     metrics.p90_held[wall <= job.promised_p90] += 1
-        if gaps := state.scheduler.composition.policy.solver_gaps:
-            metrics.solver_gap = gaps[-1]
+        gaps = state.scheduler.composition.policy.solver_gaps
+        if gaps is not None and gaps.solved:
+            metrics.solver_gap = gaps.latest
 
     # ------------------------------------------------------------------ after the store
 

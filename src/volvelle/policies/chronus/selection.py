@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from volvelle.core.columns import GPUS, NUMBER
+from volvelle.core.policy import SolverGaps
 from volvelle.core.view import IntColumn
 from volvelle.model.problems import Problem
 from volvelle.plan.deadlines import DeadlineJobs, select_by_deadline
@@ -29,12 +30,12 @@ def select(
     steps: Mapping[int, Sequence[tuple[float, float]]],
     lease: float,
     parts: int,
-    gaps: list[float],
+    gaps: SolverGaps,
 ) -> list[int]:
     """The jobs ``found`` (places in the view) in the order in which they are to be tried.
 
     steps: of each when it is due, seconds, and what that is worth. Those that the program chooses come first.
-    The gap of its answer is added to ``gaps``.
+    The gap of its answer is noted in ``gaps``.
     """
     service = look.least_seconds[found] * look.matrix[GPUS, found]
     found = found[np.lexsort((look.matrix[NUMBER, found], service))][:_MOST_JOBS]
@@ -60,7 +61,7 @@ def select(
         )
     except Problem:
         return [int(at) for at in found]
-    gaps.append(chosen.gap)
+    gaps.note(chosen.gap)
     turn = np.argsort(chosen.step < 0, kind="stable")
     tried: list[int] = found[turn].tolist()
     return tried

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import CURVE, NUMBER
-from volvelle.core.policy import Allocation, Period, Policy
+from volvelle.core.policy import Allocation, Period, Policy, SolverGaps
 from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
@@ -171,10 +171,10 @@ class GavelProgram(Gavel):
         10.0, description="seconds of real time for each program solved"
     )
 
-    _gaps: list[float] = PrivateAttr(default_factory=list)
+    _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
 
     @property
-    def solver_gaps(self) -> Sequence[float]:
+    def solver_gaps(self) -> SolverGaps | None:
         """The gap of each allocation that needed a solver."""
         return self._gaps
 

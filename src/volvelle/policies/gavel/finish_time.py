@@ -51,7 +51,7 @@ class GavelFinishTime(GavelProgram):
         age = view.now - view.jobs.submit_time
         alone = self._alone(view, demand, left)
         best, gap = fairest(demand, age, left, alone, self.time_limit)
-        self._gaps.append(gap)
+        self._gaps.note(gap)
         return best
 
     def _alone(self, view: View, demand: Demand, left: FloatColumn) -> FloatColumn:

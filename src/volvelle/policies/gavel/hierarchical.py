@@ -74,7 +74,7 @@ class GavelHierarchical(GavelProgram):
                 break
             level = level + shared.level * need
             rising = rising & ~shared.binding
-        self._gaps.append(worst_gap)
+        self._gaps.note(worst_gap)
         return best
 
     def _weights(self, demand: Demand, rising: BoolColumn, number: FloatColumn) -> FloatColumn:

@@ -49,13 +49,13 @@ class GavelLas(GavelProgram):
         need = entries.able.astype(np.float64)
         split = entries.equal_split()
         shared = raise_together(entries, scale, need, np.zeros(len(need)), split, self.time_limit)
-        self._gaps.append(shared.gap)
+        self._gaps.note(shared.gap)
         if group is not None:
             return shared.fractions[group]
         floor = need * shared.level * (1 - _SLACK)
         types = np.ones(len(demand.capacity))
         rest = maximise_sum(demand, scale, types, floor, shared.fractions, self.time_limit)
-        self._gaps.append(rest.gap)
+        self._gaps.note(rest.gap)
         return rest.fractions
 
 

@@ -55,7 +55,7 @@ class GavelThroughput(GavelProgram):
             demand.equal_split(),
             self.time_limit,
         )
-        self._gaps.append(shared.gap)
+        self._gaps.note(shared.gap)
         return shared.fractions
 
     @staticmethod
@@ -144,13 +144,13 @@ class GavelMakespan(GavelProgram):
         shared = raise_together(
             demand, 1.0 / left, need, nothing, demand.equal_split(), self.time_limit
         )
-        self._gaps.append(shared.gap)
+        self._gaps.note(shared.gap)
         if not self.early or shared.level <= 0.0:
             return shared.fractions
         within = 1.0 / (left * shared.level)  # relative to what it takes to end with the last
         floor, types = need * (1 - _SLACK), np.ones(len(demand.capacity))
         rest = maximise_sum(demand, within, types, floor, shared.fractions, self.time_limit)
-        self._gaps.append(rest.gap)
+        self._gaps.note(rest.gap)
         return rest.fractions
 
 

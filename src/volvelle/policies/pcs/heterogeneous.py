@@ -121,7 +121,7 @@ class PcsGavel(GavelProgram):
         if types_alike(demand):
             return split_over_types(demand, fill_alike(demand, queue, weights, order))
         fractions, gap = fill_queues(demand, queue, weights, order, self.time_limit)
-        self._gaps.append(gap)
+        self._gaps.note(gap)
         return fractions
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:

@@ -32,13 +32,14 @@ What batch sizes are believed to come is the estimator's to say (`regimes`, or `
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import CURVE, NUMBER
-from volvelle.core.policy import Allocation, policies
+from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.space import Dimension, Space
 from volvelle.core.view import BoolColumn, IntColumn, View
 from volvelle.model.job import Job
@@ -85,12 +86,12 @@ class Shockwave(PlanPolicy):
     )
 
     _courses: dict[int, Course] = PrivateAttr(default_factory=dict)
-    _gaps: list[float] = PrivateAttr(default_factory=list)
+    _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
     _waits: bool = PrivateAttr(default=False)
     """Whether anybody does."""
 
     @property
-    def solver_gaps(self) -> Sequence[float]:
+    def solver_gaps(self) -> SolverGaps | None:
         """The gap of each plan."""
         return self._gaps
 
@@ -108,7 +109,7 @@ class Shockwave(PlanPolicy):
     def fork(self) -> Self:
         """A copy that makes its own plans; plans and run times are never changed."""
         copy = self.model_copy()
-        copy._courses, copy._gaps = self._courses.copy(), self._gaps.copy()
+        copy._courses, copy._gaps = self._courses.copy(), replace(self._gaps)
         return copy
 
     def allocate(self, view: View) -> Allocation:
@@ -155,7 +156,7 @@ class Shockwave(PlanPolicy):
             gap=self.gap,
             seconds=self.time_limit,
         )
-        self._gaps.append(share.gap)
+        self._gaps.note(share.gap)
         return by_priority(share.plan, jobs.gpus, -left, jobs.running, gpus)
 
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:

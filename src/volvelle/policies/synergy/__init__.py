@@ -33,7 +33,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from volvelle.core.demand import Wants, wants_of
 from volvelle.core.events import TrainingReported
 from volvelle.core.parts import KnownJob
-from volvelle.core.policy import Allocation, Period, Policy, policies
+from volvelle.core.policy import Allocation, Period, Policy, SolverGaps, policies
 from volvelle.core.stock import FloatColumn, Standing, Stock
 from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
@@ -119,7 +119,7 @@ class Synergy(Policy):
             )
 
     @property
-    def solver_gaps(self) -> Sequence[float]:
+    def solver_gaps(self) -> SolverGaps | None:
         """Those of the inner policy."""
         return self._inner.solver_gaps
 
@@ -166,18 +166,20 @@ class SynergyOpt(Synergy):
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
         10.0, description="seconds of real time for each program solved"
     )
-    _gaps: list[float] = PrivateAttr(default_factory=list)
+    _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
 
     def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
         """The solution, or what `tune` finds where that is better."""
         found = optimum(all_wants(jobs, standing, stock), standing, stock, self.time_limit)
-        self._gaps.append(found.gap)
+        self._gaps.note(found.gap)
         return found.amounts
 
     @property
-    def solver_gaps(self) -> Sequence[float]:
-        """Those of the inner policy; of each division, how much better one could at most be."""
-        return [*self._inner.solver_gaps, *self._gaps]
+    def solver_gaps(self) -> SolverGaps | None:
+        """Those of the inner policy and of divisions."""
+        inner = self._inner.solver_gaps or SolverGaps()
+        solved = inner.solved + self._gaps.solved
+        return SolverGaps(solved, max(inner.worst, self._gaps.worst), self._gaps.latest)
 
 
 def all_wants(jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> list[Wants]:
