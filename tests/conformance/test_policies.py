@@ -226,6 +226,19 @@ def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
             assert outcomes.finish[number] == pytest.approx(finish, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "policy", [name for name, kind in policies.all().items() if not kind.needs_durations]
+)
+@settings(max_examples=15)
+@given(scenarios(EVERYTHING))
+def test_a_policy_that_needs_no_durations_does_not_look_at_them(
+    policy: str, scenario: Scenario
+) -> None:
+    scenario = scenario.under(policy)
+    wrong = scenario.under(estimator="noisy:error=0.9")
+    np.testing.assert_array_equal(happen(scenario).outcomes.finish, happen(wrong).outcomes.finish)
+
+
 @settings(max_examples=12)
 @given(scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False)))
 def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario) -> None:

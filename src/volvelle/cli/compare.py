@@ -23,6 +23,8 @@ DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
 DEMO_CLUSTER = "8x8"
 DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
+CHOSEN_POLICIES = (*DEMO_POLICIES, "srtf", "tiresias", "gittins", "max-min", "themis", "afs-l")
+"""What is compared unless it is said: those that need nothing but what every trace tells."""
 
 
 def compare(
@@ -36,6 +38,7 @@ def compare(
     cluster: options.Cluster = None,
     policies: options.Policies = None,
     reference: options.Reference = None,
+    price: options.Price = None,
     placements: options.Placements = None,
     admissions: options.Admissions = None,
     estimators: options.Estimators = None,
@@ -111,7 +114,21 @@ def compare(
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),
     )
-    _compare(experiment, output, workers=workers, resume=resume, demo=demo, png=png)
+    if "policies" not in experiment.model_fields_set:
+        experiment = experiment.model_copy(update={"policies": CHOSEN_POLICIES})
+        _remark_on_choice()
+    _compare(experiment, output, workers=workers, resume=resume, demo=demo, price=price, png=png)
+
+
+def _remark_on_choice() -> None:
+    from volvelle.cli.output import remark
+    from volvelle.core.policy import policies
+
+    remark(
+        f"{len(CHOSEN_POLICIES)} of {len(policies.all())} policies are compared, as none is named with "
+        "--policy; the others need deadlines, pools, batch sizes or rates by type, or are variants and "
+        "slower (volvelle list policies)"
+    )
 
 
 def _demo_workload() -> str:
@@ -133,6 +150,7 @@ def _compare(
     workers: int | None,
     resume: bool,
     demo: bool,
+    price: float | None,
     png: bool,
 ) -> None:
     from volvelle.cli.output import progress, remark_on_placements
@@ -157,7 +175,7 @@ def _compare(
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
         _print_results(
-            _read(finished, workloads, experiment.reference),
+            _read(finished, workloads, experiment.reference, price),
             directory,
             output,
             said,
@@ -211,14 +229,17 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _read(
-    finished: "Sequence[ComparedRun]", workloads: "Mapping[str, Workload]", reference: str | None
+    finished: "Sequence[ComparedRun]",
+    workloads: "Mapping[str, Workload]",
+    reference: str | None,
+    price: float | None,
 ) -> "ReadRuns":
     """The runs, with the specs of their workloads and the summaries that were made of them."""
     from volvelle.cli.report import ReadRuns
     from volvelle.metrics.summary import hand_on
     from volvelle.simulate.run_directory import read_outcomes, read_record
 
-    runs = ReadRuns({}, {}, reference)
+    runs = ReadRuns({}, {}, reference, price)
     for result in finished:
         record = read_record(result.directory)
         outcomes = read_outcomes(result.directory, record, workloads[result.name].specs)
@@ -239,12 +260,13 @@ def _print_results(
     png: bool,
 ) -> None:
     from volvelle.cli.output import rejections, remark_on_rejections, show_all
-    from volvelle.cli.report import shown_tables, write_report_of_runs
+    from volvelle.cli.report import show_verdict, shown_tables, write_report_of_runs
 
     page = write_report_of_runs(runs, directory, columns=metrics, png=png)
     tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:
         print(f"{headline}\n")
+        show_verdict(runs)
     show_all(tables, output)
     if len({rejections(outcomes) for outcomes in runs.outcomes.values()}) == 1:
         remark_on_rejections("", next(iter(runs.outcomes.values())))

@@ -105,6 +105,7 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
             facts = {
                 "kind": part.kind,
                 "optimises": part.optimises,
+                "needs_durations": part.needs_durations,
                 "starvation_free": part.starvation_free,
                 "work_conserving": part.work_conserving,
             }

@@ -186,6 +186,16 @@ Reference = Annotated[
         rich_help_panel=_SCHEDULER,
     ),
 ]
+Price = Annotated[
+    float | None,
+    typer.Option(
+        "--price",
+        metavar="MONEY",
+        min=0.0,
+        help="Of a GPU-hour, in any currency: the verdict says what that comes to.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Placements = Annotated[
     list[str] | None,
     typer.Option(

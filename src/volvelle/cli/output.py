@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from volvelle.cli.options import Form
@@ -61,6 +62,17 @@ def show_all(tables: "Sequence[Table]", form: Form) -> None:
         if index and form is Form.TABLE:
             print()
         show(table, form)
+
+
+def show_sentences(sentences: "Iterable[str]") -> None:
+    """Print sentences, each as a point that is wrapped to the terminal, and a blank line after them."""
+    width, _ = terminal()
+    lines = [
+        fill(sentence, width, initial_indent=" - ", subsequent_indent="   ")
+        for sentence in sentences
+    ]
+    if lines:
+        print("\n".join(lines), end="\n\n")
 
 
 def remark(text: str) -> None:

@@ -22,11 +22,15 @@ DEFAULT_OUT = Path("volvelle-report")
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """Runs read from their directories, by name; ``reference``: the policy they are judged against."""
+    """Runs read from their directories, by name.
+
+    ``reference``: the policy they are judged against; ``price``: of a GPU-hour, for the verdict.
+    """
 
     records: "dict[str, RunRecord]"
     outcomes: "dict[str, Outcomes]"
     reference: str | None = None
+    price: float | None = None
 
     @property
     def grid(self) -> "Grid":
@@ -51,6 +55,7 @@ def report(
         typer.Argument(metavar="RUN...", help="Run directories, or the folder of a comparison."),
     ],
     reference: options.Reference = None,
+    price: options.Price = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
     png: options.Png = False,
@@ -69,7 +74,7 @@ def report(
     for column in metrics or ():
         read_objective(column)
     directories = _expanded(runs)
-    read = replace(read_runs(directories), reference=reference)
+    read = replace(read_runs(directories), reference=reference, price=price)
     if len(directories) == 1:
         [(name, outcomes)] = read.outcomes.items()
         page = write_report_of_run(out or directories[0], read.records[name], outcomes, png=png)
@@ -85,6 +90,8 @@ def report(
         )
         tables = shown_tables(read, output, metrics or ())
         _remark_on_workloads(read)
+        if output is Form.TABLE:
+            show_verdict(read)
     show_all(tables, output)
     if output is Form.TABLE:
         print(f"\nReport: {page}")
@@ -105,6 +112,14 @@ def shown_tables(runs: ReadRuns, output: Form, metrics: Sequence[str]) -> "list[
     if output is not Form.TABLE:
         return judged[:1] or [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
     return runs.grid.tables(metrics, COLUMNS) + judged
+
+
+def show_verdict(runs: ReadRuns) -> None:
+    """Print what the runs come to, in sentences."""
+    from volvelle.cli.output import show_sentences
+    from volvelle.report.verdict import verdict
+
+    show_sentences(map(str, verdict(runs.grid, runs.reference, runs.price)))
 
 
 def _remark_on_workloads(runs: ReadRuns) -> None:
@@ -181,6 +196,7 @@ def write_report_of_runs(
             columns=columns,
             grid=runs.grid,
             reference=runs.reference,
+            price=runs.price,
             png=png,
         )
 

@@ -89,6 +89,8 @@ class Policy(Part):
     """Whether it gives fractions of GPUs."""
     time_varying: ClassVar[bool] = False
     """Whether its decision may change though nothing happened, because time passed."""
+    needs_durations: ClassVar[bool] = True
+    """Whether it decides by how long jobs are believed to take."""
     starvation_free: ClassVar[bool] = False
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True

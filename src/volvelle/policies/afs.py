@@ -97,6 +97,7 @@ class AfsP(Policy):
     """Apathetic future share with unknown lengths: turns where there are too many jobs."""
 
     name: ClassVar[str] = "afs-p"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "AFS (NSDI'21)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs without knowing durations"
     time_varying: ClassVar[bool] = True

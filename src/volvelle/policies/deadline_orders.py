@@ -45,6 +45,7 @@ class EarliestDeadline(DeadlineOrder):
     """Earliest deadline first; jobs with deadlines preempt best effort, and nobody else."""
 
     name: ClassVar[str] = "edf"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Chronus (SoCC'21), section 4.3"
     optimises: ClassVar[str] = "deadlines kept, below the load of the cluster"
 
@@ -80,6 +81,7 @@ class StaticQuotas(DeadlineOrder):
     """First in, first out in two queues with quotas: jobs with deadlines, and best effort."""
 
     name: ClassVar[str] = "yarn-cs"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "YARN's capacity scheduler, as in Chronus (SoCC'21), section 4.3"
     optimises: ClassVar[str] = "a share for each queue"
 

@@ -49,6 +49,7 @@ class Drf(Policy):
     """Dominant resource fairness: whoever has the smallest dominant share gets the next GPU."""
 
     name: ClassVar[str] = "drf"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "DRF (NSDI'11)"
     optimises: ClassVar[str] = "instantaneous fairness over several resources"
     columns: ClassVar[int] = 3

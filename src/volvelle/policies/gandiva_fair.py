@@ -30,6 +30,7 @@ class GandivaFair(Gavel):
     """Stride scheduling by tickets: time in proportion to weights, whatever jobs are like."""
 
     name: ClassVar[str] = "gandiva-fair"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Gandiva-Fair (EuroSys'20); Shockwave (NSDI'23) 8.2"
     optimises: ClassVar[str] = "proportional shares of time"
 

@@ -91,6 +91,7 @@ class Gittins(Tiresias):
     """Discretised 2D-Gittins: queues by attained GPU-seconds, the Gittins index within each."""
 
     name: ClassVar[str] = "gittins"
+    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "mean JCT knowing the distribution of durations"
 
     distribution: Path | None = Field(

@@ -35,6 +35,7 @@ class MaxMin(Policy):
     """Max-min fair share: every job its minimum, then one GPU at a time to all in turn."""
 
     name: ClassVar[str] = "max-min"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "AFS (NSDI'21); water-filling"
     optimises: ClassVar[str] = "instantaneous fairness"
 

@@ -19,6 +19,7 @@ class Fifo(OrderPolicy):
     """First in, first out: nobody overtakes the job at the head of the queue."""
 
     name: ClassVar[str] = "fifo"
+    needs_durations: ClassVar[bool] = False
     keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "predictability"
     starvation_free: ClassVar[bool] = True
@@ -64,6 +65,7 @@ class SmallestJob(OrderPolicy):
     """Fewest GPUs first."""
 
     name: ClassVar[str] = "smallest"
+    needs_durations: ClassVar[bool] = False
     keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "the Tiresias simulator's sjf"
     optimises: ClassVar[str] = "queueing delay of narrow jobs"
@@ -106,6 +108,7 @@ class LeastAttainedService(OrderPolicy):
     """Least attained service first, in GPU-seconds or in seconds, re-decided every round."""
 
     name: ClassVar[str] = "las"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Tiresias (NSDI'19); Blox (EuroSys'24) section 4.2"
     optimises: ClassVar[str] = "mean JCT without knowing durations"
     time_varying: ClassVar[bool] = True

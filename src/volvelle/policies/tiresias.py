@@ -77,6 +77,7 @@ class Tiresias(OrderPolicy):
     """Discretised 2D-LAS: queues by attained GPU-seconds, first in first out within each."""
 
     name: ClassVar[str] = "tiresias"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Tiresias (NSDI'19)"
     optimises: ClassVar[str] = "mean JCT without knowing durations, with few preemptions"
     time_varying: ClassVar[bool] = True

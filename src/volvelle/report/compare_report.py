@@ -6,10 +6,10 @@ from pathlib import Path
 from volvelle.metrics.catalogue import METRICS
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import against, run_charts
+from volvelle.report import against, run_charts, verdict
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.grid import Grid
-from volvelle.report.page import Section, figure, note, write_page
+from volvelle.report.page import Section, figure, listed, note, write_page
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
 
 DEFAULT_COLUMNS = (
@@ -52,21 +52,23 @@ def write_compare_report(
     columns: Sequence[str] = (),
     grid: Grid | None = None,
     reference: str | None = None,
+    price: float | None = None,
     png: bool = False,
 ) -> Path:
     """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
 
     Returns the page's path. ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the
     runs apart; with it seeds are drawn together, rates of submission become an axis, and every run is
-    a row of ``runs.csv``. ``reference`` is a policy of the grid against which the others are judged.
+    a row of ``runs.csv``. ``reference`` is a policy of the grid against which the others are judged, and
+    ``price`` that of a GPU-hour, for the verdict.
     Raises `Problem` for a measure that does not exist, or a run without a reference.
     """
     directory.mkdir(parents=True, exist_ok=True)
     summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
-    sections = [
-        Section("comparison", "Side by side", _side_by_side(runs, columns, grid, summaries))
-    ]
+    sections: list[Section] = []
     drawings: dict[str, Drawing] = {}
+    if grid is not None and (said := verdict.verdict(grid, reference, price)):
+        sections.append(Section("verdict", "Verdict", listed(map(str, said))))
     if grid is not None:
         (directory / TIDY).write_text(to_csv(grid.tidy()), encoding="utf-8")
         if len(grid.rates) > 1:
@@ -79,7 +81,7 @@ def write_compare_report(
         sections.append(
             Section("against", f"Against {reference}", figure(drawings["harm"], "harm") + html)
         )
-    if len(runs) <= _MOST_RUNS:
+    if few := len(runs) <= _MOST_RUNS:
         drawings |= _each_run(runs)
         figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
         sections += [
@@ -87,10 +89,13 @@ def write_compare_report(
                 "times", "Completion times and waits", figures["jct_cdf"] + figures["wait_cdf"]
             ),
             Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
-            *(
-                Section(f"by-{grouping}", f"By {words}", _groups_html(summaries, grouping))
-                for grouping, words in _GROUPINGS.items()
-            ),
+        ]
+    side_by_side = _side_by_side(runs, columns, grid, summaries)
+    sections.append(Section("comparison", "Side by side", side_by_side))
+    if few:
+        sections += [
+            Section(f"by-{grouping}", f"By {words}", _groups_html(summaries, grouping))
+            for grouping, words in _GROUPINGS.items()
         ]
     if png:
         write_pngs(drawings, directory)

@@ -1,6 +1,6 @@
 """A self-contained HTML page: style, scripts, pictures and data are inside, nothing is fetched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -32,7 +32,7 @@ def write_page(
     sections: Sequence[Section],
     scripts: Sequence[str] = ("report.js",),
 ) -> Path:
-    """Write the page; ``lead`` is HTML that stands between the facts and the sections."""
+    """Write the page; ``lead`` is HTML that stands before the sections, ``facts`` come last."""
     path.parent.mkdir(parents=True, exist_ok=True)
     body = "".join(
         f'<section id="{s.name}"><h2>{escape(s.title)}</h2>{s.body}</section>' for s in sections
@@ -44,9 +44,9 @@ def write_page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="generator" content="Volvelle {__version__}">'
         f"<title>{escape(title)}</title><style>{_style()}</style></head><body>"
-        f"<header><h1>{escape(title)}</h1>{_facts(facts)}"
+        f"<header><h1>{escape(title)}</h1>"
         f'<nav aria-label="Parts of this page">{links}</nav></header>'
-        f"<main>{lead}{body}</main>"
+        f"<main>{lead}{body}</main>{_facts(facts)}"
         f"{''.join(f'<script>{_asset(name)}</script>' for name in scripts)}</body></html>\n"
     )
     path.write_text(text, encoding="utf-8")
@@ -68,6 +68,11 @@ def tiles(figures: Mapping[str, str]) -> str:
     return f'<ul class="tiles">{items}</ul>'
 
 
+def listed(sentences: Iterable[str]) -> str:
+    """Sentences one under the other."""
+    return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+
+
 def note(text: str) -> str:
     """A paragraph of explanation."""
     return f'<p class="note">{escape(text)}</p>'
@@ -77,7 +82,7 @@ def _facts(facts: Mapping[str, str]) -> str:
     if not facts:
         return ""
     entries = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
-    return f'<dl class="facts">{entries}</dl>'
+    return f'<footer><h2>How this was made</h2><dl class="facts">{entries}</dl></footer>'
 
 
 def _style() -> str:

@@ -74,6 +74,7 @@ class FcfsPools(_Queues):
     """Every pool alone: first come, first served, on the GPUs that it owns. The reference of the others."""
 
     name: ClassVar[str] = "fcfs-pools"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 4.1"
     optimises: ClassVar[str] = "predictability: no pool depends on another"
     borrows: ClassVar[bool] = False
@@ -170,6 +171,7 @@ class Mmfs(_Queues):
     """To the pool with the least of what it owns, first come, first served within each: max-min fair."""
 
     name: ClassVar[str] = "mmfs"
+    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 4.1"
     optimises: ClassVar[str] = "fairness between pools now, whoever comes next"
 

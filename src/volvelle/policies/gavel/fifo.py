@@ -29,6 +29,7 @@ class GavelFifo(Gavel):
     """First in, first out, each job on the fastest GPU type that is free."""
 
     name: ClassVar[str] = "gavel-fifo"
+    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "predictability, over GPU types"
     exact: ClassVar[bool] = True
 

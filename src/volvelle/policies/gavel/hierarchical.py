@@ -43,6 +43,7 @@ class GavelHierarchical(GavelProgram):
     """Max-min fairness between pools and within them, by water filling."""
 
     name: ClassVar[str] = "gavel-hierarchical"
+    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "instantaneous fairness of pools and jobs, over GPU types"
 
     within: Literal["fairness", "fifo"] = Field(

@@ -38,6 +38,7 @@ class GavelLas(GavelProgram):
     """Max-min fairness: the job with the least normalised throughput for its weight is raised."""
 
     name: ClassVar[str] = "gavel-las"
+    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "instantaneous fairness, over GPU types"
 
     def fractions(self, view: View, demand: Demand) -> Floats:

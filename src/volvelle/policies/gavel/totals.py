@@ -40,6 +40,7 @@ class GavelThroughput(GavelProgram):
     """Largest sum of rates: whoever does most steps a second on a GPU type has it."""
 
     name: ClassVar[str] = "gavel-throughput"
+    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "total throughput, over GPU types"
 
     steps: bool = Field(False, description="count steps of the batch size that jobs have now")
@@ -82,6 +83,7 @@ class GavelCost(GavelThroughput):
     """Largest sum of rates over prices: steps per dollar."""
 
     name: ClassVar[str] = "gavel-cost"
+    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "work for the money, over GPU types"
 
     prices: str = Field(

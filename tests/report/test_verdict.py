@@ -1,0 +1,190 @@
+"""The verdict of a comparison: every sentence is held against the runs, on workloads of many kinds."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from report_runs import simulated
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.policy import policies
+from volvelle.metrics.catalogue import measure
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.cluster import parse_cluster
+from volvelle.report.grid import Grid, GridRun
+from volvelle.report.verdict import (
+    CONTESTS,
+    Best,
+    Costs,
+    Loses,
+    Needs,
+    Sentence,
+    Unjudged,
+    Without,
+    verdict,
+)
+from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.sources import generated
+
+POLICIES = ("fifo", "sjf", "srsf", "las:round=5m", "easy")
+WORKLOADS = [
+    ("lognormal:jobs=120,load=1.2", 1),
+    ("lognormal:jobs=120,load=0.5", 2),
+    ("lognormal:jobs=120,load=2", 3),
+    ("lognormal:jobs=120,load=0.9,sigma=0.3", 4),
+    ("lognormal:jobs=120,load=1.5,sigma=2.5", 5),
+    ("lognormal:jobs=120,load=0.1", 6),
+    ("demo:jobs=120", 7),
+    ("demo:jobs=120", 8),
+    ("gavel:jobs=60,jobs_per_hour=2", 9),
+    ("lognormal:jobs=120,load=1,width_exponent=2", 10),
+]
+TIES = 0.005
+
+
+@cache
+def grid(workload: str, seed: int) -> Grid:
+    cluster = parse_cluster("2x8")
+    source = generated(workload, seed, cluster.gpus).workload
+    return Grid.of(
+        GridRun(
+            policy,
+            {"policy": policy},
+            None,
+            seed,
+            simulate(
+                source, Setting(cluster=cluster, composition=WrittenComposition(policy))
+            ).outcomes,
+        )
+        for policy in POLICIES
+    )
+
+
+def by_name(of: Grid) -> dict[str, Outcomes]:
+    return {run.name: run.outcomes for run in of.runs}
+
+
+def close(a: float, b: float) -> bool:
+    return abs(a - b) <= TIES * max(abs(a), abs(b))
+
+
+@pytest.mark.parametrize(("workload", "seed"), WORKLOADS)
+def test_every_sentence_is_true_of_the_runs(workload: str, seed: int) -> None:
+    runs = by_name(grid(workload, seed))
+    said = verdict(grid(workload, seed), price=2.0)
+    for sentence in said:
+        holds(sentence, runs)
+    contests = [win.measure for one in said if isinstance(one, Best) for win in one.wins]
+    assert len(contests) == len(set(contests))
+    for contest in CONTESTS:
+        figures = [measure(outcomes, contest) for outcomes in runs.values()]
+        told_apart = not any(np.isnan(figures)) and not close(min(figures), max(figures))
+        assert (contest in contests) == told_apart
+
+
+def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
+    """Raise where a sentence is not true."""
+    jct = {name: float(np.mean(outcomes.jct)) for name, outcomes in runs.items()}
+    match sentence:
+        case Best(best, baseline, wins):
+            for contest, least, before in wins:
+                figures = {name: measure(each, contest) for name, each in runs.items()}
+                assert least == min(figures.values())
+                assert before == figures[baseline]
+                assert set(best) == {name for name in figures if close(figures[name], least)}
+            named = [baseline] if baseline in best else best
+            assert all(name in str(sentence) for name in named)
+            assert ("Nothing beats" in str(sentence)) == (baseline in best)
+        case Needs(run, durations, preemptions):
+            assert jct[run] == min(jct.values())
+            assert durations == policies.make(run).needs_durations
+            assert preemptions == pytest.approx(runs[run].preemptions.mean())
+            assert ("never preempts" in str(sentence)) == (preemptions == 0.0)
+        case Without(run, durations, figure, baseline, before):
+            able = [
+                name
+                for name, outcomes in runs.items()
+                if (
+                    not policies.make(name).needs_durations
+                    if durations
+                    else outcomes.preemptions.mean() <= 0.05
+                )
+            ]
+            assert figure == pytest.approx(min(jct[name] for name in able))
+            assert (figure, before) == pytest.approx((jct[run], jct[baseline]))
+            assert figure < before
+        case Loses(run, baseline, share, worst):
+            added = runs[run].jct - runs[baseline].jct
+            assert share == pytest.approx((added > 1e-9 * runs[baseline].jct).mean())
+            for name, more in worst:
+                rows = rows_of(name, runs[run])
+                assert rows.sum() >= 10
+                after, before = runs[run].jct[rows].sum(), runs[baseline].jct[rows].sum()
+                assert more == pytest.approx(after / before - 1.0)
+                assert more > 0.05
+        case Costs(run, hours, baseline, before, price):
+            assert hours == pytest.approx(runs[run].gpu_seconds.sum() / 3600)
+            assert before == pytest.approx(runs[baseline].gpu_seconds.sum() / 3600)
+            assert f"{price * hours:,.0f}" in str(sentence)
+        case Unjudged(left):
+            assert {runs[name].status.tolist().count("finished") for name in left}
+
+
+def rows_of(name: str, outcomes: Outcomes) -> np.ndarray:
+    kind, _, which = name.partition(" ")
+    if kind == "jobs":
+        return outcomes.gpus == float(which.split()[1])
+    return np.array([getattr(spec, kind) == which for spec in outcomes.specs])
+
+
+def test_different_policies_win() -> None:
+    winners = {
+        sentence.runs
+        for workload, seed in WORKLOADS
+        for sentence in verdict(grid(workload, seed))
+        if isinstance(sentence, Best) and sentence.wins[0].measure == "jct:mean"
+    }
+    assert len(winners) > 1
+
+
+def test_who_left_jobs_unfinished_is_not_judged() -> None:
+    whole = simulated(60)
+    cut = simulated(60, shortest_first=True, until=float(np.median(whole.finish)))
+    runs = {"fifo": whole, "sjf": cut}
+    said = verdict(Grid.of(GridRun(n, {"policy": n}, None, 0, each) for n, each in runs.items()))
+    assert said == (Unjudged(("sjf",)),)
+
+
+def test_several_seeds_are_judged_by_their_means() -> None:
+    runs = [
+        replace_name(run, seed)
+        for workload, seed in WORKLOADS[:2]
+        for run in grid(workload, seed).runs
+    ]
+    said = verdict(Grid.of(runs))
+    [best] = [one for one in said if isinstance(one, Best) and one.wins[0].measure == "jct:mean"]
+    figures = [measure(run.outcomes, "jct:mean") for run in runs if run.label == best.runs[0]]
+    assert len(figures) == 2
+    assert best.wins[0].figure == pytest.approx(np.mean(figures))
+
+
+def replace_name(run: GridRun, seed: int) -> GridRun:
+    return run._replace(name=f"{run.name}, seed {seed}", seed=seed)
+
+
+def test_the_reference_is_what_the_others_are_held_against() -> None:
+    said = verdict(grid(*WORKLOADS[0]), reference="sjf")
+    assert {one.baseline for one in said if isinstance(one, Best)} == {"sjf"}
+
+
+def test_one_run_and_runs_over_rates_have_no_verdict() -> None:
+    [first, second, *_] = grid(*WORKLOADS[0]).runs
+    assert verdict(Grid.of([first])) == ()
+    assert verdict(Grid.of([first._replace(rate=1.0), second._replace(rate=2.0)])) == ()
+
+
+def test_a_name_that_is_no_registered_policy_is_taken_to_need_durations() -> None:
+    one, two = grid(*WORKLOADS[0]).runs[:2]
+    named = two._replace(name="mine.py", parts={"policy": "mine.py"})
+    needs = [each for each in verdict(Grid.of([one, named])) if isinstance(each, Needs)]
+    assert [each.durations for each in needs] == [True]
