@@ -11,6 +11,7 @@ pytest_plugins = ["command_fixtures"]
 
 USAGE = [
     (["--policy", "srff"], "unknown policy 'srff' (did you mean 'sr"),
+    (["--policy", "srfs"], "unknown policy 'srfs' (did you mean 'srsf'?)"),
     (["--policy", "las:rund=4"], "policy 'las': unknown key 'rund' (did you mean 'round'?)"),
     (
         ["--placement", "consolidate"],
@@ -51,6 +52,7 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
             "unknown metric 'jtc' (did you mean 'jct'?)",
         ),
         (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
+        (["simulate", trace, "-c", "99999999x8"], "'99999999x8' has more than 1,000,000 nodes"),
     ):
         ran = volvelle(*arguments)
         assert ran.status == 2, said

@@ -1,16 +1,19 @@
 """What a policy must not answer, and what is said then."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from strategies import Scenario, happen, linear_job
 
+from volvelle.core import answers
 from volvelle.core.policy import Allocation, OrderPolicy, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.problems import Problem
 
 SCENARIO = Scenario.of(parse_cluster("1x4"), [linear_job(n, 0.0, 2.0, 9.0) for n in range(3)])
 
@@ -51,17 +54,28 @@ def answering(answer: Callable[[View], Any]) -> Policy:
 def test_an_answer_that_cannot_be_is_an_error_that_names_the_policy(
     answer: Callable[[View], Any], said: str
 ) -> None:
-    with pytest.raises(RuntimeError, match=f"policy 'wrong' {said}"):
+    with pytest.raises(Problem, match=f"policy 'wrong' {said}"):
         decide(answering(answer))
 
 
-def test_an_error_within_a_policy_says_which_and_when() -> None:
+def test_a_mistake_in_somebodys_policy_is_told_with_its_file_and_line() -> None:
     def fails(view: View) -> Any:
         raise LookupError("no such thing")
 
-    with pytest.raises(LookupError, match="no such thing") as raised:
+    line = fails.__code__.co_firstlineno + 1
+    with pytest.raises(Problem) as raised:
         decide(answering(fails))
-    assert raised.value.__notes__ == ["(policy 'wrong' was asked at 0 s about 3 jobs)"]
+    assert str(raised.value) == (
+        f"policy 'wrong' failed in {__file__}, line {line}, in fails: LookupError: no such thing. "
+        "It was asked at 0 s about 3 jobs."
+    )
+
+
+def test_a_mistake_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_NOT_THEIRS", (Path(__file__).parent, *answers._NOT_THEIRS))
+    with pytest.raises(ZeroDivisionError) as raised:
+        decide(answering(lambda view: 1 / 0))
+    assert raised.value.__notes__ == ["(policy 'wrong': it was asked at 0 s about 3 jobs)"]
 
 
 class Keyless(OrderPolicy):

@@ -9,7 +9,7 @@ from report_runs import simulated
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
-from volvelle.metrics.outcomes import Outcomes
+from volvelle.metrics.outcomes import BoolColumn, Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.verdict import (
@@ -125,15 +125,17 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
         case Costs(run, hours, baseline, before, price):
             assert hours == pytest.approx(runs[run].gpu_seconds.sum() / 3600)
             assert before == pytest.approx(runs[baseline].gpu_seconds.sum() / 3600)
+            assert price is not None
             assert f"{price * hours:,.0f}" in str(sentence)
         case Unjudged(left):
             assert {runs[name].status.tolist().count("finished") for name in left}
 
 
-def rows_of(name: str, outcomes: Outcomes) -> np.ndarray:
+def rows_of(name: str, outcomes: Outcomes) -> BoolColumn:
     kind, _, which = name.partition(" ")
     if kind == "jobs":
-        return outcomes.gpus == float(which.split()[1])
+        wanted = float(which.split()[1])
+        return np.array([gpus == wanted for gpus in outcomes.gpus.tolist()])
     return np.array([getattr(spec, kind) == which for spec in outcomes.specs])
 
 

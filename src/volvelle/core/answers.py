@@ -2,7 +2,10 @@
 goes into the arrays.
 """
 
+import sysconfig
 from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,9 +37,17 @@ from volvelle.core.state import (
     Reason,
 )
 from volvelle.core.view import View
+from volvelle.model.problems import Problem
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
+
+_NOT_THEIRS = (
+    Path(__file__).parents[1],
+    Path(np.__file__).parent,
+    Path(sysconfig.get_path("stdlib")),
+)
+"""Folders whose code no policy of a user's own is in."""
 
 _LATE = "it is not finished at the time that was promised"
 
@@ -45,21 +56,27 @@ def _allocate(scheduler: "Scheduler") -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     view = scheduler.view(s.order[: s.count[JOBS]])
+    asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     try:
         allocation = policy.allocate(view)
+    except Problem:
+        raise
     except Exception as error:
-        error.add_note(
-            f"(policy {policy.name!r} was asked at {view.now:g} s about {len(view.jobs)} jobs)"
-        )
+        if place := _place_of_mistake(error):
+            what = f"{type(error).__name__}: {error}"
+            raise Problem(
+                f"policy {policy.name!r} failed in {place}: {what}", mend=asked
+            ) from error
+        error.add_note(f"(policy {policy.name!r}: {asked})")
         raise
     view.jobs.keep_own()
     if wrong := _what_is_wrong(allocation, view):
-        raise RuntimeError(f"policy {policy.name!r} {wrong}")
+        raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:
         allocation = _choose_types(view, allocation)
     named = policy.next_wake(view)
     if named is not None and named <= view.now:
-        raise RuntimeError(f"policy {policy.name!r} asks at {view.now} to be asked at {named}")
+        raise Problem(f"policy {policy.name!r} wants to be asked at {named:g} s", mend=asked)
     s.clock[NAMED_WAKE] = INFINITY if named is None else named
     scheduler.served = (
         None if allocation.order is None else np.asarray(view.jobs.rows)[allocation.order].tolist()
@@ -67,6 +84,18 @@ def _allocate(scheduler: "Scheduler") -> None:
     _write(scheduler, view, allocation)
     for given in allocation.promises:
         promise(scheduler, given)
+
+
+def _place_of_mistake(error: Exception) -> str:
+    """File, line and function of somebody's own code from which an error came; empty where it is ours."""
+    frames = [
+        frame
+        for frame in extract_tb(error.__traceback__)
+        if not any(Path(frame.filename).is_relative_to(folder) for folder in _NOT_THEIRS)
+    ]
+    return (
+        f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    )
 
 
 def _what_is_wrong(allocation: object, view: View) -> str:

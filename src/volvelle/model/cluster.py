@@ -103,6 +103,10 @@ class Cluster(msgspec.Struct, frozen=True):
 _GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+))?")
 
 
+MOST_NODES = 1_000_000
+"""Nodes that a cluster may have: what is kept of each fits the memory of a workstation."""
+
+
 def parse_cluster(text: str) -> Cluster:
     """The cluster written in ``text``: the short form, or the path of a TOML file.
 
@@ -118,6 +122,12 @@ def parse_cluster(text: str) -> Cluster:
                 f"cannot read {text!r} as a cluster",
                 mend="write NODESxGPUS[:TYPE][,...], as in 120x8 or 30x8:a100,12x8:h100, "
                 "or name a .toml file",
+                usage=True,
+            )
+        if len(nodes) + int(match[1]) > MOST_NODES:
+            raise Problem(
+                f"cluster {text!r} has more than {MOST_NODES:,} nodes",
+                mend="write NODESxGPUS, as in 120x8",
                 usage=True,
             )
         width = len(str(int(match[1]) - 1))

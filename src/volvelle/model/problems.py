@@ -24,5 +24,8 @@ class Problem(Exception):  # noqa: N818 - it is what its name says, in the user'
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    close.sort(
+        key=lambda name: sorted(name) != sorted(word)
+    )  # letters that changed places come first
     return f" (did you mean {close[0]!r}?)" if close else ""
