@@ -14,6 +14,7 @@ from volvelle.live.http import controller_requests
 from volvelle.live.http.authentication import Principal, TokenAuthenticator
 from volvelle.live.http.role import Role
 from volvelle.live.store import StoreFailed, Token
+from volvelle.policies.orders import SmallestJob
 from volvelle.simulate.onward import onward, setting_of
 
 pytest_plugins = ["api_fixtures"]
@@ -297,6 +298,31 @@ def test_a_policy_is_set_by_name_and_never_by_file(api: ApiFixture) -> None:
     assert root.put("/v1/policy", json={"policy": "/tmp/x.py"}).status_code == 409
     refused = root.put("/v1/policy", json={"policy": "nonesuch"})
     assert (refused.status_code, refused.json()["hint"]) == (409, "see: volvelle list policies")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("las:round=5e-324", "greater than or equal to 0.001"),
+        ("las:round=1e300", "less than or equal to 1000000000"),
+        ("smallest", "LookupError: no such key"),
+    ],
+)
+def test_a_policy_that_cannot_decide_is_refused_and_the_one_before_goes_on(
+    api: ApiFixture, policy: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise LookupError("no such key")
+
+    monkeypatch.setattr(SmallestJob, "key", fails)
+    root = api.client("root")
+    assert root.post("/v1/jobs", json=TRAIN | {"array": 20}).status_code == 201
+    refused = root.put("/v1/policy", json={"policy": policy})
+    assert refused.status_code == 409
+    assert said in refused.text
+    assert root.get("/v1/policy").json()["policy"] == "fifo"
+    assert root.get("/healthz").status_code == 200
+    assert root.post("/v1/jobs", json=TRAIN).json() == {"numbers": [20]}
 
 
 def test_the_forecast_of_a_policy_changes_nothing(api: ApiFixture) -> None:

@@ -118,6 +118,42 @@ def test_a_second_server_of_a_folder_is_refused(server: Path) -> None:
     assert (server / "volvelle-serve" / "server.json").exists()
 
 
+FAILS_LATER = """
+from typing import ClassVar
+from volvelle import policy
+
+@policy.register
+class FailsLater(policy.OrderPolicy):
+    \"\"\"An order that cannot be worked out once a job asks for three GPUs.\"\"\"
+
+    name: ClassVar[str] = "fails-later"
+
+    def key(self, jobs, now):
+        if 3.0 in list(jobs.gpus):
+            raise LookupError("three")
+        return jobs.number
+"""
+
+
+def test_a_server_whose_policy_fails_ends_and_says_so_and_another_takes_its_jobs_over(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "fails_later.py").write_text(FAILS_LATER)
+    with server_process(tmp_path, CONFIG.replace("srsf", "fails_later.py")) as server:
+        kept = volvelle(tmp_path, "submit", "--gpus", "2", "--", "sleep", "1000")
+        assert kept.returncode == 0, kept.stderr
+        lost = volvelle(tmp_path, "submit", "--gpus", "3", "--", "true")
+        assert lost.returncode != 0
+        assert server.process is not None
+        assert server.process.wait(30.0) == 1
+        assert "policy 'fails-later' failed in" in server.output
+        assert "LookupError: three" in server.output
+        assert "jobs run on; start volvelle serve again" in server.output.lower()
+        server.start(CONFIG)
+        assert "running" in volvelle(tmp_path, "queue").stdout
+        server.stop()
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

@@ -30,7 +30,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.validation import Seconds
 
-Period = Annotated[Seconds, Field(gt=0)]
+Period = Annotated[Seconds, Field(ge=1e-3, le=1e9)]
 
 
 class Allocation(NamedTuple):

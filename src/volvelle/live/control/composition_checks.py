@@ -5,6 +5,7 @@ import msgspec
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.requests import Recompose
+from volvelle.live.forecasts.what_if import forecast_recomposition
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
 
@@ -15,6 +16,20 @@ def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
         scheduler.composition.written, policy=request.policy, admission=request.admission
     )
     check_composition(scheduler.cluster, written)
+
+
+def try_recomposition(fork: Scheduler, request: Recompose, now: float) -> None:
+    """Raise `Problem` if the requested policy or admission fails at once, tried on ``fork``."""
+    try:
+        forecast_recomposition(fork, request.policy, request.admission, now)
+    except Problem:
+        raise
+    except Exception as error:
+        raise Problem(
+            f"policy {request.policy!r} with admission {request.admission!r} cannot decide about the jobs "
+            f"that are here ({type(error).__name__}: {error})",
+            mend="choose another, or another parameter",
+        ) from error
 
 
 def check_composition(cluster: Cluster, written: WrittenComposition) -> None:

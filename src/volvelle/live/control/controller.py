@@ -57,10 +57,14 @@ _FORK_TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Health:
-    """Whether requests are handled. ``problems``: for people; empty: none."""
+    """Whether requests are handled. ``problems``: for people; empty: none.
+
+    ``failure``: why no request will ever be handled again by this process; empty while there is hope.
+    """
 
     ready: bool
     problems: tuple[str, ...]
+    failure: str = ""
 
 
 class Controller:
@@ -178,7 +182,7 @@ class Controller:
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
         node_problems = [text for text in self._cycle.node_problems.values() if text]
         ready = self._thread.is_alive() and not failures
-        return Health(ready, (*failures, *node_problems))
+        return Health(ready, (*failures, *node_problems), self._failure)
 
     @property
     def metrics(self) -> ControllerMetrics:

@@ -16,7 +16,7 @@ from volvelle.core.events import (
     NodeChanged,
     Recomposed,
 )
-from volvelle.live.control.composition_checks import check_recomposition
+from volvelle.live.control.composition_checks import check_recomposition, try_recomposition
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.inputs import PendingRequest
 from volvelle.live.control.requests import (
@@ -78,6 +78,7 @@ class RequestIngestion:
                 self._set_node_state(request)
             case Recompose():
                 check_recomposition(self._state.scheduler, request)
+                try_recomposition(self._state.scheduler.fork(), request, now)
                 self.recompositions.append(Recomposed(now, request.policy, request.admission))
             case _:
                 assert_never(request)

@@ -12,9 +12,11 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", response_model=dict[str, str])
-async def healthz() -> Response:
-    """Liveness: the process answers."""
+@router.get("/healthz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
+async def healthz(controller: TheController) -> Response:
+    """Liveness: the process answers, and its controller has not failed."""
+    if failure := controller.health.failure:
+        raise unavailable(failure)
     return Response('{"status": "alive"}', media_type="application/json")
 
 

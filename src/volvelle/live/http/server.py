@@ -61,7 +61,8 @@ def serve(
 ) -> None:
     """Answer requests until told to stop; then finish those in progress.
 
-    ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate.
+    ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate,
+    and once the controller has failed.
     """
 
     listen, limits = config.listen, config.limits
@@ -93,6 +94,7 @@ def serve(
             ssl_keyfile=listen.key,
         ),
         on_ready,
+        has_failed=lambda: bool(controller.health.failure),
     )
     try:
         server.config.load()
@@ -102,20 +104,37 @@ def serve(
             mend="give a certificate and its private key, both as PEM",
         ) from None
     server.run([bound])
+    if failure := controller.health.failure:
+        raise Problem(
+            failure, mend="jobs run on; start volvelle serve again, and it takes them over"
+        )
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with a callback when it is ready, whose signal handler only asks it to stop."""
+    """uvicorn with a callback when it is ready, whose signal handler only asks it to stop.
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    It stops by itself once what it serves `has_failed`.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_ready: Callable[[], None],
+        has_failed: Callable[[], bool],
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._has_failed = has_failed
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer requests, and call ``on_ready``."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to stop; asked ten times a second."""
+        return await super().on_tick(counter) or self._has_failed()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop after the requests in progress; at once on a second Ctrl-C."""
