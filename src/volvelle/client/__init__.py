@@ -90,8 +90,8 @@ def iterate(
     accumulate: iterations of one optimizer step; the job saves and exits only after whole steps.
     save_on_all_ranks: every rank saves its part; otherwise only the leading rank.
     on_batch_size: called before an epoch for which the scheduler or ``scaling`` sets a batch size.
-    scaling: the rule by which the script changes its batch size between epochs, which the scheduler hears of. A
-        part of the state that is saved.
+    scaling: the rule by which the script changes its batch size between epochs, which the scheduler is told.
+        It belongs to the state that is saved.
     """
     return _this_run().iterate(
         loader,
