@@ -126,8 +126,9 @@ class Checkpoint(StrictModel):
     grace: PositiveDuration = Field(30.0, description="from the order to stop to the end by force")
 
 
-_BatchSize = Annotated[int, Field(ge=1, le=1_000_000_000)]
-_Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_BatchSize = Annotated[int, Field(ge=1, le=999_999_999)]
+_Rate = Annotated[float, Field(ge=1e-9, le=1e12)]
+_TypeName = Annotated[str, Field(max_length=200)]
 
 
 class BatchSizes(StrictModel):
@@ -141,14 +142,17 @@ class BatchSizes(StrictModel):
         max_length=1000,
         description="accordion: small, large; gns: first, limit; unknown: the first; otherwise all in order",
     )
-    begins: tuple[Amount, ...] = Field((), description="of a schedule: the epoch of each size")
+    begins: tuple[Annotated[float, Field(ge=0, le=1e9)], ...] = Field(
+        (), description="of a schedule: the epoch of each size"
+    )
     regimes: Annotated[int, Field(ge=1, le=1000)] = Field(
         2, description="of accordion: how many stretches at one size there are at most"
     )
-    epochs: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(description="in all")
-    epoch_samples: Annotated[int, Field(ge=1)] = Field(description="samples of an epoch")
-    samples_per_second: dict[_BatchSize, _Rate | dict[Name, _Rate]] = Field(
-        description="by batch size, on the GPUs asked for; by GPU type where types differ"
+    epochs: Annotated[float, Field(gt=0, le=1e9)] = Field(description="in all")
+    epoch_samples: Annotated[int, Field(ge=1, le=10**15)] = Field(description="samples of an epoch")
+    samples_per_second: dict[_BatchSize, _Rate | dict[_TypeName, _Rate]] = Field(
+        description="by batch size, on the GPUs asked for; by GPU type where types differ",
+        json_schema_extra={"propertyNames": {"pattern": "^[1-9][0-9]{0,8}$"}},
     )
 
     @model_validator(mode="after")
