@@ -15,6 +15,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
+from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.cluster import (
     Cluster,
     FailureProcess,
@@ -25,7 +26,15 @@ from volvelle.model.cluster import (
 )
 from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.overheads import Overheads
-from volvelle.model.throughput import Amdahl, AnyThroughput, Linear, PerType, Table, ThroughputModel
+from volvelle.model.throughput import (
+    Amdahl,
+    AnyThroughput,
+    Linear,
+    PerBatchSize,
+    PerType,
+    Table,
+    ThroughputModel,
+)
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
 from volvelle.simulate.synthesizer import Synthesizer
@@ -363,6 +372,23 @@ def rates_beside(
     return beside
 
 
+ADAPTING = PerBatchSize({32 << step: Linear(1.0 + step) for step in range(4)}, 32)
+"""What jobs declare that say how they change their batch size."""
+
+
+@st.composite
+def adaptations(draw: st.DrawFn, epochs: float) -> Adaptation:
+    """What a job declares that changes its batch size as `jobs` do; it need not come true."""
+    rule = draw(st.sampled_from(ScalingRule))
+    sizes: tuple[int, ...] = (32, 64)
+    if rule is ScalingRule.UNKNOWN:
+        sizes = (32,)
+    elif rule is ScalingRule.GNS:
+        sizes = (32, 256)
+    begins = (0.0, 0.4 * epochs) if rule is ScalingRule.SCHEDULE else ()
+    return Adaptation(rule=rule, epochs=epochs, sizes=sizes, begins=begins, regimes=3)
+
+
 @st.composite
 def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, submit: float) -> Job:
     """A job that fits ``cluster`` or, where the features say so, sometimes none that ever could."""
@@ -400,6 +426,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             Regime(share * work, 32 << step, draw(st.sampled_from([0.5, 1.0, 2.0])))
             for step, share in enumerate([0.0, *sorted(starts)])
         ]
+    adapts = bool(regimes) and draw(st.booleans())
     curve: tuple[LossPoint, ...] = ()
     if features.losses and draw(st.integers(0, 3)):
         shares = [0.0, *sorted(draw(st.sets(FAILURE_SHARES, max_size=3))), 1.0]
@@ -438,6 +465,8 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             rewards=tuple(Reward(seconds, 100.0 - step) for step, seconds in enumerate(due)),
             accept_later=bool(due) and draw(st.booleans()),
             lowest_loss=draw(st.sampled_from([None, curve[-1].loss])) if curve else None,
+            adaptation=draw(adaptations(work)) if adapts else None,
+            throughput=ADAPTING if adapts else None,
         ),
         Truth(
             work=work,

@@ -9,15 +9,18 @@ from attempts import Attempts, wait_until
 from volvelle.client.control_block import (
     EXIT_AT,
     ITERATIONS,
+    OWN_BATCH_SIZE,
     PREEMPTED,
     REVOKED,
     SAVED_ITERATIONS,
+    TOTAL_EPOCHS,
     TOTAL_ITERATIONS,
 )
 
 pytest.importorskip("torch")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "train_torch.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "train_torch.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 EPOCHS = 2
 ITERATIONS_IN_ALL = EPOCHS * 40
@@ -70,3 +73,40 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     assert list(curve) == list(range(1, ITERATIONS_IN_ALL + 1))
     assert interrupted.reported("loss") == curve
     assert "UserWarning" not in interrupted.output()
+
+
+ADAPTIVE_EPOCHS = 8
+
+
+def adaptive(folder: Path, revoke_after: int = 0) -> Attempts:
+    """The example that follows Accordion's rule, revoked after so many iterations and resumed."""
+    folder.mkdir()
+    job = Attempts(folder, EXAMPLES / "train_adaptive_torch.py")
+    process = job.start(str(ADAPTIVE_EPOCHS), "0.02" if revoke_after else "0")
+    if revoke_after:
+        block = job.block()
+        wait_until(lambda: block[ITERATIONS] > revoke_after or process.poll() is not None, 90)
+        block[REVOKED] = 1
+        assert process.wait(60) == 0, job.output()
+        assert block[PREEMPTED] == 1
+        process = job.start(str(ADAPTIVE_EPOCHS))
+    assert process.wait(90) == 0, job.output()
+    return job
+
+
+def test_a_model_whose_batch_size_follows_accordion_learns_the_same_when_preempted(
+    tmp_path: Path,
+) -> None:
+    whole = adaptive(tmp_path / "whole")
+    sizes = list(whole.reported("batch_size").values())
+    assert set(sizes) == {32.0, 128.0}, "gradients change fast, and then they do not"
+    assert sum(sizes) == ADAPTIVE_EPOCHS * 1280
+    losses = whole.reported("loss")
+    assert sum(list(losses.values())[-10:]) < sum(list(losses.values())[:10]) / 2
+    block = whole.block()
+    assert block[OWN_BATCH_SIZE] == sizes[-1]
+    assert block[TOTAL_EPOCHS] == ADAPTIVE_EPOCHS
+    for revoke_after in (20, 85):
+        parts = adaptive(tmp_path / f"revoked-{revoke_after}", revoke_after)
+        assert parts.reported("loss") == losses
+        assert list(parts.reported("batch_size").values()) == sizes

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.sensitivity import Sensitivity
@@ -38,6 +39,9 @@ FULL = Job(
         estimate_seconds=1e-3,
         throughput=Amdahl(2.0, 0.9),
         skew=0.74,
+        adaptation=Adaptation(
+            rule=ScalingRule.SCHEDULE, epochs=1 / 3, sizes=(32, 64), begins=(0.0, 0.1)
+        ),
     ),
     Truth(
         work=1 / 3,

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from volvelle.client.lease import this_lease
-from volvelle.client.run import Batch, JobProgress, SaveOptions, TrainingRun
+from volvelle.client.run import Batch, BatchSizeRule, JobProgress, SaveOptions, TrainingRun
 from volvelle.client.state import Restorable, State
 
 __all__ = [
+    "BatchSizeRule",
     "JobProgress",
     "Restorable",
     "State",
@@ -75,6 +76,7 @@ def iterate(
     accumulate: int = 1,
     save_on_all_ranks: bool = False,
     on_batch_size: Callable[[int], object] | None = None,
+    scaling: BatchSizeRule | None = None,
 ) -> Iterator[Batch]:
     """The batches of ``loader``, ``epochs`` times over, without those that the checkpoint holds.
 
@@ -87,7 +89,9 @@ def iterate(
     total: iterations of the whole job, if they are not the batches of this loop's epochs.
     accumulate: iterations of one optimizer step; the job saves and exits only after whole steps.
     save_on_all_ranks: every rank saves its part; otherwise only the leading rank.
-    on_batch_size: called before an epoch for which the scheduler sets a batch size.
+    on_batch_size: called before an epoch for which the scheduler or ``scaling`` sets a batch size.
+    scaling: the rule by which the script changes its batch size between epochs, which the scheduler is told.
+        It belongs to the state that is saved.
     """
     return _this_run().iterate(
         loader,
@@ -95,6 +99,7 @@ def iterate(
         total,
         SaveOptions(save, every, accumulate, save_on_all_ranks),
         on_batch_size,
+        scaling,
     )
 
 
@@ -114,7 +119,10 @@ def progress() -> JobProgress:
 
 
 def batch_size(otherwise: int) -> int:
-    """The batch size that the scheduler sets for this epoch; ``otherwise`` if it sets none."""
+    """The batch size that is set for this epoch; ``otherwise`` if none is.
+
+    The scheduler sets one, or the checkpoint of a half-done epoch, whose rule had chosen it.
+    """
     return _this_run().batch_size(otherwise)
 
 

@@ -34,6 +34,11 @@ PREEMPTED: Final = (
 )
 BATCH_SIZE: Final = 10  # agent: batch size that the scheduler wants; 0: the script's own
 EXIT_CONFIRMED: Final = 11  # agent: the EXIT_AT that the control blocks of all other nodes hold
+EPOCH_MILLIONTHS: Final = 12  # leading rank: epochs done of this loop, in millionths
+TOTAL_EPOCHS: Final = 13  # leading rank: epochs of this loop; 0: unknown
+OWN_BATCH_SIZE: Final = (
+    14  # leading rank: batch size that the script's rule has chosen; 0: it has none
+)
 
 
 class ControlBlock:

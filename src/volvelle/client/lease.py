@@ -12,13 +12,16 @@ from functools import cache
 from volvelle.client.control_block import (
     ATTACHED,
     BATCH_SIZE,
+    EPOCH_MILLIONTHS,
     EXIT_AT,
     EXIT_CONFIRMED,
     ITERATION_NS,
     ITERATIONS,
+    OWN_BATCH_SIZE,
     PREEMPTED,
     REVOKED,
     SAVED_ITERATIONS,
+    TOTAL_EPOCHS,
     TOTAL_ITERATIONS,
     ControlBlock,
 )
@@ -67,10 +70,22 @@ class Lease:
         if self.context.is_leader:
             self._block[TOTAL_ITERATIONS] = total
 
-    def iteration_done(self, iterations: int, nanoseconds: int, accumulate: int = 1) -> bool:
+    def begin_epoch(self, epochs_done: float, epochs: int, batch_size: int) -> None:
+        """Record that a loop of ``epochs`` goes on, ``epochs_done`` of them done, at ``batch_size``.
+
+        epochs: 0 if unknown. batch_size: 0 if no rule of the script has chosen it.
+        """
+        if self.context.is_leader:
+            self._block[EPOCH_MILLIONTHS] = int(1e6 * epochs_done)
+            self._block[TOTAL_EPOCHS] = epochs
+            self._block[OWN_BATCH_SIZE] = batch_size
+
+    def iteration_done(
+        self, iterations: int, nanoseconds: int, accumulate: int = 1, epochs_done: float = 0.0
+    ) -> bool:
         """Record ``iterations`` done, the last in ``nanoseconds``. Returns whether the process must exit now.
 
-        accumulate: see `volvelle.client.iterate`.
+        accumulate: see `volvelle.client.iterate`. epochs_done: of this loop.
         """
         block = self._block
         if self.context.is_leader:
@@ -78,6 +93,7 @@ class Lease:
             self._mean_ns += (nanoseconds - self._mean_ns) / self._measured
             block[ITERATION_NS] = int(self._mean_ns)
             block[ITERATIONS] = iterations
+            block[EPOCH_MILLIONTHS] = int(1e6 * epochs_done)
             if block[REVOKED] and not block[EXIT_AT]:
                 self._agree_on_exit(iterations, accumulate)
         return 0 < block[EXIT_AT] <= iterations

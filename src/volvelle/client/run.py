@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from volvelle.client import random_state
 from volvelle.client.checkpoint import CheckpointFolder, Position, RandomStates
@@ -18,6 +18,19 @@ from volvelle.client.lease import Lease
 from volvelle.durations import parse_duration
 
 Batch = TypeVar("Batch")
+
+
+class BatchSizeRule(Protocol):
+    """How a script scales its batch size: `volvelle.client.accordion`, `volvelle.client.gns`, or its own."""
+
+    @property
+    def batch_size(self) -> int:
+        """The size of the epoch that begins."""
+        ...
+
+    def epoch_done(self) -> object:
+        """Called at the end of every epoch: choose the size of the next."""
+        ...
 
 
 class JobProgress(NamedTuple):
@@ -109,6 +122,7 @@ class TrainingRun:
         total: int | None,
         options: SaveOptions,
         on_batch_size: Callable[[int], object] | None,
+        scaling: BatchSizeRule | None = None,
     ) -> Iterator[Batch]:
         """The next loop of the job, from its position."""
         saver = _Saver(self, options.checked(self._context.ranks))
@@ -120,8 +134,15 @@ class TrainingRun:
             position.loop, position.epoch, position.batch = loop, 0, 0
         lease.attach()
         for epoch in range(position.epoch, epochs or 1):
-            items = self._begin(loader, epoch, epochs, on_batch_size)
+            items = self._begin(loader, epoch, epochs, on_batch_size, scaling)
             lease.set_total_iterations(total or self._total(loader, (epochs or 1) - epoch))
+            length = _length(loader)
+            share = 1.0 / length if length else 0.0
+            lease.begin_epoch(
+                epoch + min(position.batch * share, 1.0),
+                epochs or 0,
+                position.batch_size if scaling is not None else 0,
+            )
             began = time.perf_counter_ns()
             for batch in items:
                 self._within = 1
@@ -130,13 +151,18 @@ class TrainingRun:
                 now = time.perf_counter_ns()
                 position.batch += 1
                 position.iterations += 1
-                if lease.iteration_done(position.iterations, now - began, options.accumulate):
+                epochs_done = epoch + min(position.batch * share, 1.0)
+                if lease.iteration_done(
+                    position.iterations, now - began, options.accumulate, epochs_done
+                ):
                     saver.save()
                     lease.mark_preempted()
                     return
                 if saver.due(now, position.iterations):
                     saver.save_if_possible()
                 began = time.perf_counter_ns()
+            if scaling is not None:
+                scaling.epoch_done()
         position.loop, position.epoch, position.batch = loop + 1, 0, 0
         saver.save()
 
@@ -146,6 +172,7 @@ class TrainingRun:
         epoch: int,
         epochs: int | None,
         on_batch_size: Callable[[int], object] | None,
+        scaling: BatchSizeRule | None,
     ) -> Iterator[Batch]:
         """The remaining batches of an epoch, in the order of its original shuffle."""
         position = self._position
@@ -157,7 +184,9 @@ class TrainingRun:
         if position.batch:
             self._epoch_states = resumed.epoch if resumed is not None else {}
         else:
-            self._epoch_states, position.batch_size = random_state.capture(), self.lease.batch_size
+            chosen = 0 if scaling is None else scaling.batch_size
+            position.batch_size = self.lease.batch_size or chosen
+            self._epoch_states = random_state.capture()
         if on_batch_size is not None and position.batch_size:
             on_batch_size(position.batch_size)
         if epochs is not None:
@@ -170,10 +199,10 @@ class TrainingRun:
 
     def _total(self, loader: Any, epochs_left: int) -> int:
         """Iterations of the whole job as far as this loop shows; 0 if its loader has no length."""
-        try:
-            return self._position.iterations - self._position.batch + len(loader) * epochs_left
-        except TypeError:
+        length = _length(loader)
+        if length is None:
             return 0
+        return self._position.iterations - self._position.batch + length * epochs_left
 
     def save(self, options: SaveOptions) -> None:
         """Write a checkpoint, if there is a checkpoint folder."""
@@ -225,6 +254,14 @@ class _Saver:
                 raise
             self._wait()
             warnings.warn(f"no checkpoint: {error}; training goes on", RuntimeWarning, stacklevel=3)
+
+
+def _length(loader: Any) -> int | None:
+    """Batches of an epoch; None where the loader does not say."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
 
 
 def _skip(items: Iterator[Any], epoch: int, batches: int) -> None:

@@ -54,8 +54,13 @@ class Eligibility:
         return bits
 
     def _rate(self, believed: Truth, gpus: float, gpu_type: int) -> float:
-        """Units per second believed on the node of a type that is poorest in CPUs and memory."""
-        rate = believed.rate(gpus, self._types[gpu_type])
+        """Units per second believed in the slowest regime, on a node poorest in CPUs and memory."""
+        kind = self._types[gpu_type]
+        starts = [
+            0.0,
+            *(one.start_work for one in believed.regimes if one.start_work < believed.work),
+        ]
+        rate = min(believed.rate(gpus, kind, 1, start) for start in starts)
         if believed.sensitivity is None:
             return rate
         return rate * believed.sensitivity.share(*self._resources.least_amounts(gpu_type))

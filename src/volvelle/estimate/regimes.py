@@ -14,24 +14,32 @@ posterior, by one of three rules:
 Epochs here are units of work, of which an epoch of a job has always as many, so that N is the job's work
 and rules hold between the ends of epochs too. Only the mean of the posterior is used, as in the paper.
 
-How much work a job is, how fast at which batch size, and which regimes come in which order is told by the
-simulated world, as the artifact tells its predictor; when they come is not.
+Which regimes come in which order follows from the rule by which a job scales its batch size
+(`volvelle.model.adaptation`): `declared-regimes` has it from the job itself, live and simulated, or from its
+user's file or function. `regimes` is told by the simulated world how much work a job is, how fast at which
+batch size, and which regimes come, as the artifact tells its predictor. When they come nobody is told.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr
 
-from volvelle.core.events import JobSubmitted
+from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.parts import Belief, Estimator, KnownJob, estimators
 from volvelle.core.policy import Period
+from volvelle.core.registry import load_file
 from volvelle.core.view import FloatColumn
 from volvelle.estimate.basic import told
+from volvelle.estimate.measured import Measured
+from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import JobSpec, Regime, Truth
-from volvelle.model.throughput import PerBatchSize
+from volvelle.model.problems import Problem
+from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 
 Rule = Literal["restatement", "bayesian", "greedy"]
 """How what was seen of a job's regimes changes what is expected of them."""
@@ -93,35 +101,65 @@ def expected_begins(course: Course, rule: Rule) -> FloatColumn:
     return begins
 
 
-@estimators.register
-class Regimes(Estimator):
-    """All but when a job changes its batch size, which is predicted from what it did so far."""
+def _readable(path: Path | None) -> Path | None:
+    """A file of rules that can be read. Raises ValueError."""
+    if path is not None:
+        try:
+            _function(path) if path.suffix == ".py" else _by_name(path)
+        except Problem as problem:
+            raise ValueError(str(problem)) from None
+    return path
 
-    name: ClassVar[str] = "regimes"
-    source: ClassVar[str] = "Shockwave (NSDI'23) section 5"
-    needs_truth: ClassVar[bool] = True
+
+def _rules(path: Path, spec: JobSpec) -> Adaptation | None:
+    """What a user's own file says of a job. Raises `Problem`."""
+    if path.suffix != ".py":
+        return _by_name(path).get(spec.name)
+    given = _function(path)(spec)
+    if given is not None and not isinstance(given, Adaptation):
+        raise Problem(f"{path}: adaptation(spec) gave a {type(given).__name__}, not an Adaptation")
+    return given
+
+
+def _function(path: Path) -> Callable[[JobSpec], object]:
+    function: Callable[[JobSpec], object] | None = getattr(load_file(path), "adaptation", None)
+    if not callable(function):
+        raise Problem(f"{path} has no function adaptation(spec)", mend="define one")
+    return function
+
+
+@cache
+def _by_name(path: Path) -> dict[str, Adaptation]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Adaptation])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Problem(f"{path} cannot be read: {error}", mend="check the file") from None
+
+
+class Foreseen(NamedTuple):
+    """The regimes of a job that is predicted, of which only the order counts, and by what they were foreseen.
+
+    adaptation: what is declared; None where the simulated world told the regimes.
+    """
+
+    regimes: tuple[Regime, ...]
+    adaptation: Adaptation | None = None
+
+
+class RegimePredictor(Estimator):
+    """What estimators of regimes have in common: what they hear of a job, and what follows from it."""
 
     rule: Rule = Field("restatement", description="how regimes that were seen count for others")
     every: Period = Field(120.0, description="time between a job's reports of how far it is")
 
     _courses: dict[str, tuple[float, ...]] = PrivateAttr(default_factory=dict)
     """When the regimes so far began, of jobs that have changed, by their ids."""
-    _ahead: dict[str, tuple[Regime, ...]] = PrivateAttr(default_factory=dict)
-    """The regimes of each job, of which only the order counts."""
+    _ahead: dict[str, Foreseen] = PrivateAttr(default_factory=dict)
 
     @property
     def progress_every(self) -> float | None:
         """As the parameter ``every`` says."""
         return self.every
-
-    def believe(self, job: JobSubmitted, seed: int) -> Belief:
-        """The job as it is, its regimes as the prior has them."""
-        truth = told(job, self.name)
-        ahead = _ordered(truth)
-        if len(ahead) < 2:
-            return Belief(truth)
-        self._ahead[job.spec.id] = ahead
-        return Belief(self._with_regimes(job.spec.id, truth, (0.0,), 0.0))
 
     def adapt(self, job: KnownJob, work_done: float, batch_size: int | None) -> Belief | None:
         """Restate what is believed of its regimes, where that is news.
@@ -129,17 +167,16 @@ class Regimes(Estimator):
         A size that is none of those to come changes nothing.
         """
         spec, believed = job
-        ahead = self._ahead.get(spec.id)
-        if ahead is None:
+        foreseen = self._foreseen(spec, believed)
+        if foreseen is None:
             return None
         # One that failed is back where it was at its last checkpoint.
-        before = self._courses.get(spec.id, (0.0,))
-        begins = (0.0, *(one for one in before[1:] if one < work_done))
+        before, near = self._courses.get(spec.id, (0.0,)), _ROUNDING * believed.work
+        begins = (0.0, *(one for one in before[1:] if one <= work_done + near))
         if batch_size is not None:
-            sizes = [regime.batch_size for regime in ahead[len(begins) :]]
-            if batch_size in sizes:
-                begins += (work_done,) * (sizes.index(batch_size) + 1)
-        self._courses[spec.id] = begins
+            foreseen = _having_come(foreseen, len(begins) - 1, batch_size, believed)
+            begins += (work_done,) * _passed(foreseen.regimes, len(begins) - 1, batch_size)
+        self._ahead[spec.id], self._courses[spec.id] = foreseen, begins
         restated = self._with_regimes(spec.id, believed, begins, work_done)
         return None if _alike(restated, believed) else Belief(restated)
 
@@ -154,19 +191,171 @@ class Regimes(Estimator):
         copy._courses, copy._ahead = self._courses.copy(), self._ahead.copy()
         return copy
 
+    def foresee(self, spec: JobSpec, truth: Truth, foreseen: Foreseen) -> Belief:
+        """The job as ``truth`` has it, its regimes as the prior does."""
+        if len(foreseen.regimes) < 2 and foreseen.adaptation is None:
+            return Belief(truth)
+        self._courses.pop(spec.id, None)
+        self._ahead[spec.id] = foreseen
+        return Belief(self._with_regimes(spec.id, truth, (0.0,), 0.0))
+
+    def _foreseen(self, spec: JobSpec, believed: Truth) -> Foreseen | None:
+        """What was foreseen of a job at its submission; None of one that is not predicted."""
+        return self._ahead.get(spec.id)
+
     def _with_regimes(
         self, job: str, believed: Truth, begins: Sequence[float], done: float
     ) -> Truth:
-        ahead = self._ahead[job]
+        ahead, adaptation = self._ahead[job]
         course = Course(believed.work, len(ahead), tuple(begins), done)
+        expected = expected_begins(course, self.rule)
+        if adaptation is not None and adaptation.rule is ScalingRule.SCHEDULE:
+            expected = _scheduled(adaptation, course)
         regimes = tuple(
             Regime(begin, regime.batch_size, regime.speed)
-            for begin, regime in zip(
-                expected_begins(course, self.rule).tolist(), ahead, strict=True
-            )
+            for begin, regime in zip(expected.tolist(), ahead, strict=True)
             if begin < believed.work
         )
         return msgspec.structs.replace(believed, regimes=regimes)
+
+
+@estimators.register
+class Regimes(RegimePredictor):
+    """All but when a job changes its batch size, which is predicted from what it did so far."""
+
+    name: ClassVar[str] = "regimes"
+    source: ClassVar[str] = "Shockwave (NSDI'23) section 5"
+    needs_truth: ClassVar[bool] = True
+
+    def believe(self, job: JobSubmitted, seed: int) -> Belief:
+        """The job as it is, its regimes as the prior has them."""
+        truth = told(job, self.name)
+        return self.foresee(job.spec, truth, Foreseen(_ordered(truth)))
+
+
+@estimators.register
+class DeclaredRegimes(RegimePredictor, Measured):
+    """Batch sizes to come as jobs declare their rules; jobs that declare none are believed as `measured`."""
+
+    name: ClassVar[str] = "declared-regimes"
+    source: ClassVar[str] = "Shockwave (NSDI'23) section 5"
+
+    every: Period = Field(10.0, description="time between a job's reports of how far it is")
+    rules: Annotated[Path | None, AfterValidator(_readable)] = Field(
+        None,
+        description="rules of jobs that declare none: JSON by name, or adaptation(spec) in Python",
+    )
+
+    def believe(self, job: JobSubmitted, seed: int) -> Belief:
+        """What the job declares, its regimes as the prior has them. Raises `Problem`."""
+        spec = job.spec
+        adaptation = self.adaptation(spec)
+        if adaptation is None:
+            return super().believe(job, seed)
+        truth = declared(spec, adaptation)
+        regimes = tuple(Regime(0.0, size) for size in adaptation.ahead)
+        return self.foresee(spec, truth, Foreseen(regimes, adaptation))
+
+    def adaptation(self, spec: JobSpec) -> Adaptation | None:
+        """How a job changes its batch size, by itself or by the file ``rules``."""
+        if spec.adaptation is not None or self.rules is None:
+            return spec.adaptation
+        return _rules(self.rules, spec)
+
+    def measure(self, report: ProgressReported, seconds_left: float) -> float | None:
+        """As `measured`; None of predicted jobs, whose iterations get fewer. (Live, ids are numbers.)"""
+        predicted = str(report.number) in self._ahead
+        return None if predicted else super().measure(report, seconds_left)
+
+    def learn(self, spec: JobSpec, run_seconds: float) -> None:
+        """Count a job that is done, and forget what was predicted of it."""
+        RegimePredictor.learn(self, spec, run_seconds)
+        Measured.learn(self, spec, run_seconds)
+
+    def fork(self) -> Self:
+        """A copy that hears its own news."""
+        copy = super().fork()
+        copy._seen = self._seen.copy()
+        return copy
+
+    def _foreseen(self, spec: JobSpec, believed: Truth) -> Foreseen | None:
+        """Also of a job whose submission was heard by another, before a snapshot."""
+        foreseen = super()._foreseen(spec, believed)
+        if foreseen is None and (adaptation := self.adaptation(spec)) is not None:
+            regimes = tuple(Regime(0.0, size) for size in adaptation.ahead)
+            foreseen = Foreseen(regimes, adaptation)
+        return foreseen
+
+
+def declared(spec: JobSpec, adaptation: Adaptation) -> Truth:
+    """A job of ``adaptation.epochs`` units at the throughput that ``spec`` declares.
+
+    Raises `Problem` where it declares none, or none at a batch size to which it comes.
+    """
+    model = spec.throughput
+    if model is None:
+        raise Problem(
+            f"job {spec.name or spec.id!r} changes its batch size and declares no throughput",
+            mend="declare epochs per second for each batch size",
+        )
+    for size in adaptation.needed:
+        try:
+            rates = [
+                model.rate(spec.gpus, kind, 1, size) for kind in spec.gpu_types or _kinds(model)
+            ]
+        except Problem as problem:
+            raise Problem(
+                f"job {spec.name or spec.id!r}, {adaptation.rule}: {problem.args[0]}",
+                mend=problem.mend,
+            ) from None
+        if not max(rates, default=0.0) > 0.0:
+            raise Problem(
+                f"job {spec.name or spec.id!r}, {adaptation.rule}: it makes no progress at batch size {size}",
+                mend="measure its throughput there",
+            )
+    return Truth(work=adaptation.epochs, throughput=model)
+
+
+def _kinds(model: AnyThroughput) -> tuple[str, ...]:
+    """GPU types of which a model says something."""
+    match model:
+        case PerType():
+            return tuple(model.types)
+        case PerBatchSize():
+            return tuple({kind: None for one in model.batch_sizes.values() for kind in _kinds(one)})
+        case _:
+            return ("",)
+
+
+def _passed(regimes: Sequence[Regime], ongoing: int, batch_size: int) -> int:
+    """How many regimes a job at ``batch_size`` is beyond the ongoing one; 0 where it never comes to it."""
+    sizes = [regime.batch_size for regime in regimes[ongoing + 1 :]]
+    still = batch_size == regimes[ongoing].batch_size and sizes[:1] != [batch_size]
+    return 0 if still or batch_size not in sizes else sizes.index(batch_size) + 1
+
+
+def _having_come(foreseen: Foreseen, ongoing: int, batch_size: int, believed: Truth) -> Foreseen:
+    """With a regime at ``batch_size``, where the job's rule may have it come though it was not expected."""
+    regimes, adaptation = foreseen
+    if adaptation is None or not adaptation.surprising(batch_size):
+        return foreseen
+    if adaptation.rule is ScalingRule.UNKNOWN:
+        regimes = regimes[: ongoing + 1]
+    model = believed.throughput
+    known = not isinstance(model, PerBatchSize) or batch_size in model.batch_sizes
+    there = regimes[ongoing].batch_size == batch_size
+    if known and not there and not _passed(regimes, ongoing, batch_size):
+        regimes += (Regime(0.0, batch_size),)
+    return Foreseen(regimes, adaptation)
+
+
+def _scheduled(adaptation: Adaptation, course: Course) -> FloatColumn:
+    """(regimes,) when the regimes of a schedule begin: those seen as they did, others not before now."""
+    begins = np.array(adaptation.begins) * (course.work / adaptation.epochs)
+    seen = len(course.begins)
+    begins[:seen] = course.begins
+    begins[seen:] = np.maximum(begins[seen:], course.done)
+    return begins
 
 
 def _alike(truth: Truth, other: Truth) -> bool:

@@ -18,7 +18,9 @@ from pydantic import (
 
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
+from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import JobClass, JobSpec, Reward
+from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.model.units import DAY, parse_duration
 
 MAX_ARRAY_JOBS = 10_000
@@ -124,6 +126,72 @@ class Checkpoint(StrictModel):
     grace: PositiveDuration = Field(30.0, description="from the order to stop to the end by force")
 
 
+_BatchSize = Annotated[int, Field(ge=1, le=999_999_999)]
+_Rate = Annotated[float, Field(ge=1e-9, le=1e12)]
+_TypeName = Annotated[str, Field(max_length=200)]
+
+
+class BatchSizes(StrictModel):
+    """How a job changes its batch size as it trains, and how fast it is at each size."""
+
+    rule: ScalingRule = Field(
+        description="accordion, gns, schedule, sequence (in this order), or unknown"
+    )
+    sizes: tuple[_BatchSize, ...] = Field(
+        min_length=1,
+        max_length=1000,
+        description="accordion: small, large; gns: first, limit; unknown: the first; otherwise all in order",
+    )
+    begins: tuple[Annotated[float, Field(ge=0, le=1e9)], ...] = Field(
+        (), description="of a schedule: the epoch of each size"
+    )
+    regimes: Annotated[int, Field(ge=1, le=1000)] = Field(
+        2, description="of accordion: how many stretches at one size there are at most"
+    )
+    epochs: Annotated[float, Field(gt=0, le=1e9)] = Field(description="in all")
+    epoch_samples: Annotated[int, Field(ge=1, le=10**15)] = Field(description="samples of an epoch")
+    samples_per_second: dict[_BatchSize, _Rate | dict[_TypeName, _Rate]] = Field(
+        description="by batch size, on the GPUs asked for; by GPU type where types differ",
+        json_schema_extra={"propertyNames": {"pattern": "^[1-9][0-9]{0,8}$"}},
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "BatchSizes":
+        for size in self.adaptation.needed:
+            if size not in self.samples_per_second:
+                raise ValueError(
+                    f"samples_per_second has no batch size {size}, to which {self.rule} may come"
+                )
+        return self
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """The rule. Raises ValueError where it makes no sense."""
+        return Adaptation(
+            rule=self.rule,
+            epochs=self.epochs,
+            sizes=self.sizes,
+            begins=self.begins,
+            regimes=self.regimes,
+        )
+
+    def throughput(self, gpus: float) -> PerBatchSize:
+        """Epochs per second, measured on ``gpus`` GPUs and linear in their number."""
+
+        def linear(samples_per_second: float) -> Linear:
+            return Linear(samples_per_second / self.epoch_samples / gpus)
+
+        return PerBatchSize(
+            {
+                size: PerType({kind: linear(rate) for kind, rate in rates.items()})
+                if isinstance(rates, dict)
+                else linear(rates)
+                for size, rates in self.samples_per_second.items()
+            },
+            self.sizes[0],
+        )
+
+
 class JobRequest(StrictModel):
     """A job request."""
 
@@ -143,6 +211,9 @@ class JobRequest(StrictModel):
     preemptible: bool = Field(True, description="whether it may be stopped and resumed")
     deadline: Deadline | None = Field(None, description="when it has to be done")
     estimate: PositiveDuration | None = Field(None, description="run time on the GPUs asked for")
+    batch_sizes: BatchSizes | None = Field(
+        None, description="how it changes its batch size; estimator declared-regimes predicts it"
+    )
     checkpoint: Checkpoint = Field(Checkpoint(), description="how it stops and resumes")
     environment: dict[VariableName, Text] = Field(
         {}, description="variables it is given", json_schema_extra={"additionalProperties": False}
@@ -162,6 +233,7 @@ class JobRequest(StrictModel):
     def spec(self, number: int, user: str, submit_time: float) -> JobSpec:
         """The scheduler's view of job ``number``, submitted at ``submit_time`` on the journal's clock."""
         kind = JobClass.BEST_EFFORT if self.deadline is None else JobClass(self.deadline.kind)
+        batch_sizes = self.batch_sizes
         return JobSpec(
             id=str(number),
             submit_time=submit_time,
@@ -181,6 +253,8 @@ class JobRequest(StrictModel):
             preemptible=self.preemptible,
             max_retries=self.retries,
             estimate_seconds=self.estimate,
+            throughput=None if batch_sizes is None else batch_sizes.throughput(self.gpus),
+            adaptation=None if batch_sizes is None else batch_sizes.adaptation,
         )
 
     def launch(self, index: int = 0) -> Launch:

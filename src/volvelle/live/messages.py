@@ -91,7 +91,8 @@ class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_on
     """Progress of an attempt from its control block, and the metrics its script has reported since.
 
     iterations: of the job over all attempts. total_iterations: 0 if the script does not set it.
-    iteration_seconds: a moving mean; 0 before the first iteration.
+    iteration_seconds: a moving mean; 0 before the first iteration. epochs: done of total_epochs, which is 0
+    if the script does not set it. batch_size: by the script's own rule; 0 if it has none.
     """
 
     number: int
@@ -100,6 +101,9 @@ class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_on
     saved_iterations: int
     total_iterations: int = 0
     iteration_seconds: float = 0.0
+    epochs: float = 0.0
+    total_epochs: int = 0
+    batch_size: int = 0
     metrics: dict[str, float] = {}
 
 

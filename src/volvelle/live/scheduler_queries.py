@@ -67,6 +67,12 @@ def estimated_work(scheduler: Scheduler, number: int, now: float) -> float:
     return done + max(now - float(jobs.progress_from[row]), 0.0) * float(jobs.rate[row])
 
 
+def believed_work(scheduler: Scheduler, number: int) -> float | None:
+    """Units of work that a job is believed to be in all; None if it is held or over."""
+    row = scheduler.row_of(number)
+    return None if row is None else float(scheduler.state.jobs.total[row])
+
+
 def submit_times(scheduler: Scheduler) -> Iterable[tuple[int, float]]:
     """Number and submission time of every job that is not held."""
     jobs = scheduler.view().jobs

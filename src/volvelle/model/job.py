@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from volvelle.model.adaptation import Adaptation
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
 from volvelle.model.training import Training
@@ -55,7 +56,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``gpu_types`` empty means any. Costs left at None are the world's defaults. ``skew`` is the share
     of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
     reach in the end. ``accept_later``: where no deadline can be promised, the earliest finish that can will
-    do.
+    do. ``adaptation``: how it changes its batch size; its ``throughput`` then is epochs per second.
     """
 
     id: str
@@ -81,6 +82,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     skew: float = 0.0
     lowest_loss: float | None = None
     accept_later: bool = False
+    adaptation: Adaptation | None = None
 
     @property
     def least_gpus(self) -> float:

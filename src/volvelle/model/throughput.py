@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from volvelle.model.problems import Problem
+
 
 @runtime_checkable
 class ThroughputModel(Protocol):
@@ -114,8 +116,15 @@ class PerBatchSize(msgspec.Struct, frozen=True, tag="per-batch-size"):
     def rate(
         self, gpus: float, gpu_type: str = "", nodes: int = 1, batch_size: int | None = None
     ) -> float:
-        """The rate of the model for ``batch_size``."""
-        model = self.batch_sizes[self.default if batch_size is None else batch_size]
+        """The rate of the model for ``batch_size``. Raises `Problem` where there is none."""
+        size = self.default if batch_size is None else batch_size
+        model = self.batch_sizes.get(size)
+        if model is None:
+            raise Problem(
+                f"there is no throughput for batch size {size}, only for "
+                f"{', '.join(map(str, sorted(self.batch_sizes)))}",
+                mend="measure it there, or leave the size out of the job's regimes",
+            )
         return model.rate(gpus, gpu_type, nodes, batch_size)
 
 

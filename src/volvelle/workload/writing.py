@@ -206,6 +206,7 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "beside": lambda job: _json(job.truth.beside, {}),
     "declared_throughput": lambda job: _json(job.spec.throughput, None),
     "regimes": lambda job: _json(job.truth.regimes, ()),
+    "adaptation": lambda job: _json(job.spec.adaptation, None),
     "loss_curve": lambda job: _json(job.truth.loss_curve, ()),
 }
 

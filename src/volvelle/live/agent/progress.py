@@ -3,9 +3,12 @@
 import msgspec
 
 from volvelle.client.control_block import (
+    EPOCH_MILLIONTHS,
     ITERATION_NS,
     ITERATIONS,
+    OWN_BATCH_SIZE,
     SAVED_ITERATIONS,
+    TOTAL_EPOCHS,
     TOTAL_ITERATIONS,
     ControlBlock,
 )
@@ -14,6 +17,15 @@ from volvelle.live.agent.wire import NodeTask
 from volvelle.live.messages import AttemptProgress
 
 _MAX_BYTES = 1 << 20
+_FIELDS = (
+    ITERATIONS,
+    SAVED_ITERATIONS,
+    TOTAL_ITERATIONS,
+    ITERATION_NS,
+    EPOCH_MILLIONTHS,
+    TOTAL_EPOCHS,
+    OWN_BATCH_SIZE,
+)
 
 
 class _Line(msgspec.Struct):
@@ -43,17 +55,15 @@ class ProgressReader:
             saved_iterations=fields[1],
             total_iterations=fields[2],
             iteration_seconds=fields[3] * 1e-9,
+            epochs=fields[4] * 1e-6,
+            total_epochs=fields[5],
+            batch_size=fields[6],
             metrics=metrics,
         )
 
-    def _fields(self) -> tuple[int, int, int, int]:
+    def _fields(self) -> tuple[int, ...]:
         block = self._block
-        return (
-            block[ITERATIONS],
-            block[SAVED_ITERATIONS],
-            block[TOTAL_ITERATIONS],
-            block[ITERATION_NS],
-        )
+        return tuple(block[field] for field in _FIELDS)
 
     def _metrics(self) -> dict[str, float]:
         """The latest value of every metric in the complete lines that were added."""

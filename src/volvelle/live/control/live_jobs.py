@@ -35,6 +35,8 @@ class LiveJob:
     total_iterations: int = 0
     iteration_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
+    batch_size: int = 0
+    """That its present attempt has told; 0: none."""
     next_progress_event: float = 0.0
     """When the scheduler is told of its progress again, on the journal's clock."""
     predicted_start: float | None = None

@@ -5,6 +5,7 @@ from collections.abc import Container
 from typing import assert_never
 
 from volvelle.core.events import (
+    BatchSizeChanged,
     JobFailed,
     JobFinished,
     JobStarted,
@@ -12,6 +13,7 @@ from volvelle.core.events import (
     LossReported,
     NodeChanged,
     ProgressReported,
+    TrainingReported,
 )
 from volvelle.core.parts import Estimator
 from volvelle.live.control.cycle_changes import CycleChanges
@@ -29,7 +31,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.records import AttemptLostNode
-from volvelle.live.scheduler_queries import attempt_number, estimated_work
+from volvelle.live.scheduler_queries import attempt_number, believed_work, estimated_work
 from volvelle.model.cluster import NodeState
 
 _PROGRESS_SECONDS = 10.0
@@ -89,16 +91,48 @@ class ReportIngestion:
             self._record_start(attempt)
         job.update_progress(report)
         self._changes.touched.add(report.number)
-        if attempt.wanted and self._changes.now >= job.next_progress_event:
+        if not attempt.wanted:
+            return
+        if report.batch_size not in (0, job.batch_size):
+            self._add_batch_size_event(attempt, job, report)
+        elif self._changes.now >= job.next_progress_event:
             self._add_progress_events(attempt, job, report)
+
+    def _add_batch_size_event(
+        self, attempt: Attempt, job: LiveJob, report: AttemptProgress
+    ) -> None:
+        """Tell the scheduler at which size an attempt begins, or goes on."""
+        job.batch_size = report.batch_size
+        if self._predicts_regimes:
+            done = self._reported_work(attempt, report)
+            event = BatchSizeChanged(self._changes.now, attempt.number, report.batch_size, done)
+            self._changes.job_events.append(event)
+
+    @property
+    def _predicts_regimes(self) -> bool:
+        estimator = self._state.scheduler.composition.estimator
+        return type(estimator).adapt is not Estimator.adapt
+
+    def _reported_work(self, attempt: Attempt, report: AttemptProgress) -> float:
+        """Units of work done by the epochs that the script counts; by estimate where it counts none."""
+        total = believed_work(self._state.scheduler, attempt.number)
+        if not report.total_epochs or total is None:
+            return self._estimated_work(attempt)
+        return total * min(report.epochs / report.total_epochs, 1.0)
 
     def _add_progress_events(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
         """Tell the scheduler what its estimator and its termination rule use."""
         now, events = self._changes.now, self._changes.job_events
         job.next_progress_event = now + _PROGRESS_SECONDS
         composition = self._state.scheduler.composition
+        every = composition.estimator.progress_every
+        adapts = bool(job.request.batch_sizes or report.batch_size)
         measures = type(composition.estimator).measure is not Estimator.measure
-        if measures and job.total_iterations and job.iteration_seconds > 0.0:
+        if every is not None and adapts and report.total_epochs:
+            job.next_progress_event = now + every
+            done = self._reported_work(attempt, report)
+            events.append(TrainingReported(now, attempt.number, attempt.scheduler_attempt, done))
+        elif measures and job.total_iterations and job.iteration_seconds > 0.0:
             progress = ProgressReported(
                 now,
                 attempt.number,

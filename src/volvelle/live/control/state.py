@@ -123,6 +123,7 @@ class ControllerState:
         if job is None:  # it is over by now
             return
         attempt.iterations = job.saved_iterations
+        job.batch_size = 0
         if job.first_started is None:
             job.first_started = self.epoch + time
         job.failure_reason = ""

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
+from volvelle.model.adaptation import Adaptation
 from volvelle.model.job import Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.sensitivity import Sensitivity
@@ -71,6 +72,7 @@ COLUMNS: dict[str, str] = {
     "beside": "its throughput models while it shares its GPUs, by the other job's name, JSON",
     "declared_throughput": "the throughput model its user declares, JSON",
     "regimes": "batch-size regimes, JSON",
+    "adaptation": "how its user says that it changes its batch size, JSON",
     "loss_curve": "training loss by work, JSON",
 }
 """The columns of our own table, and what they mean."""
@@ -171,11 +173,12 @@ def _specs(columns: Columns) -> list[JobSpec]:
             throughput=throughput,
             skew=skew,
             lowest_loss=loss,
+            adaptation=adaptation,
         )
         for (
             line, name, submit_time, width, least, most, kinds, cpus, memory, user, pool, title,
             job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
-            throughput, skew, loss,
+            throughput, skew, loss, adaptation,
         ) in zip(
             columns.lines,
             columns.texts("id"),
@@ -202,6 +205,7 @@ def _specs(columns: Columns) -> list[JobSpec]:
             ),
             columns.numbers("skew", 0.0),
             columns.optional_numbers("lowest_loss"),
+            columns.optional("adaptation", _decoded("adaptation", Adaptation), None),
             strict=True,
         )
     ]  # fmt: skip
@@ -286,7 +290,7 @@ def _check_truths(
             for regime in truth.regimes:
                 for kind in specs[row].gpu_types or ("",):
                     truth.throughput.rate(1.0, kind, 1, regime.batch_size)
-        except KeyError:
+        except Problem:
             columns.note(row, Broken("no throughput for a batch size", "regimes", regimes[row]))
 
 
