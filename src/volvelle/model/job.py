@@ -180,14 +180,14 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     truth: Truth
     training: Training | None = None
 
-    def seconds_on(self, gpus: float, gpu_type: str = "") -> float:
-        """Seconds the whole job takes on ``gpus`` GPUs of one node, without interruption."""
+    def seconds_on(self, gpus: float, gpu_type: str = "", nodes: int = 1) -> float:
+        """Seconds the whole job takes on ``gpus`` GPUs of so many nodes, without interruption."""
         done, seconds = 0.0, 0.0
         ends = [regime.start_work for regime in self.truth.regimes if regime.start_work > 0]
         for end in [*ends, self.truth.work]:
             stop = min(end, self.truth.work)
             if stop > done:
-                rate = self.truth.rate(gpus, gpu_type, 1, done)
+                rate = self.truth.rate(gpus, gpu_type, nodes, done)
                 seconds += (stop - done) / rate if rate > 0 else float("inf")
                 done = stop
         return seconds
