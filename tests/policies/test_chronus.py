@@ -160,6 +160,47 @@ def test_promises_take_no_more_than_their_share() -> None:
     assert [one.number for one in first if one.finish_by is not None] == [0, 1, 2, 3, 4]
 
 
+def of(job: Job, user: str = "", pool: str = "", *, preemptible: bool = True) -> Job:
+    spec = msgspec.structs.replace(job.spec, user=user, pool=pool, preemptible=preemptible)
+    return msgspec.structs.replace(job, spec=spec)
+
+
+def test_a_user_or_pool_is_promised_a_share_and_told_where_that_binds() -> None:
+    """Of 8 GPUs ada may have 4, pool x 6; a slot of ada's is free again when her first job is through."""
+    long, later = (1000.0, 1.0), (3000.0, 1.0)
+    jobs = [
+        of(due(linear_job(0, 0.0, 3.0, 50.0), long), "ada", "x"),
+        of(due(linear_job(1, 0.0, 2.0, 50.0), long), "ada"),
+        of(due(linear_job(2, 0.0, 4.0, 50.0), long), "bo", "x"),
+        of(due(linear_job(3, 0.0, 1.0, 50.0), long), "ada"),
+        of(due(linear_job(4, 0.0, 8.0, 50.0), long)),
+        of(due(linear_job(5, 500.0, 4.0, 50.0), later), "ada"),
+    ]
+    limits = "chronus:lease=40,share=1,user_share=0.5,pool_share=0.75"
+    run = happen(Scenario.of(parse_cluster("1x8"), jobs).under(limits))
+    first = {
+        one.number: one for time, one in promises(run) if time == jobs[one.number].spec.submit_time
+    }
+    assert {number for number, one in first.items() if one.finish_by is not None} == {0, 3, 4, 5}
+    assert (first[1].reason, first[2].reason) == (
+        "promised jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
+        "promised jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
+    )
+    assert first[1].earliest is None
+    assert np.nansum(broken(run.outcomes)) == 0.0
+
+
+def test_jobs_that_may_not_be_preempted_count_too() -> None:
+    jobs = [
+        of(due(linear_job(n, 0.0, 3.0, 50.0), (1000.0, 1.0)), "ada", preemptible=False)
+        for n in range(2)
+    ]
+    run = happen(Scenario.of(parse_cluster("1x8"), jobs).under("chronus:lease=40,user_share=0.5"))
+    made = [one.number for _, one in promises(run) if one.finish_by is not None]
+    assert made == [0]
+    assert not np.isnan(run.outcomes.finish).any()
+
+
 def test_at_a_lasting_overload_the_largest_jobs_are_refused() -> None:
     small = [due(linear_job(n, 10.0 * n, 1.0, 20.0), (100.0, 10.0)) for n in range(30)]
     large = due(linear_job(30, 300.0, 1.0, 300.0), (2000.0, 10.0))
