@@ -13,11 +13,13 @@ from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
+from volvelle.core.policy import policies
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job, Reward
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
 from volvelle.policies.chronus.reservations import Reservations, earliest_finish, reserve_late
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
@@ -360,3 +362,19 @@ def test_static_quotas_keep_gpus_for_each_queue() -> None:
     scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="yarn-cs:deadlines=0.75")
     outcomes = happen(scenario).outcomes
     assert outcomes.first_start.tolist() == [0.0, 100.0, 200.0, 300.0, 0.0, 0.0, 0.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("written", "field"),
+    [
+        ("chronus:parts=2.5", "parts"),  # an SLO lease that is no multiple of a best-effort lease
+        ("chronus:parts=0", "parts"),
+        ("chronus:lease=0", "lease"),
+        ("chronus:lease=-20m", "lease"),
+        ("chronus:share=1.2", "share"),
+        ("chronus:user_share=0", "user_share"),
+    ],
+)
+def test_leases_and_shares_that_cannot_be_are_refused_by_name(written: str, field: str) -> None:
+    with pytest.raises(Problem, match=f"'{field}'"):
+        policies.make(written)

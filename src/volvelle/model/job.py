@@ -4,7 +4,9 @@ The split is the house's first rule: a scheduler sees specs, only a world sees t
 here is a frozen value that can be written to a journal as JSON.
 """
 
+import itertools
 from bisect import bisect_right
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -27,6 +29,21 @@ class Reward(msgspec.Struct, frozen=True, gc=False):
 
     deadline_seconds: float
     value: float
+
+
+def wrong_steps(steps: Sequence[tuple[float, float]]) -> str:
+    """Why these (seconds, value) are no reward steps, in a few words; empty where they are.
+
+    Rewards may not rise: finishing later cannot be worth more (Chronus, SoCC'21, section 3.3.1).
+    """
+    for seconds, value in steps:
+        if not seconds > 0.0:
+            return "deadline in the past"
+        if not value >= 0.0:
+            return "reward below zero"
+    ordered = sorted(steps, key=lambda step: (step[0], -step[1]))
+    rises = any(later[1] > one[1] for one, later in itertools.pairwise(ordered))
+    return "reward that rises" if rises else ""
 
 
 class Regime(msgspec.Struct, frozen=True):
