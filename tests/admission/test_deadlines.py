@@ -137,8 +137,8 @@ def test_promised_jobs_of_one_user_or_pool_request_a_share_at_most() -> None:
     run = happen(scenario.under("fifo", admission="deadlines:user_share=0.5,pool_share=0.75"))
     assert [one.finish_by for _, one in promises(run)] == [500.0, None, None, 500.0]
     assert [one.reason for _, one in promises(run)][1:3] == [
-        "promised jobs of user 'ada' request 3 GPUs already, and may request 4",
-        "promised jobs of pool 'x' request 3 GPUs already, and may request 6",
+        "promised jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
+        "promised jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
     ]
 
 

@@ -192,3 +192,10 @@ def test_invalid_save_options_are_refused(options: SaveOptions, message: str) ->
     run = TrainingRun(Lease(ProcessContext.from_environment({"RANK": "1", "WORLD_SIZE": "2"})))
     with pytest.raises(ValueError, match=message):
         next(loop(run, range(3), options))
+
+
+@pytest.mark.parametrize("total", [0, -5])
+def test_a_job_of_no_iterations_is_refused(total: int) -> None:
+    run = TrainingRun(Lease(ProcessContext.from_environment({})))
+    with pytest.raises(ValueError, match=f"total must be at least 1.*not {total}"):
+        next(run.iterate(range(3), 1, total, SaveOptions(None, 1, 1, False), None))

@@ -174,6 +174,21 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiFixture) 
         ({"command": "a", "environment": {"1;rm": "x"}}, "1;rm"),
         ({"command": ["a\0b"]}, "key 'command"),
         ({"command": "a", "deadline": {"within": 9, "kind": "softly"}}, "softly"),
+        ({"command": "a", "deadline": {"within": -9}}, "key 'deadline.within'"),
+        (
+            {"command": "a", "deadline": {"kind": "soft", "steps": [{"within": 9, "value": -1}]}},
+            "key 'deadline.steps.0.value'",
+        ),
+        (
+            {
+                "command": "a",
+                "deadline": {
+                    "kind": "soft",
+                    "steps": [{"within": 9, "value": 1}, {"within": 10, "value": 2}],
+                },
+            },
+            "key 'deadline.steps'",
+        ),
         ({"command": "a", "checkpoint": {"signal": "BANG"}}, "name a signal"),
         ({"command": "a", "array": 10**9}, "key 'array'"),
         ([1], "valid dictionary"),

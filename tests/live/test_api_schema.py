@@ -53,6 +53,7 @@ def _ignored_checks(response: Response) -> list[CheckFunction]:
         "gpus must be between",
         "give within or steps",
         "steps belong to",
+        "worth less",
         "samples_per_second has no",
         "needs two batch sizes",
         "a schedule needs",

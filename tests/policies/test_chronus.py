@@ -13,11 +13,13 @@ from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
+from volvelle.core.policy import policies
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job, Reward
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
 from volvelle.policies.chronus.reservations import Reservations, earliest_finish, reserve_late
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
@@ -158,6 +160,47 @@ def test_promises_take_no_more_than_their_share() -> None:
     run = happen(Scenario.of(parse_cluster("1x8"), jobs, policy="chronus:lease=40,share=0.5"))
     first = [one for time, one in promises(run) if time == 0.0]
     assert [one.number for one in first if one.finish_by is not None] == [0, 1, 2, 3, 4]
+
+
+def of(job: Job, user: str = "", pool: str = "", *, preemptible: bool = True) -> Job:
+    spec = msgspec.structs.replace(job.spec, user=user, pool=pool, preemptible=preemptible)
+    return msgspec.structs.replace(job, spec=spec)
+
+
+def test_a_user_or_pool_is_promised_a_share_and_told_where_that_binds() -> None:
+    """Of 8 GPUs ada may have 4, pool x 6; a slot of ada's is free again when her first job is through."""
+    long, later = (1000.0, 1.0), (3000.0, 1.0)
+    jobs = [
+        of(due(linear_job(0, 0.0, 3.0, 50.0), long), "ada", "x"),
+        of(due(linear_job(1, 0.0, 2.0, 50.0), long), "ada"),
+        of(due(linear_job(2, 0.0, 4.0, 50.0), long), "bo", "x"),
+        of(due(linear_job(3, 0.0, 1.0, 50.0), long), "ada"),
+        of(due(linear_job(4, 0.0, 8.0, 50.0), long)),
+        of(due(linear_job(5, 500.0, 4.0, 50.0), later), "ada"),
+    ]
+    limits = "chronus:lease=40,share=1,user_share=0.5,pool_share=0.75"
+    run = happen(Scenario.of(parse_cluster("1x8"), jobs).under(limits))
+    first = {
+        one.number: one for time, one in promises(run) if time == jobs[one.number].spec.submit_time
+    }
+    assert {number for number, one in first.items() if one.finish_by is not None} == {0, 3, 4, 5}
+    assert (first[1].reason, first[2].reason) == (
+        "promised jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
+        "promised jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
+    )
+    assert first[1].earliest is None
+    assert np.nansum(broken(run.outcomes)) == 0.0
+
+
+def test_jobs_that_may_not_be_preempted_count_too() -> None:
+    jobs = [
+        of(due(linear_job(n, 0.0, 3.0, 50.0), (1000.0, 1.0)), "ada", preemptible=False)
+        for n in range(2)
+    ]
+    run = happen(Scenario.of(parse_cluster("1x8"), jobs).under("chronus:lease=40,user_share=0.5"))
+    made = [one.number for _, one in promises(run) if one.finish_by is not None]
+    assert made == [0]
+    assert not np.isnan(run.outcomes.finish).any()
 
 
 def test_at_a_lasting_overload_the_largest_jobs_are_refused() -> None:
@@ -319,3 +362,19 @@ def test_static_quotas_keep_gpus_for_each_queue() -> None:
     scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="yarn-cs:deadlines=0.75")
     outcomes = happen(scenario).outcomes
     assert outcomes.first_start.tolist() == [0.0, 100.0, 200.0, 300.0, 0.0, 0.0, 0.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("written", "field"),
+    [
+        ("chronus:parts=2.5", "parts"),  # an SLO lease that is no multiple of a best-effort lease
+        ("chronus:parts=0", "parts"),
+        ("chronus:lease=0", "lease"),
+        ("chronus:lease=-20m", "lease"),
+        ("chronus:share=1.2", "share"),
+        ("chronus:user_share=0", "user_share"),
+    ],
+)
+def test_leases_and_shares_that_cannot_be_are_refused_by_name(written: str, field: str) -> None:
+    with pytest.raises(Problem, match=f"'{field}'"):
+        policies.make(written)

@@ -186,3 +186,54 @@ def test_progress_is_told_how_many_rows_were_read(tmp_path: Path) -> None:
     seen: list[int] = []
     read_trace(trace(tmp_path, rows), progress=seen.append)
     assert seen == [PROGRESS_ROWS, 2 * PROGRESS_ROWS]
+
+
+DUE = "id,submit_time,gpus,duration,{column}\n"
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "reason"),
+    [
+        ("deadline", "1970-01-01T00:00:05", "deadline in the past"),
+        ("deadline", "-1h", "unreadable deadline"),
+        ("rewards", "0s:10", "deadline in the past"),
+        ("rewards", "1h:10;2h:20", "reward that rises"),
+        ("rewards", "2h:10;1h:-1", "reward below zero"),
+        ("rewards", "1h:nan", "reward below zero"),
+    ],
+)
+def test_deadlines_that_mean_nothing_are_dropped_with_their_column(
+    tmp_path: Path, column: str, cell: str, reason: str
+) -> None:
+    path = trace(tmp_path, f"good,0,1,60,1h:5;2h:3\nbad,9,1,60,{cell}\n", DUE.format(column=column))
+    if column == "deadline":
+        path = trace(tmp_path, f"good,0,1,60,1h\nbad,9,1,60,{cell}\n", DUE.format(column=column))
+    report = report_of(read_trace(path))
+    assert report.dropped == {reason: 1}
+    assert report.examples[reason][0].startswith(f"jobs.csv line 3, column {column}")
+
+
+CHRONUS = (
+    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,"
+    "expect_time_list,expect_value_list,best_effort,job_type\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "values", "column", "reason"),
+    [
+        ("0", "10-8", "iterations", "no iterations"),
+        ("50", "8-10", "expect_value_list", "reward that rises"),
+        ("50", "10--1", "expect_value_list", "unreadable expect_value_list"),
+    ],
+)
+def test_jobs_of_chronus_without_iterations_or_with_rising_rewards_are_dropped(
+    tmp_path: Path, iterations: str, values: str, column: str, reason: str
+) -> None:
+    rows = (
+        "0,ada,1,0,10,vgg,5,1,10-20,10-8,0,soft\n"
+        f"1,ada,1,0,{iterations},vgg,5,1,10-20,{values},0,soft\n"
+    )
+    report = report_of(read_trace(trace(tmp_path, rows, CHRONUS)))
+    assert report.dropped == {reason: 1}
+    assert report.examples[reason][0].startswith(f"jobs.csv line 3, column {column}")

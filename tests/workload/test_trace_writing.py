@@ -30,7 +30,7 @@ FULL = Job(
         pool="vision",
         name='a "name", with\nlines',
         job_class=JobClass.SOFT,
-        rewards=(Reward(3600.0, 10.0), Reward(7200.1, -2.5)),
+        rewards=(Reward(3600.0, 10.0), Reward(7200.1, 2.5)),
         weight=1.5,
         preemptible=False,
         checkpoint_seconds=1.25,
@@ -72,6 +72,13 @@ def test_round_trip_is_exact(tmp_path: Path, name: str) -> None:
     assert read.jobs == workload.jobs
 
 
+def falling(rewards: list[Reward]) -> tuple[Reward, ...]:
+    """The same deadlines, of which a later one is worth no more."""
+    deadlines = sorted(one.deadline_seconds for one in rewards)
+    values = sorted((one.value for one in rewards), reverse=True)
+    return tuple(map(Reward, deadlines, values))
+
+
 finite = st.floats(1e-6, 1e6, allow_subnormal=False)
 optional = st.none() | finite
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
@@ -86,7 +93,7 @@ jobs = st.builds(
         user=names,
         name=names,
         job_class=st.sampled_from(JobClass),
-        rewards=st.lists(st.builds(Reward, finite, finite), max_size=3).map(tuple),
+        rewards=st.lists(st.builds(Reward, finite, finite), max_size=3).map(falling),
         checkpoint_seconds=optional,
         estimate_seconds=optional,
         preemptible=st.booleans(),

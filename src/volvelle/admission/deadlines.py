@@ -14,7 +14,6 @@ Each verdict costs a look ahead while there are promises, or where the job has d
 """
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -24,9 +23,8 @@ from volvelle.core.ahead import Ahead
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
-from volvelle.core.promises import keeps
+from volvelle.core.promises import keeps, over_share
 from volvelle.core.view import View
-from volvelle.model.job import JobSpec
 
 
 class Otherwise(StrEnum):
@@ -70,26 +68,12 @@ class Deadlines(Admission):
         given = self._promise(job, finish)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in promised]
-            if limit := self._limit(job.spec, specs, view.gpus):
+            shares = {"user": self.user_share, "pool": self.pool_share}
+            if limit := over_share(job.spec, specs, view.gpus, shares):
                 given = Promise(job.number, reason=limit)
         if given is None or given.finish_by is not None or self.otherwise is Otherwise.BEST_EFFORT:
             return Verdict(Fate.ADMIT, given)
         return Verdict(Fate.REJECT, reason=given.reason)
-
-    def _limit(self, spec: JobSpec, promised: Sequence[JobSpec], gpus: float) -> str:
-        """Which limit a promise to one more job would exceed; empty for none."""
-        shares = (("user", self.user_share), ("pool", self.pool_share))
-        for whose, share in shares:
-            name = getattr(spec, whose)
-            if share == 1.0 or not name:
-                continue
-            taken = sum(one.gpus for one in promised if getattr(one, whose) == name)
-            if taken + spec.gpus > share * gpus:
-                return (
-                    f"promised jobs of {whose} {name!r} request {taken:g} GPUs already, and may"
-                    f" request {share * gpus:g}"
-                )
-        return ""
 
     def _promise(self, job: JobSubmitted, finish: float) -> Promise | None:
         """The best promise to a job that finishes then; None where it has no deadline."""

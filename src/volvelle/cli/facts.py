@@ -41,7 +41,14 @@ def cluster_line(cluster: "Cluster") -> str:
     short = str(cluster)
     kinds = short if len(short) <= 60 else f"{len(cluster.nodes):,} nodes"
     changes = ", whose nodes change" if cluster.nodes_change else ""
-    return f"{cluster.gpus:,} GPUs ({kinds}){changes}"
+    profiling = cluster.profiling
+    if profiling is None:
+        return f"{cluster.gpus:,} GPUs ({kinds}){changes}"
+    size = f"{profiling.nodes}"
+    if profiling.most > profiling.nodes:
+        size += f" to {profiling.most}"
+    nodes = "node" if profiling.most == 1 else "nodes"
+    return f"{cluster.gpus:,} GPUs ({kinds}), {size} {nodes} of it for profiling{changes}"
 
 
 def facts_of(records: Iterable["RunRecord"]) -> dict[str, str]:

@@ -126,6 +126,10 @@ class TrainingRun:
     ) -> Iterator[Batch]:
         """The next loop of the job, from its position."""
         saver = _Saver(self, options.checked(self._context.ranks))
+        if total is not None and total < 1:
+            raise ValueError(
+                f"total must be at least 1, or left out where it is unknown, not {total}"
+            )
         loop, self._loops = self._loops, self._loops + 1
         lease, position = self.lease, self._position
         if lease.preempted or loop < position.loop:

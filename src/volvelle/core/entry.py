@@ -34,7 +34,7 @@ from volvelle.core.state import (
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
-_DONE = Jobs.float_columns.index("done")
+_DONE, _SUBMIT = (Jobs.float_columns.index(name) for name in ("done", "submit"))
 _NOT_THERE = (OBSTACLE, GONE)
 """Arrivals that do not stand in the queue, though they came."""
 
@@ -172,6 +172,8 @@ def admit(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None)
     if isinstance(values, str):
         reject(scheduler, event.number, values)
     else:
+        if event.profile is not None:
+            values[_SUBMIT] = event.profile.ended
         if place is not None:
             for column in TRUTH:
                 values[column] = float(scheduler.state.arrivals[column][place])

@@ -12,13 +12,28 @@ from volvelle.model.goodput import Goodput
 from volvelle.model.job import JobSpec, Truth
 
 
-class JobSubmitted(msgspec.Struct, frozen=True, tag="submitted", gc=False):
-    """A user submitted job ``number``. ``truth`` is disclosed only to an estimator that asks for it."""
+class Profile(msgspec.Struct, frozen=True, gc=False):
+    """A job ran from ``started`` to ``ended`` to be measured: it takes ``seconds`` on the GPUs it requests.
+
+    None where it did no iteration, or did not say how many it has.
+    """
+
+    started: float
+    ended: float
+    seconds: float | None = None
+
+
+class JobSubmitted(msgspec.Struct, frozen=True, tag="submitted", gc=False, omit_defaults=True):
+    """A user submitted job ``number``. ``truth`` is disclosed only to an estimator that asks for it.
+
+    A job that was profiled first comes after that; its spec says when its user submitted it.
+    """
 
     time: float
     number: int
     spec: JobSpec
     truth: Truth | None = None
+    profile: Profile | None = None
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag="started", gc=False):
@@ -53,7 +68,8 @@ class JobStopped(msgspec.Struct, frozen=True, tag="stopped", gc=False):
 class JobFailed(msgspec.Struct, frozen=True, tag="failed", gc=False):
     """The job crashed or lost a node; it would resume from ``work_done`` units. Its GPUs are free.
 
-    ``lost_gpu_seconds`` is the GPU time since the checkpoint it goes back to.
+    ``lost_gpu_seconds`` is the GPU time since the checkpoint it goes back to. ``requeued``: it was stopped
+    for no fault of its own, which does not count against its retries.
     """
 
     time: float
@@ -62,6 +78,7 @@ class JobFailed(msgspec.Struct, frozen=True, tag="failed", gc=False):
     work_done: float
     lost_gpu_seconds: float
     reason: str
+    requeued: bool = False
 
 
 class JobCancelled(msgspec.Struct, frozen=True, tag="cancelled", gc=False):

@@ -135,7 +135,7 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
     if row is None:
         return
     s, jobs = scheduler.state, scheduler.state.jobs
-    jobs.failures[row] += 1.0
+    jobs.failures[row] += not event.requeued
     failures = int(jobs.failures[row])
     if failures > scheduler.spec(event.number).max_retries:
         reject(scheduler, event.number, f"failed {failures} times: {event.reason}")

@@ -4,10 +4,12 @@ The last `Promise` to a job holds. One that is due while its job is still there 
 moment (`volvelle.core.answers`); a policy that can no longer hold one says so earlier.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from volvelle.core.decision import Promise
 from volvelle.core.state import INFINITY, MOMENTS, PROMISED
+from volvelle.model.job import JobSpec
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
@@ -33,6 +35,29 @@ def promise(scheduler: "Scheduler", given: Promise) -> None:
         expect_promises(scheduler)
     else:
         clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
+
+
+def over_share(
+    spec: JobSpec, promised: Iterable[JobSpec], gpus: float, shares: Mapping[str, float]
+) -> str:
+    """Which limit a promise to one more job would exceed; empty for none.
+
+    promised: the jobs that are promised a finish already. shares: of the cluster's ``gpus``, what these may
+    request together where they are of one ``user``, or of one ``pool``; 1 is no limit, nor is there one for
+    jobs that name none. Chronus (SoCC'21, section 3.3.2) says why there is to be a limit, and not which.
+    """
+    limited = {whose: share for whose, share in shares.items() if share < 1.0}
+    others = list(promised) if limited else []
+    for whose, share in limited.items():
+        if not (name := getattr(spec, whose)):
+            continue
+        taken = sum(one.gpus for one in others if getattr(one, whose) == name)
+        if taken + spec.gpus > share * gpus:
+            return (
+                f"promised jobs of {whose} {name!r} request {taken:g} GPUs already, this one"
+                f" {spec.gpus:g} more; together they may request {share * gpus:g}"
+            )
+    return ""
 
 
 def expect_promises(scheduler: "Scheduler") -> None:

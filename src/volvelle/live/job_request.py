@@ -13,13 +13,14 @@ from pydantic import (
     BeforeValidator,
     Field,
     JsonValue,
+    field_validator,
     model_validator,
 )
 
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.adaptation import Adaptation, ScalingRule
-from volvelle.model.job import JobClass, JobSpec, Reward
+from volvelle.model.job import JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.model.units import DAY, parse_duration
 
@@ -94,6 +95,13 @@ class Deadline(StrictModel):
     accept_later: bool = Field(
         False, description="if none can be guaranteed, take the earliest finish that can"
     )
+
+    @field_validator("steps")
+    @classmethod
+    def _check_steps(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        if wrong := wrong_steps([(step.within, step.value) for step in steps]):
+            raise ValueError(f"{wrong}: a later step is worth less than those before it")
+        return steps
 
     @model_validator(mode="after")
     def _check_form(self) -> "Deadline":

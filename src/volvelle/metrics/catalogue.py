@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from volvelle.metrics import deadlines, fairness, measures, per_job, promises, series
+from volvelle.metrics import deadlines, fairness, measures, per_job, profiling, promises, series
 from volvelle.metrics.fairness import FairShare
 from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
 from volvelle.model.problems import Problem, nearest
@@ -68,6 +68,16 @@ def _promise_broken(outcomes: Outcomes) -> FloatColumn:
     return 100.0 * promises.broken(outcomes)
 
 
+def _profiled_only(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that ended while they were profiled, done or crashed, and never entered the queue."""
+    return 100.0 * profiling.ended_there(outcomes)
+
+
+def _profile_error(outcomes: Outcomes) -> FloatColumn:
+    """How far the run time that a profile measured is from the true one, relative to that."""
+    return 100.0 * profiling.error(outcomes)
+
+
 def _weighted_deadline_miss(outcomes: Outcomes) -> FloatColumn:
     """Reward not earned; the mean is the weighted deadline miss rate (Chronus, 1 - Eq. 9)."""
     return 100.0 * deadlines.weighted_miss(outcomes)
@@ -119,9 +129,13 @@ _ALL = (
     Metric("promised", "promised", "%", "higher", "job", _promised),
     Metric("promise_broken", "promises broken", "%", "lower", "job", _promise_broken),
     Metric("earned_value", "earned value", "1", "higher", "job", deadlines.earned_value),
+    Metric("profile_wait", "wait for a profile", "s", "lower", "job", profiling.wait),
+    Metric("profiled_only", "ended while profiled", "%", "neither", "job", _profiled_only),
+    Metric("profile_error", "profile error", "%", "lower", "job", _profile_error),
     Metric("makespan", "makespan", "s", "lower", "run", series.makespan),
     Metric("utilisation", "utilisation", "%", "higher", "run", _utilisation),
     Metric("solver_gap", "solver gap", "%", "lower", "run", _solver_gap),
+    Metric("profiling_gpus", "GPUs for profiling", "GPUs", "neither", "run", profiling.gpus),
     Metric("busy_gpus", "busy GPUs", "GPUs", "higher", "time", series.busy_gpus),
     Metric("fragmentation", "fragmentation", "GPUs", "lower", "time", series.fragmented_gpus),
     Metric("queue_length", "queue", "jobs", "lower", "time", series.queue_length),

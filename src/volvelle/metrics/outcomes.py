@@ -75,6 +75,31 @@ class Promised(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
+class Profiled:
+    """What happened on a profiling partition, a row for each job; times are seconds.
+
+    start, end: of the profile. ended_there: those that never came to the scheduler, done or crashed.
+    seconds: that the job was measured to take on the GPUs it requests, NaN where it was not. run_seconds,
+    gpu_seconds: what it held there. The partition has ``partition_gpus[i]`` GPUs from
+    ``partition_times[i]`` on.
+    """
+
+    start: FloatColumn
+    end: FloatColumn
+    ended_there: BoolColumn
+    seconds: FloatColumn
+    run_seconds: FloatColumn
+    gpu_seconds: FloatColumn
+    partition_times: FloatColumn
+    partition_gpus: FloatColumn
+
+    def first(self, jobs: int) -> "Profiled":
+        """The same of the first ``jobs``."""
+        columns = ("start", "end", "ended_there", "seconds", "run_seconds", "gpu_seconds")
+        return replace(self, **{name: getattr(self, name)[:jobs] for name in columns})
+
+
+@dataclass(frozen=True)
 class Outcomes:
     """Columns with one row for each submitted job, in order of submission. Times are seconds.
 
@@ -96,6 +121,8 @@ class Outcomes:
     predicted_p50, predicted_p90: by when the job is through with these chances, as told then.
     solver_gap: of the programs that the policy solved, how much better, relative to it, an answer could at
     most be, at worst; None if it solved none or where that is not known (a journal does not say).
+    profiled: what happened on the profiling partition, None without one (a journal does not say). Capacity,
+    segments and first starts are the scheduler's; jobs that ended in the partition started there.
     """
 
     specs: list[JobSpec]
@@ -123,6 +150,7 @@ class Outcomes:
     predicted_p50: FloatColumn | None = None
     predicted_p90: FloatColumn | None = None
     solver_gap: float | None = None
+    profiled: Profiled | None = None
 
     def __len__(self) -> int:
         return len(self.specs)

@@ -127,7 +127,7 @@ class Recorder:
                     JobFailed: _FAILED,
                     JobStopped: CHECKPOINTED,
                 }[type(event)]
-                if isinstance(event, JobFailed):
+                if isinstance(event, JobFailed) and not event.requeued:
                     lost = self._lost.get(event.number, 0.0)
                     self._lost[event.number] = lost + event.lost_gpu_seconds
                 elif isinstance(event, JobStopped):

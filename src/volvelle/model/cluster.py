@@ -34,6 +34,8 @@ class NodeState(StrEnum):
     UP = "up"
     DRAINING = "draining"
     DOWN = "down"
+    VACATED = "vacated"
+    """Planned only: its jobs are queued again from where they are, and it is down."""
 
 
 class NodeChange(msgspec.Struct, frozen=True):
@@ -51,13 +53,35 @@ class FailureProcess(msgspec.Struct, frozen=True):
     mttr_seconds: float
 
 
+class Profiling(msgspec.Struct, frozen=True):
+    """A partition on which jobs run first, to be measured (Chronus, SoCC'21, section 3.2).
+
+    It is the last ``nodes`` of a cluster. With ``most_nodes`` it takes more from the scheduler's nodes where
+    that many jobs come, up to these, and gives them back: looked at every ``resize_every`` seconds. Each job
+    runs for ``seconds`` at most. ``user_gpus``: what one user's jobs may request together in each interval of
+    so many seconds (None: anything).
+    """
+
+    nodes: int
+    most_nodes: int | None = None
+    seconds: float = 300.0
+    resize_every: float = 3600.0
+    user_gpus: float | None = None
+
+    @property
+    def most(self) -> int:
+        """The most nodes it ever has."""
+        return self.nodes if self.most_nodes is None else self.most_nodes
+
+
 class Cluster(msgspec.Struct, frozen=True):
-    """Nodes, pools, and what is known to happen to the nodes."""
+    """Nodes, pools, what is known to happen to the nodes, and those on which jobs are profiled first."""
 
     nodes: tuple[Node, ...]
     pools: tuple[Pool, ...] = ()
     changes: tuple[NodeChange, ...] = ()
     failures: FailureProcess | None = None
+    profiling: Profiling | None = None
 
     @property
     def gpus(self) -> int:
@@ -182,6 +206,34 @@ def check_cluster(cluster: Cluster, place: str) -> None:
             raise Problem(
                 f"{place}: changes name node {change.node!r}, which the cluster does not have",
                 mend=f"nodes are called {names[0]} to {names[-1]}",
+            )
+    if cluster.profiling is not None:
+        _check_profiling(cluster, cluster.profiling, place)
+
+
+def _check_profiling(cluster: Cluster, profiling: Profiling, place: str) -> None:
+    """Raise `Problem` where jobs cannot be profiled on this cluster as it says."""
+    if profiling.most < profiling.nodes:
+        raise Problem(
+            f"{place}: profiling.most_nodes is {profiling.most}, less than its {profiling.nodes} nodes",
+            mend="name at least as many, or leave it out",
+        )
+    if profiling.most >= len(cluster.nodes):
+        raise Problem(
+            f"{place}: profiling may take {profiling.most} nodes of {len(cluster.nodes)}, which leaves none",
+            mend="lower profiling.nodes or profiling.most_nodes, or add nodes",
+        )
+    if len({(node.gpus, node.gpu_type) for node in cluster.nodes}) > 1:
+        raise Problem(
+            f"{place}: profiling needs nodes that are alike, and these are {cluster}",
+            mend="leave out [profiling], or describe one kind of nodes",
+        )
+    taken = {node.name for node in cluster.nodes[-profiling.most :]}
+    for change in cluster.changes:
+        if change.node in taken:
+            raise Problem(
+                f"{place}: changes name node {change.node!r}, on which jobs may be profiled",
+                mend="let other nodes change: profiling takes the last ones",
             )
 
 

@@ -4,7 +4,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from volvelle.model.cluster import Cluster, FailureProcess, Node, NodeChange, NodeState, Pool
+from volvelle.model.cluster import (
+    Cluster,
+    FailureProcess,
+    Node,
+    NodeChange,
+    NodeState,
+    Pool,
+    Profiling,
+)
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds, describe_validation
 
@@ -40,11 +48,20 @@ class _FailureEntry(_Strict):
     mttr: Annotated[Seconds, Field(gt=0)]
 
 
+class _ProfilingEntry(_Strict):
+    nodes: Annotated[int, Field(gt=0)]
+    most_nodes: Annotated[int, Field(gt=0)] | None = None
+    seconds: Annotated[Seconds, Field(gt=0)] = 300.0
+    resize_every: Annotated[Seconds, Field(gt=0)] = 3600.0
+    user_gpus: Annotated[float, Field(gt=0)] | None = None
+
+
 class _ClusterFile(_Strict):
     nodes: Annotated[list[_NodeGroup], Field(min_length=1)]
     pools: list[_PoolEntry] = []
     changes: list[_ChangeEntry] = []
     failures: _FailureEntry | None = None
+    profiling: _ProfilingEntry | None = None
 
 
 def described(document: dict[str, Any], place: str) -> Cluster:
@@ -64,6 +81,7 @@ def described(document: dict[str, Any], place: str) -> Cluster:
             for change in sorted(file.changes, key=lambda change: change.at)
         ),
         FailureProcess(file.failures.mtbf, file.failures.mttr) if file.failures else None,
+        Profiling(**file.profiling.model_dump()) if file.profiling else None,
     )
 
 

@@ -4,7 +4,9 @@ The split is the house's first rule: a scheduler sees specs, only a world sees t
 here is a frozen value that can be written to a journal as JSON.
 """
 
+import itertools
 from bisect import bisect_right
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -28,6 +30,21 @@ class Reward(msgspec.Struct, frozen=True, gc=False):
 
     deadline_seconds: float
     value: float
+
+
+def wrong_steps(steps: Sequence[tuple[float, float]]) -> str:
+    """Why these (seconds, value) are no reward steps, in a few words; empty where they are.
+
+    Rewards may not rise: finishing later cannot be worth more (Chronus, SoCC'21, section 3.3.1).
+    """
+    for seconds, value in steps:
+        if not seconds > 0.0:
+            return "deadline in the past"
+        if not value >= 0.0:
+            return "reward below zero"
+    ordered = sorted(steps, key=lambda step: (step[0], -step[1]))
+    rises = any(later[1] > one[1] for one, later in itertools.pairwise(ordered))
+    return "reward that rises" if rises else ""
 
 
 class Regime(msgspec.Struct, frozen=True):
@@ -182,14 +199,14 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     truth: Truth
     training: Training | None = None
 
-    def seconds_on(self, gpus: float, gpu_type: str = "") -> float:
-        """Seconds the whole job takes on ``gpus`` GPUs of one node, without interruption."""
+    def seconds_on(self, gpus: float, gpu_type: str = "", nodes: int = 1) -> float:
+        """Seconds the whole job takes on ``gpus`` GPUs of so many nodes, without interruption."""
         done, seconds = 0.0, 0.0
         ends = [regime.start_work for regime in self.truth.regimes if regime.start_work > 0]
         for end in [*ends, self.truth.work]:
             stop = min(end, self.truth.work)
             if stop > done:
-                rate = self.truth.rate(gpus, gpu_type, 1, done)
+                rate = self.truth.rate(gpus, gpu_type, nodes, done)
                 seconds += (stop - done) / rate if rate > 0 else float("inf")
                 done = stop
         return seconds

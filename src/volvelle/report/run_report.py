@@ -30,6 +30,7 @@ MOST_GROUPS = 30
 
 _YES_OR_NO = frozenset(
     {
+        "profiled_only",
         "unfair",
         "deadline_miss",
         "first_deadline_miss",

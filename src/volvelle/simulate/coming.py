@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.beliefs import newcomer, table_of
 from volvelle.core.curves import unit_rate
-from volvelle.core.events import ArrivalsForetold, JobSubmitted
+from volvelle.core.events import ArrivalsForetold, JobSubmitted, Profile
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
@@ -31,7 +31,8 @@ class Coming:
     """The jobs of a world: what the scheduler will be told of them, and what is true.
 
     numbers: theirs (default: from 0 on). believed: what the scheduler will believe of them (default: what its
-    estimator says, when they are admitted where it learns).
+    estimator says, when they are admitted where it learns). profiles: of jobs that were profiled first and
+    come when that is over, in this order (default: they come when they are submitted).
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class Coming:
         jobs: Sequence[Job],
         numbers: Sequence[int] | None = None,
         believed: Sequence[Belief] | None = None,
+        profiles: Sequence[Profile] | None = None,
     ) -> None:
         self.jobs = jobs
+        self._profiles = profiles
         self.numbers = range(len(jobs)) if numbers is None else numbers
         self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
         self._disclose = scheduler.composition.estimator.needs_truth
@@ -61,8 +64,10 @@ class Coming:
         """What the scheduler is told of the job at ``place``."""
         job = self.jobs[place]
         truth = job.truth if self._disclose else None
-        submit = job.spec.submit_time if time is None else time
-        return JobSubmitted(submit, self.numbers[place], job.spec, truth)
+        profile = None if self._profiles is None else self._profiles[place]
+        if time is None:
+            time = job.spec.submit_time if profile is None else profile.ended
+        return JobSubmitted(time, self.numbers[place], job.spec, truth, profile)
 
     def place(self, number: int) -> int:
         """Which of the jobs has a number."""
@@ -101,7 +106,6 @@ class Coming:
     def _write(self, scheduler: Scheduler) -> None:
         columns, jobs = self.arrivals, self.jobs
         columns[_PLACE["number"]] = self.numbers
-        columns[_PLACE["submit"]] = [job.spec.submit_time for job in jobs]
         columns[_PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
         if self.believed is not None:
@@ -124,6 +128,12 @@ class Coming:
             self._write_alike(scheduler, places, [jobs[place] for place in places.tolist()])
             for place in np.flatnonzero(~alike).tolist():
                 self._write_one(scheduler, place)
+        profiles = self._profiles
+        columns[_PLACE["submit"]] = (
+            [job.spec.submit_time for job in jobs]
+            if profiles is None
+            else [profile.ended for profile in profiles]
+        )
 
     def _write_alike(self, scheduler: Scheduler, at: Any, jobs: Sequence[Job]) -> None:
         """Jobs that scale linearly on whatever GPUs, and to which nothing happens but their end."""

@@ -3,16 +3,18 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import numpy as np
 
 import volvelle
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import Profile
 from volvelle.core.journal import Header, Journal
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ASKED, EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
@@ -25,6 +27,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.predict import Predictor, Refreshed
+from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesizer import Synthesis, Synthesizer
 from volvelle.simulate.world import Recording, Watcher, World
 from volvelle.workload.workload import Workload
@@ -117,8 +120,39 @@ def simulate(
     journal: keep one in memory (True), or write it to this path while the simulation goes on.
     progress: called every few hundred moments. KeyboardInterrupt ends the simulation early with what
     is done so far. Raises `Problem` where the parts do not go together.
+    Where the cluster has a profiling partition, jobs run there first; the journal is of those that go on.
     """
     check(workload, setting)
+    came, then = _Came(workload), setting
+    profiled: ProfiledWorkload | None = None
+    if setting.cluster.profiling is not None:
+        profiled = profile(workload, setting.cluster, setting.overheads)
+        came = _Came(profiled.workload, profiled.profiles)
+        then = replace(setting, cluster=profiled.cluster, tracked=None)
+        if len(profiled.workload):
+            check(profiled.workload, then)
+    run = _journalled(came, then, journal, progress, workers, compiled)
+    tracked = _tracked(workload, setting)
+    if profiled is None:
+        return replace(run, outcomes=run.outcomes.tracking(tracked[: len(run.outcomes)]))
+    return replace(run, outcomes=profiled.outcomes(run.outcomes, tracked, setting.until))
+
+
+class _Came(NamedTuple):
+    """Jobs that come to the scheduler, with their profiles where they were profiled first."""
+
+    workload: Workload
+    profiles: Sequence[Profile] | None = None
+
+
+def _journalled(
+    came: _Came,
+    setting: Setting,
+    journal: bool | Path,
+    progress: Callable[[Progress], None] | None,
+    workers: int,
+    compiled: bool | None,
+) -> Simulation:
     scheduler = Scheduler(
         setting.cluster,
         setting.composition.build(),
@@ -129,13 +163,13 @@ def simulate(
     if isinstance(journal, Path):
         with journal.open("wb") as file:
             kept = Journal(setting.header, file)
-            return _run(workload, setting, scheduler, recorder, kept, progress, workers, compiled)
+            return _run(came, setting, scheduler, recorder, kept, progress, workers, compiled)
     kept_in_memory = Journal(setting.header) if journal else None
-    return _run(workload, setting, scheduler, recorder, kept_in_memory, progress, workers, compiled)
+    return _run(came, setting, scheduler, recorder, kept_in_memory, progress, workers, compiled)
 
 
 def _run(
-    workload: Workload,
+    came: _Came,
     setting: Setting,
     scheduler: Scheduler,
     recorder: Recorder,
@@ -144,8 +178,7 @@ def _run(
     workers: int,
     compiled: bool | None,
 ) -> Simulation:
-    synthesis = setting.synthesis
-    tracked = _tracked(workload, setting)
+    synthesis, workload = setting.synthesis, came.workload
     watchers: list[Watcher | Recording] = [recorder]
     if journal is not None:
         watchers.insert(0, journal)
@@ -163,7 +196,7 @@ def _run(
     began = time.process_time()
     world = World(
         scheduler,
-        Coming(scheduler, workload.jobs),
+        Coming(scheduler, workload.jobs, profiles=came.profiles),
         watchers,
         tick=setting.tick,
         until=INFINITY if setting.until is None else setting.until,
@@ -178,7 +211,7 @@ def _run(
             interrupted = True
     cpu_seconds = time.process_time() - began
     world.let_arrivals_go()
-    outcomes = recorder.outcomes(workload.durations, tracked, workload.single_gpu_seconds)
+    outcomes = recorder.outcomes(workload.durations, None, workload.single_gpu_seconds)
     gaps = scheduler.composition.policy.solver_gaps
     if gaps is not None and gaps.solved:
         outcomes = replace(outcomes, solver_gap=gaps.worst)
@@ -288,6 +321,12 @@ def check(workload: Workload, setting: Setting) -> None:
             mend="check the trace, or the reasons its rows were dropped",
         )
     composition = setting.composition.build()
+    if setting.cluster.profiling is not None and setting.refresh:
+        raise Problem(
+            "predictions at every event are of a scheduler's own jobs, and some end where they are profiled",
+            mend="leave out --refresh, or the cluster's [profiling]",
+            usage=True,
+        )
     if setting.cluster.nodes_change and not composition.placement.names_gpus:
         raise Problem(
             "nodes of this cluster change, and placement 'none' does not know which jobs they carry",

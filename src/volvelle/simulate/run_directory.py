@@ -30,7 +30,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import read_journal
 from volvelle.metrics.jobs_table import write_jobs
-from volvelle.metrics.outcomes import Choice, Outcomes, Promised, Segments, Steps
+from volvelle.metrics.outcomes import Choice, Outcomes, Profiled, Promised, Segments, Steps
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
@@ -285,7 +285,11 @@ _WRITTEN: dict[str, Any] = {
 }
 """What is JSON within the archive."""
 
-_NESTED: dict[str, type[Segments] | type[Steps]] = {"segments": Segments, "capacity": Steps}
+_NESTED: dict[str, type[Segments] | type[Steps] | type[Profiled]] = {
+    "segments": Segments,
+    "capacity": Steps,
+    "profiled": Profiled,
+}
 
 
 def write_outcomes(outcomes: Outcomes, path: Path) -> None:
@@ -296,10 +300,12 @@ def write_outcomes(outcomes: Outcomes, path: Path) -> None:
     }
     for field in fields(Outcomes):
         value = getattr(outcomes, field.name)
+        if value is None:
+            continue
         if field.name in _NESTED:
             for inner in fields(_NESTED[field.name]):
                 columns[f"{field.name}.{inner.name}"] = getattr(value, inner.name)
-        elif field.name not in columns and value is not None:
+        elif field.name not in columns:
             columns[field.name] = value
     with ZipFile(path, "w", ZIP_DEFLATED, compresslevel=_QUICK) as archive:
         for name, column in columns.items():
@@ -323,6 +329,8 @@ def load_outcomes(path: Path, specs: Sequence[JobSpec] | None = None) -> Outcome
             if name in columns:
                 columns[name] = float(columns[name])
         for name, kind in _NESTED.items():
+            if name == "profiled" and f"{name}.start" not in columns:
+                continue
             inner = {field.name: columns.pop(f"{name}.{field.name}") for field in fields(kind)}
             columns[name] = kind(**inner)
         return Outcomes(**columns)

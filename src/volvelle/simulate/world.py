@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from volvelle.core.answers import ANSWERS, divide_cpus
@@ -375,6 +376,14 @@ class World:
             told = self._execution(number).told(saved)
         return JobFailed(now, number, int(jobs.attempt[row]), told, lost, reason)
 
+    def _requeue(self, row: int, reason: str) -> JobFailed:
+        """Take a running job's GPUs from it; all that it did is safe."""
+        jobs, now = self.scheduler.state.jobs, self.now
+        jobs.saved[row], jobs.saved_at[row] = self._work_at(row), now
+        jobs.cadence_from[row] = jobs.since[row] = now
+        event = self._fail(row, reason)
+        return msgspec.structs.replace(event, lost_gpu_seconds=0.0, requeued=True)
+
     def _save_passed(self, row: int) -> None:
         """Note the last checkpoint that the job wrote of its own accord before now."""
         jobs, now, every = (
@@ -484,7 +493,7 @@ class World:
     # ------------------------------------------------------------------ nodes, and who steers
 
     def _change_nodes(self) -> None:
-        """Nodes change; jobs on a node that goes down are thrown back."""
+        """Nodes change; jobs on a node that goes down are thrown back, those on a vacated one are not."""
         s, now = self.scheduler.state, self.now
         changes: list[NodeChanged] = []
         while self._next_node is not None and self._next_node.time <= now:
@@ -492,13 +501,15 @@ class World:
             self._next_node = next(self._nodes, None)
         s.clock[NODE_AT] = INFINITY if self._next_node is None else self._next_node.time
         for change in changes:
-            if change.state is NodeState.DOWN:
-                for event in self._lose_node(change.name):
+            if change.state in (NodeState.DOWN, NodeState.VACATED):
+                for event in self._lose_node(change.name, change.state):
                     s.count[EVENTS] += 1
                     self._happen(event)
         for change in changes:
             s.count[EVENTS] += 1
-            self._happen(change)
+            vacated = change.state is NodeState.VACATED
+            state = NodeState.DOWN if vacated else change.state
+            self._happen(msgspec.structs.replace(change, state=state))
         self._count_away()
 
     def _count_away(self) -> None:
@@ -506,13 +517,16 @@ class World:
         away = sum(state is not NodeState.UP for state in states)
         self.scheduler.state.count[AWAY] = away
 
-    def _lose_node(self, name: str) -> Iterator[JobFailed]:
+    def _lose_node(self, name: str, state: NodeState) -> Iterator[JobFailed]:
         resources, jobs = self.scheduler.resources, self.scheduler.state.jobs
         node = resources.index[name]
         for row in [int(row) for row in rows_by_submission(self.scheduler.state)]:
             slots = self.scheduler.slots_of(row) if jobs.held[row] > 0.0 else []
             if any(resources.slot_node[slot] == node for slot in slots):
-                yield self._fail(row, f"node {name} went down")
+                if state is NodeState.DOWN:
+                    yield self._fail(row, f"node {name} went down")
+                else:
+                    yield self._requeue(row, f"node {name} was vacated")
 
     def _first_direction(self) -> float:
         return INFINITY if self._director is None else self._director.every

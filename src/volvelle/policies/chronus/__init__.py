@@ -20,6 +20,9 @@ Two limits say no to jobs that would fit, because a promise to them costs others
   whole cluster in that time. At a lasting overload somebody has to wait; by this rule these are the largest,
   as under least remaining service, and not those that came when all was promised.
 
+Beside these ``user_share`` and ``pool_share`` limit what promised jobs of one user or pool request together
+(section 3.3.2 worries about users who abuse deadlines); who is over it is told so.
+
 With true estimates, and where placements never refuse, no failures and no node changes, no promise is
 broken. Estimates may be wrong. How long the believed seconds of a job take is seen while it runs, and what is
 reserved for it follows; for jobs that did not run yet, all but the share ``broken`` of those that did count.
@@ -63,6 +66,12 @@ class Chronus(Policy):
     parts: Annotated[int, Field(ge=1)] = Field(4, description="best-effort leases in an SLO lease")
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.6, description="of the GPUs' time until a deadline, what promises may take"
+    )
+    user_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="of the cluster, that promised jobs of one user may request together"
+    )
+    pool_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="of the cluster, that promised jobs of one pool may request together"
     )
     period: Annotated[Seconds, Field(gt=0)] = Field(
         86400.0, description="over which work that came is compared with what the cluster can do"

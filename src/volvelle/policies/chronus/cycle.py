@@ -14,7 +14,7 @@ from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, POOL, TYPE, TY
 from volvelle.core.decision import Promise
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, SolverGaps
-from volvelle.core.promises import keeps
+from volvelle.core.promises import keeps, over_share
 from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
@@ -200,8 +200,21 @@ class Cycle:
             self.book.type[row] = next(iter(look.types(at)), 0)
             look.own[ROW, at] = row + 1.0
             self._try(at, row, given.finish_by)
+        elif spec.rewards and (limit := self._limit(spec)):
+            self.told.append(Promise(number, reason=limit))
         elif spec.rewards and not self._promise(at, steps_of(spec)) and given is None:
             self._offer(at, spec)
+
+    def _limit(self, spec: JobSpec) -> str:
+        """Which limit of its user or pool a promise to this job would exceed; empty for none."""
+        shares = {"user": self.policy.user_share, "pool": self.policy.pool_share}
+        if min(shares.values()) == 1.0:
+            return ""
+        last = dict(self.view.promises) | {one.number: one for one in self.told}
+        here = set(self.book.number[self.book.rows].tolist())
+        made = (number for number, one in last.items() if one.finish_by is not None)
+        promised = (self.view.spec(number) for number in made if number in here)
+        return over_share(spec, promised, self.view.gpus, shares)
 
     def _promise(self, at: int, steps: Sequence[tuple[float, int]]) -> bool:
         """Promise the first of these finishes that can be, if there is one. They are (seconds, step)."""
@@ -290,7 +303,8 @@ class Cycle:
         }
         lease, parts, gaps = self.policy.lease, self.policy.parts, self.memory.gaps
         for at in select(look, self.book, found, worth, lease, parts, gaps):
-            self._promise(at, steps_of(specs[at]))
+            if not self._limit(specs[at]):
+                self._promise(at, steps_of(specs[at]))
 
     # ------------------------------------------------------------------ who runs
 
@@ -373,8 +387,8 @@ class Cycle:
             self.book.leave(np.array([row]))
             return False
         look.own[ROW, at] = row + 1.0
-        finish = self.view.now + seconds
-        for finish_by, step in steps_of(self.view.spec(look.number(at))):
+        finish, spec = self.view.now + seconds, self.view.spec(look.number(at))
+        for finish_by, step in [] if self._limit(spec) else steps_of(spec):
             if finish <= finish_by:
                 self.told.append(Promise(look.number(at), finish_by, step))
                 break

@@ -2,18 +2,19 @@
 
 ``expect_time_list`` and ``expect_value_list`` are joined by ``-``: the reward steps of the job, in
 minutes since its submission. For best-effort rows they hold a copy of the submission and mean
-nothing. The ``user`` column holds Philly's virtual cluster: it becomes user and pool.
+nothing. The ``user`` column holds Philly's virtual cluster: it becomes user and pool. ``iterations`` is
+only looked at to refuse jobs without any.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
-from volvelle.model.job import Job, JobClass, JobSpec, Reward
+from volvelle.model.job import Job, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.units import MINUTE
 from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
 from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.ledger import Broken
-from volvelle.workload.readers.rows import MOST_SECONDS, read_numbers
+from volvelle.workload.readers.rows import MOST_SECONDS, read_number, read_numbers
 
 _CLASSES = {"soft": JobClass.SOFT, "strict": JobClass.STRICT, "best": JobClass.BEST_EFFORT}
 
@@ -37,6 +38,7 @@ class Chronus(ColumnFormat):
     def jobs(self, columns: Columns) -> list[Job | None]:
         """Rigid jobs of ``duration`` minutes."""
         classes = columns.each("job_type", _class, JobClass.BEST_EFFORT)
+        columns.optional("iterations", _iterations, None)
         users = columns.labels("user")
         specs = [
             JobSpec(
@@ -63,6 +65,12 @@ class Chronus(ColumnFormat):
         return rigid_jobs(columns, specs, columns.seconds("duration", MINUTE))
 
 
+def _iterations(text: str) -> None:
+    """Refuse what no job has."""
+    if read_number(text, "iterations") <= 0.0:
+        raise Broken("no iterations", "iterations", text)
+
+
 def _class(text: str) -> JobClass:
     if text not in _CLASSES:
         raise Broken("unreadable job_type", "job_type", text)
@@ -82,6 +90,8 @@ def _rewards(columns: Columns, classes: Sequence[JobClass]) -> list[tuple[Reward
             bound.note(
                 at, Broken("more deadlines than values, or fewer", "expect_value_list", text)
             )
+        elif wrong := wrong_steps(list(zip(until, worth, strict=True))):
+            bound.note(at, Broken(wrong, "expect_value_list", bound.texts("expect_value_list")[at]))
         else:
             found[row] = tuple(map(Reward, until, worth))
     return found

@@ -18,7 +18,16 @@ import msgspec
 from pydantic import Field
 
 from volvelle.model.adaptation import Adaptation
-from volvelle.model.job import Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
+from volvelle.model.job import (
+    Job,
+    JobClass,
+    JobSpec,
+    LossPoint,
+    Regime,
+    Reward,
+    Truth,
+    wrong_steps,
+)
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
@@ -339,11 +348,16 @@ def _deadline(text: str, submitted: float) -> float:
         since = parse_timestamp(text) - submitted
     except ValueError:
         raise Broken("unreadable deadline", "deadline", text) from None
+    if since <= 0.0:
+        raise Broken("deadline in the past", "deadline", text)
     return in_range(since, "deadline", text, MOST_SECONDS)
 
 
 def _steps(text: str) -> tuple[Reward, ...]:
-    return tuple(map(_reward, text.split(";")))
+    rewards = tuple(map(_reward, text.split(";")))
+    if wrong := wrong_steps([(one.deadline_seconds, one.value) for one in rewards]):
+        raise Broken(wrong, "rewards", text)
+    return rewards
 
 
 def _reward(step: str) -> Reward:

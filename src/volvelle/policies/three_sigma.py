@@ -1,0 +1,265 @@
+"""3Sigma (Park et al., EuroSys'18), as Chronus compares itself with it (SoCC'21, section 4.3).
+
+Run times are distributions, from the past: the believed run time of a job times a factor that is
+distributed as the run times of finished jobs against what was believed of them. Of a job that runs the part
+is left that is not over yet; one that ran longer than any of it is taken to run as long again (3Sigma's
+exponential increments). Every ``round`` a program chooses who starts in which slot of the ``ahead`` to come::
+
+    maximise   sum V[i] P(i ends in time | starts in k) x[i, k]  +  sum b[j] y[j]
+    where      sum over i, l <= k  G[i] P(i still runs after k - l) x[i, l]  <=  M - R[k]  for each slot k,
+                                   and for the first + sum over j  G[j] y[j]
+               sum over k          x[i, k]                                   <=  1         for each job i
+
+Jobs i with a deadline wait, V is what their most valuable step is worth (of two that keep it the earlier
+start counts a little more), and starts after the last slot need nothing. Jobs j have none, or theirs is out
+of reach, and may be preempted by those: they are asked about for the first slot only, b is the share of what
+is left of them that fits into it, half as much again where they run. There are M GPUs, and R of them is what
+jobs with deadlines that run are expected to need: they are not preempted, which is what limits 3Sigma as
+Chronus says.
+
+Departures: the paper's program is a mixed integer one with a limit on the clock. Here its linear relaxation
+is solved and rounded, so that equal runs get equal answers. 3Sigma chooses one of several predictors of a
+distribution by features of a job; here the estimator says what is believed, and the factor is that of all
+jobs. Cluster partitions and preferences of jobs for them are left out, GPU types are added up. Where the
+solver is not installed jobs are taken in by the latest start that keeps their deadline.
+"""
+
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.columns import GPUS, HELD, NUMBER, PREEMPTIBLE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.policy import Allocation, Period, SolverGaps, policies
+from volvelle.core.state import Reason
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.model.job import JobSpec
+from volvelle.model.problems import Problem
+from volvelle.model.validation import Seconds
+from volvelle.plan.programs import Program, Rows, maximise, relative_gap
+from volvelle.policies.deadline_orders import DeadlineOrder
+
+Floats = NDArray[np.float64]
+
+_QUANTILES, _ENOUGH, _REMEMBERED = 10, 20, 1000
+"""Values by which a distribution is told; jobs from which on the past says something; those remembered."""
+_MOST = 64
+"""Jobs with deadlines in a program: those that have to start first."""
+_SOONER = 1e-3
+"""The share of its value that a job loses with each slot that it starts later."""
+_FITS, _ROUNDING = 1e-9, 1e-3
+"""GPUs, seconds: what sums of floats may be over."""
+
+
+@policies.register
+class ThreeSigma(DeadlineOrder):
+    """Jobs with deadlines by a program over distributions of run times; they preempt best effort only."""
+
+    name: ClassVar[str] = "3sigma"
+    source: ClassVar[str] = "3Sigma (EuroSys'18), as in Chronus (SoCC'21), section 4.3"
+    optimises: ClassVar[str] = "deadlines kept where run times are uncertain"
+    time_varying: ClassVar[bool] = True
+
+    round: Period | None = Field(60.0, description="decide only at multiples of this period")
+    ahead: Annotated[Seconds, Field(gt=0)] = Field(14400.0, description="how far it plans starts")
+    slots: Annotated[int, Field(ge=1, le=100)] = Field(16, description="into how many slots")
+
+    _believed: dict[str, float] = PrivateAttr(default_factory=dict)
+    """Seconds that were believed of each job when it came."""
+    _factors: list[float] = PrivateAttr(default_factory=list)
+    _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
+    _holds_back: bool = PrivateAttr(default=False)
+
+    @property
+    def solver_gaps(self) -> SolverGaps | None:
+        """The gap of each program to the starts that were made of it."""
+        return self._gaps
+
+    def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
+        """See how long the job took against what was believed."""
+        believed = self._believed.pop(spec.id, 0.0)
+        if believed > 0.0 and gpu_seconds > 0.0:
+            factor = gpu_seconds / spec.gpus / believed
+            self._factors = [*self._factors, factor][-_REMEMBERED:]
+
+    def allocate(self, view: View) -> Allocation:
+        """What runs with a deadline goes on; then starts of this slot, and best effort on what is left."""
+        matrix, due = view.jobs.matrix, self.due(view)
+        self._note_beliefs(view)
+        left = self._left(view)
+        running = matrix[HELD] > 0.0
+        may_keep = np.isfinite(due) & (view.now + left <= due[:, None] + _ROUNDING).any(axis=1)
+        stays = running & (may_keep | (matrix[PREEMPTIBLE] == 0.0))
+        wanted = ~running & may_keep
+        others = ~stays & ~wanted
+        case = _Case.of(view, due, left, stays, wanted, others, self.ahead / self.slots, self.slots)
+        starts, goes, gap = case.solved()
+        if gap is not None:
+            self._gaps.note(gap)
+        held_back = wanted.copy()
+        held_back[starts] = False
+        self._holds_back = bool(held_back.any())
+        rank = np.select([stays, wanted], [0.0, 1.0], 3.0)
+        rank[goes] = 2.0
+        service = np.where(others, left.mean(axis=1) * matrix[GPUS], 0.0)
+        order: IntColumn = np.lexsort((matrix[NUMBER], service, rank))
+        gpus = matrix[GPUS]
+        most = np.where(held_back, 0.0, gpus)
+        given = fill(matrix, order, gpus, most, view.capacity, view.quota, True, False)
+        reason = np.where(held_back, float(Reason.ORDER), given[TARGET_REASON])
+        return Allocation(given[TARGET], given[TARGET_TYPE], reason, order)
+
+    def next_wake(self, view: View) -> float | None:
+        """A slot later, where jobs are held back."""
+        return view.now + self.ahead / self.slots if self._holds_back else None
+
+    def _note_beliefs(self, view: View) -> None:
+        """Remember what is believed of jobs that are seen for the first time."""
+        seconds = view.jobs.column("total") * view.jobs.column("scale")
+        seconds = seconds / view.jobs.column("request_rate")
+        ids = [view.spec(number).id for number in view.jobs.number.astype(np.int64).tolist()]
+        before = self._believed
+        self._believed = {
+            one: before.get(one, each) for one, each in zip(ids, seconds.tolist(), strict=True)
+        }
+
+    def _left(self, view: View) -> Floats:
+        """(jobs, quantiles) seconds until each job ends, if it had its GPUs from now on."""
+        factors = np.ones(1)
+        if len(self._factors) >= _ENOUGH:
+            shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+            factors = np.quantile(np.array(self._factors), shares)
+        jobs = view.jobs
+        believed = jobs.seconds_to_end
+        believed = np.where(np.isfinite(believed), believed, jobs.total_seconds)
+        ran = jobs.attained_seconds[:, None]
+        left = (ran + believed[:, None]) * factors - ran
+        # what did not happen is left out: the quantiles that are not over yet stand for it
+        left = np.sort(np.where(left > 0.0, left, np.nan), axis=1)
+        some = np.count_nonzero(left > 0.0, axis=1)
+        takes = np.arange(len(factors)) % np.maximum(some, 1)[:, None]
+        told: Floats = np.take_along_axis(left, takes, axis=1)
+        return np.where(some[:, None] > 0, told, ran)
+
+
+class _Case(NamedTuple):
+    """A program: whom it is about, what starts are worth, what is there.
+
+    wanted: places of the jobs that may start; worth: (jobs, slots + 1) of starting in each slot, the last
+    after all; needs: (jobs, slots) GPUs that each is expected to hold so many slots after its start. others,
+    their gpus and gain: who may run in the first slot. free: (slots,) GPUs that are not taken.
+    """
+
+    wanted: IntColumn
+    worth: Floats
+    needs: Floats
+    others: IntColumn
+    gpus: FloatColumn
+    gain: FloatColumn
+    free: FloatColumn
+
+    @classmethod
+    def of(
+        cls,
+        view: View,
+        due: FloatColumn,
+        left: Floats,
+        stays: BoolColumn,
+        wanted: BoolColumn,
+        others: BoolColumn,
+        slot_seconds: float,
+        slots: int,
+    ) -> "_Case":
+        """The program of this moment."""
+        gpus = view.jobs.matrix[GPUS]
+        begins = np.arange(slots + 1) * slot_seconds
+        runs = np.mean(left[:, :, None] > begins[None, None, :slots], axis=1)
+        runs[:, 0] = 1.0
+        needs = gpus[:, None] * runs
+        latest = due - view.now - left.mean(axis=1)
+        first = np.flatnonzero(wanted)
+        first = first[np.argsort(latest[first], kind="stable")][:_MOST]
+        in_time = np.mean(
+            view.now + begins[None, :, None] + left[first][:, None, :]
+            <= due[first][:, None, None] + _ROUNDING,
+            axis=2,
+        )
+        specs = [view.spec(number) for number in view.jobs.number[first].astype(np.int64).tolist()]
+        value = np.array([max(reward.value for reward in spec.rewards) for spec in specs])
+        worth = value.reshape(-1, 1) * in_time * (1.0 - _SOONER * np.arange(slots + 1))
+        rest = np.flatnonzero(others)
+        mean = left[rest].mean(axis=1)
+        gain = slot_seconds / np.maximum(mean, slot_seconds)
+        gain = np.where(view.jobs.matrix[HELD, rest] > 0.0, 1.5, 1.0) * gain
+        free = view.gpus - needs[stays].sum(axis=0)
+        return cls(first, worth, needs[first], rest, gpus[rest], gain, np.maximum(free, 0.0))
+
+    def solved(self) -> tuple[IntColumn, IntColumn, float | None]:
+        """Who starts now, who of the others runs (places); the gap, None where nothing was solved."""
+        many, columns = self.worth.shape
+        count = many * columns
+        shares = np.zeros(count + len(self.others))
+        bound = np.inf
+        if many and (self.needs[:, 0].sum() + self.gpus.sum() > self.free[0]):
+            try:
+                answer = maximise(self._program(), shares, np.inf, np.inf)
+                shares, bound = answer.x, answer.bound
+            except Problem:  # no solver
+                pass
+        x = shares[:count].reshape(self.worth.shape)
+        starts, used, value = self._rounded(x)
+        goes, more = self._filled(shares[count:], used)
+        told = np.isfinite(bound) and value + more > 0.0  # nothing is to be relative to a gain of 0
+        gap = relative_gap(value + more, bound) if told else None
+        return starts, goes, gap
+
+    def _program(self) -> Program:
+        """As HiGHS takes it: a start for each job and slot, then who of the others runs."""
+        many, columns = self.worth.shape
+        slots, count = columns - 1, many * columns
+        place = np.arange(count).reshape(many, columns)
+        rows = Rows()
+        for job in range(many):
+            rows.add(place[job], np.ones(columns), upper=1.0)
+        also = count + np.arange(len(self.others))
+        for slot in range(slots):
+            mine = place[:, : slot + 1].ravel()
+            needs = self.needs[:, slot::-1].ravel()
+            if slot == 0:
+                mine, needs = np.concatenate([mine, also]), np.concatenate([needs, self.gpus])
+            rows.add(mine, needs, upper=float(self.free[slot]))
+        gain = np.concatenate([self.worth.ravel(), self.gain])
+        return Program(gain, np.ones(len(gain)), rows)
+
+    def _rounded(self, x: Floats) -> tuple[IntColumn, FloatColumn, float]:
+        """Let each job start in the slot that has most of it and where it fits, those that are surest first.
+
+        Who starts now, the GPUs used by slot, and the value.
+        """
+        used, value, starts = np.zeros(len(self.free)), 0.0, []
+        slots = len(self.free)
+        for job in np.argsort(-x.max(axis=1, initial=0.0), kind="stable").tolist():
+            for slot in np.lexsort((-self.worth[job], -x[job])).tolist():
+                if self.worth[job, slot] <= 0.0:
+                    continue
+                needs = self.needs[job, : slots - slot]
+                if (used[slot:] + needs <= self.free[slot:] + _FITS).all():
+                    used[slot:] += needs
+                    value += float(self.worth[job, slot])
+                    if slot == 0:
+                        starts.append(int(self.wanted[job]))
+                    break
+        return np.array(starts, dtype=np.int64), used, value
+
+    def _filled(self, y: FloatColumn, used: FloatColumn) -> tuple[IntColumn, float]:
+        """Who of the others runs on what is left of the first slot, by what the program gave them."""
+        free, value = float(self.free[0] - used[0]), 0.0
+        chosen = []
+        for at in np.lexsort((-self.gain, -y)).tolist():
+            if self.gpus[at] <= free + _FITS:
+                free -= float(self.gpus[at])
+                value += float(self.gain[at])
+                chosen.append(int(self.others[at]))
+        return np.array(chosen, dtype=np.int64), value
