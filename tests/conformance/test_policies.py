@@ -78,6 +78,8 @@ VARIANTS = [
     "tiresias-pollux:limits=200/600,promote=2",  # a turn is longer than a restore
     "themis:lease=20",
     "themis:round=30",
+    "themis:preemptive=false",
+    "hived-nonpreemptive:round=30",
     "themis:filter=0.5,lease=20,contention=time",
     "themis:filter=0.3,by=share,ties=turns,lease=20",
     "themis:filter=0.8,payments=true,ties=later,lease=20",
