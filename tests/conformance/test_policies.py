@@ -70,6 +70,8 @@ VARIANTS = [
     "ssf:strict=false",
     "mmfs:strict=false",
     "anticipatory-vc:round=30",
+    "anticipatory-vc:locality=true",
+    "fcfs-pools:locality=true",
     "afs-l:ties=later,round=30",
     "afs-p:turn=30",
     "optimus:round=30",
