@@ -87,7 +87,7 @@ class HomeClock:
         self.idle = self.home.copy()
 
     def occupy(self, end: float, nodes: Ints) -> None:
-        """A job that runs already does so virtually too, until ``end``, on those of ``nodes`` that are its."""
+        """A job that runs already does so virtually too, until ``end``, on ``nodes`` of its pool."""
         taken = np.minimum(nodes, self.idle)
         self.idle -= taken
         self.count += 1

@@ -29,7 +29,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import COUNT, GPUS, HELD, NUMBER, POOL, SUBMIT
+from volvelle.core.columns import (
+    COUNT,
+    GPUS,
+    HELD,
+    NUMBER,
+    POOL,
+    REQUEST_RATE,
+    SCALE,
+    START_GAP,
+    SUBMIT,
+    TOTAL,
+)
 from volvelle.core.compiled import compiled
 from volvelle.core.events import ArrivalsForetold
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
@@ -142,7 +153,7 @@ class AnticipatoryVc(Policy):
         if not plan.clocks:
             plan.clocks = [VirtualClock(owned, self.round or 0.0) for owned in view.owned.tolist()]
         if self._told is not None:
-            self._foretell(view, seconds, self._told)
+            self._foretell(view, self._told)
             self._told = None
         if (matrix[STATE] == UNKNOWN).any():
             self._take_in(view, seconds)
@@ -186,9 +197,10 @@ class AnticipatoryVc(Policy):
         answer, self._wake = self._by_node.decide(view, seconds)
         return answer
 
-    def _foretell(self, view: View, seconds: FloatColumn, told: ArrivalsForetold) -> None:
+    def _foretell(self, view: View, told: ArrivalsForetold) -> None:
         """Virtual starts of jobs that come; those of jobs that are there stay as they are."""
         matrix, plan = view.jobs.matrix, self._plan
+        whole = matrix[START_GAP] + matrix[TOTAL] * matrix[SCALE] / matrix[REQUEST_RATE]
         known = matrix[STATE] != UNKNOWN
         plan.clocks = [VirtualClock(owned, self.round or 0.0) for owned in view.owned.tolist()]
         plan.times[0], plan.reserved[0], plan.count = view.now, 0.0, 1
@@ -196,7 +208,7 @@ class AnticipatoryVc(Policy):
         for row in np.flatnonzero(known).tolist():
             pool, start = int(matrix[POOL, row]), float(matrix[START, row])
             if pool >= 0 and start < np.inf:
-                plan.clocks[pool].occupy(start + float(seconds[row]), float(matrix[GPUS, row]))
+                plan.clocks[pool].occupy(start + float(whole[row]), float(matrix[GPUS, row]))
                 plan.clocks[pool].head = max(plan.clocks[pool].head, start)
             if matrix[STATE, row] != STARTED:  # to be booked anew
                 matrix[STATE, row], matrix[PLACE, row] = STARTED, -1.0
