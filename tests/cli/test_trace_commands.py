@@ -59,3 +59,50 @@ def test_an_unknown_generator_is_named_with_the_nearest(volvelle: Volvelle) -> N
     ran = volvelle("trace", "generate", "gavell", "--out", "x.csv")
     assert ran.status == 2
     assert "unknown generator 'gavell' (did you mean 'gavel'?)" in ran.err
+
+
+SWEEPS = """id,submit_time,gpus,duration,user
+a,0,1,100,ada
+b,10,1,60,ada
+c,400,1,50,ada
+d,1000,1,50,ada
+"""
+
+
+def test_habits_of_users_are_fitted_and_users_submit_again_by_them(volvelle: Volvelle) -> None:
+    """Ada comes back 300 s after a and b, and 550 s after c."""
+    Path("sweeps.csv").write_text(SWEEPS)
+    ran = volvelle("trace", "fit", "sweeps.csv", "--out", "users.toml", "--gap", "1m")
+    assert ran.status == 0, ran.err
+    assert "100 % of the batches follow the one before of their user" in ran.out
+    assert "think = [300, " in Path("users.toml").read_text()
+    ran = volvelle(
+        "simulate", "sweeps.csv", "--cluster", "1x1", "--users", "users.toml", "--out", "closed"
+    )
+    assert ran.status == 0, ran.err
+    record = json.loads(Path("closed/run.json").read_text())
+    assert record["users"]["batch_gap"] == 60.0
+    rows = Path("closed/jobs.csv").read_text().splitlines()
+    submit = rows[0].split(",").index("submit_time")
+    third = float(rows[3].split(",")[submit])
+    assert 160.0 + 300.0 <= third <= 160.0 + 550.0  # one GPU: b ends at 160
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (
+            ("trace", "fit", "sweeps.csv", "--out", "u.toml", "--gap", "often"),
+            "--gap or --patience",
+        ),
+        (("trace", "fit", "sweeps.csv", "--out", "u.toml", "--patience", "1s"), "no batch of"),
+        (("simulate", "sweeps.csv", "--cluster", "1x1", "--users", "none.toml"), "none.toml"),
+    ],
+)
+def test_users_that_cannot_be_are_refused(
+    volvelle: Volvelle, arguments: tuple[str, ...], wrong: str
+) -> None:
+    Path("sweeps.csv").write_text(SWEEPS)
+    ran = volvelle(*arguments)
+    assert ran.status != 0
+    assert wrong in ran.err

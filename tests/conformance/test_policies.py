@@ -70,6 +70,8 @@ VARIANTS = [
     "ssf:strict=false",
     "mmfs:strict=false",
     "anticipatory-vc:round=30",
+    "anticipatory-vc:locality=true",
+    "fcfs-pools:locality=true",
     "afs-l:ties=later,round=30",
     "afs-p:turn=30",
     "optimus:round=30",
@@ -78,6 +80,8 @@ VARIANTS = [
     "tiresias-pollux:limits=200/600,promote=2",  # a turn is longer than a restore
     "themis:lease=20",
     "themis:round=30",
+    "themis:preemptive=false",
+    "hived-nonpreemptive:round=30",
     "themis:filter=0.5,lease=20,contention=time",
     "themis:filter=0.3,by=share,ties=turns,lease=20",
     "themis:filter=0.8,payments=true,ties=later,lease=20",

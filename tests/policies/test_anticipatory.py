@@ -231,3 +231,55 @@ def test_jobs_without_a_virtual_start_run_where_nobody_is_in_the_way() -> None:
     ]
     found = run("anticipatory-vc", Cluster((Node("node", 3),), pools), jobs)
     assert found.first_start.tolist() == [40.0, 60.0, 10.0]
+
+
+# ---------------------------------------------------------------------- locality
+
+
+@st.composite
+def workloads_on_nodes(draw: st.DrawFn, most: int = 30) -> tuple[Cluster, list[Job]]:
+    """Jobs of any width and length in pools whose GPUs are whole nodes, parts of them, or both."""
+    cluster, jobs = draw(workloads(most))
+    left = int(sum(pool.quota for pool in cluster.pools)) + draw(st.sampled_from([0, 0, 1, 3]))
+    nodes: list[Node] = []
+    while left:
+        gpus = min(left, draw(st.sampled_from([1, 2, 4, 4, 8])))
+        nodes.append(Node(f"node-{len(nodes)}", gpus))
+        left -= gpus
+    return Cluster(tuple(nodes), cluster.pools), jobs
+
+
+def run_together(
+    policy: str, cluster: Cluster, jobs: list[Job], *, start: float = 0.0
+) -> tuple[Outcomes, dict[int, set[int]]]:
+    """What comes of gangs that stand together, and the nodes on which each stood."""
+    costs = Overheads(start=start)
+    run = happen(
+        Scenario.of(cluster, jobs, policy=policy, placement="consolidated", overheads=costs)
+    )
+    stood: dict[int, set[int]] = {}
+    for entry in run.journal.entries:
+        for row, number in enumerate(entry.decision.job.tolist()):
+            slots = entry.decision.slots_of(row)
+            stood[number] = set(run.scheduler.resources.slot_node[slots].tolist())
+    return run.outcomes, stood
+
+
+@settings(max_examples=40)
+@given(workloads_on_nodes(), st.sampled_from(["", ",round=7.5"]), st.sampled_from([0.0, 2.0]))
+def test_theorem_1_with_gangs_that_stand_together(
+    workload: tuple[Cluster, list[Job]], period: str, start: float
+) -> None:
+    """Nobody is later than with the pool alone on its nodes, and gangs that fit a node stand on one."""
+    cluster, jobs = workload
+    alone, at_home = run_together(f"fcfs-pools:locality=true{period}", *workload, start=start)
+    shared, stood = run_together(f"anticipatory-vc:locality=true{period}", *workload, start=start)
+    there = np.isfinite(alone.finish)
+    assert np.isfinite(shared.finish).all()
+    assert (shared.finish[there] <= alone.finish[there] + 1e-6).all()
+    assert against(shared, alone).slowed == 0
+    sizes = [node.gpus for node in cluster.nodes]
+    for number, job in enumerate(jobs):
+        if number in at_home and len(at_home[number]) == 1:
+            assert len(stood[number]) == 1
+        assert job.spec.gpus > max(sizes) or len(stood[number]) <= len(at_home.get(number, sizes))

@@ -5,6 +5,7 @@ from strategies import Scenario, happen, linear_job
 
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
+from volvelle.model.problems import Problem
 
 
 def starts(policy: str, jobs: list[Job], quotas: dict[str, float]) -> list[float]:
@@ -62,3 +63,48 @@ def test_nothing_is_lent_to_a_job_wider_than_its_pool_where_pools_are_alone() ->
     alone = happen(Scenario.of(cluster, jobs, policy="fcfs-pools")).outcomes
     assert alone.reason == ["wants 2 GPUs, its pool 'red' has 1"]
     assert happen(Scenario.of(cluster, jobs, policy="mmfs")).outcomes.finish[0] == 10.0
+
+
+def guests_and_owners() -> list[Job]:
+    """Red's job 1 is a guest of blue's when blue's wide job comes; one of blue's GPUs is idle then."""
+    return [
+        linear_job(0, 0.0, 2.0, 100.0, pool="red"),
+        linear_job(1, 0.0, 1.0, 50.0, pool="red"),
+        linear_job(2, 1.0, 2.0, 10.0, pool="blue"),
+        linear_job(3, 2.0, 1.0, 5.0, pool="red"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("hived-nonpreemptive", [0.0, 0.0, 50.0, 60.0]), ("mmfs", [0.0, 0.0, 50.0, 2.0])],
+)
+def test_what_comes_free_is_kept_for_a_dedicated_job(policy: str, expected: list[float]) -> None:
+    """Without preemption HiveD's owner waits for the guest that is there, and for no other."""
+    assert starts(policy, guests_and_owners(), {"red": 2.0, "blue": 2.0}) == expected
+
+
+def test_a_guest_of_hived_does_not_use_up_what_its_pool_owns() -> None:
+    """Job 1 borrows to its end: red's own GPUs, free at 10, are for red's next job, and the third borrows."""
+    jobs = [
+        linear_job(0, 0.0, 2.0, 10.0, pool="red"),
+        linear_job(1, 0.0, 2.0, 100.0, pool="red"),
+        linear_job(2, 0.0, 2.0, 100.0, pool="red"),
+        linear_job(3, 1.0, 2.0, 5.0, pool="blue"),
+    ]
+    assert starts("hived-nonpreemptive", jobs, {"red": 2.0, "blue": 2.0}) == [0.0, 0.0, 10.0, 100.0]
+
+
+def test_themis_without_preemption_serves_who_is_furthest_behind_and_stops_nobody() -> None:
+    """When job 0 ends the short job has waited ten times its length, the long one a tenth."""
+    jobs = [
+        linear_job(0, 0.0, 1.0, 100.0, pool="red"),
+        linear_job(1, 0.0, 1.0, 1000.0, pool="red"),
+        linear_job(2, 1.0, 1.0, 10.0, pool="red"),
+    ]
+    assert starts("themis:preemptive=false", jobs, {"red": 1.0}) == [0.0, 110.0, 100.0]
+
+
+def test_themis_divides_nothing_without_preemption() -> None:
+    with pytest.raises(Problem, match="it needs preemptive=true"):
+        starts("themis:preemptive=false,filter=0.5", two_pools(), {"red": 2.0, "blue": 2.0})

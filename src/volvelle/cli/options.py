@@ -101,6 +101,15 @@ Overheads = Annotated[
         rich_help_panel=_WORLD,
     ),
 ]
+Users = Annotated[
+    str | None,
+    typer.Option(
+        "--users",
+        metavar="FILE",
+        help="Habits of users who submit again when their jobs end; see: volvelle trace fit.",
+        rich_help_panel=_WORLD,
+    ),
+]
 Tick = Annotated[
     str | None,
     typer.Option(

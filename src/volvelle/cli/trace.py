@@ -142,6 +142,47 @@ def generate(
     _write(workload, out, to_format)
 
 
+@app.command()
+def fit(
+    trace: TraceFile,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The TOML file to write.")],
+    gap: Annotated[
+        str, typer.Option(metavar="TIME", help="A user's jobs less apart than this are one batch.")
+    ] = "5m",
+    patience: Annotated[
+        str, typer.Option(metavar="TIME", help="Who comes back later did not wait for the batch.")
+    ] = "8h",
+    format: options.Format = None,
+    map: options.Map = None,
+    strict: options.Strict = None,
+) -> None:
+    """Learn from a trace how its users submit again when their jobs have ended (closed loops).
+
+    volvelle trace fit october.txt --out users.toml
+
+    volvelle simulate october.txt --cluster 120x8 --users users.toml
+    """
+    from volvelle.cli.reading import read_file
+    from volvelle.model.problems import Problem
+    from volvelle.model.units import format_duration, parse_duration
+    from volvelle.simulate.run_directory import written
+    from volvelle.workload.habits import fit_habits
+
+    workload = read_file(trace, format, map, bool(strict)).workload
+    try:
+        apart, waits = float(parse_duration(gap)), float(parse_duration(patience))
+    except ValueError as error:
+        raise Problem(f"--gap or --patience: {error}", usage=True) from None
+    habits = fit_habits(workload, batch_gap=apart, patience=waits)
+    with written(out) as path:
+        path.write_text(habits.written, encoding="utf-8")
+    middle = habits.think[len(habits.think) // 2]
+    print(
+        f"{100 * habits.follows:.0f} % of the batches follow the one before of their user, after "
+        f"{format_duration(middle)} in the median; written to {out}"
+    )
+
+
 def _with(written: str, parameters: dict[str, Any]) -> str:
     """A generator as it is written, with more parameters."""
     more = ",".join(f"{key}={value}" for key, value in parameters.items() if value is not None)

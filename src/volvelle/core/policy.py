@@ -99,8 +99,6 @@ class Policy(Part):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
-    chooses_nodes: ClassVar[bool] = False
-    """Whether it says on which nodes jobs run (`Allocation.nodes`); a placement only picks GPUs on them."""
     borrows: ClassVar[bool] = True
     """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
     foresees: ClassVar[bool] = False
@@ -113,6 +111,11 @@ class Policy(Part):
     @property
     def shares_gpus(self) -> bool:
         """Whether two jobs may hold the same GPUs."""
+        return False
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """Whether it says on which nodes jobs run (`Allocation.nodes`); a placement only picks GPUs there."""
         return False
 
     @property

@@ -28,6 +28,10 @@ resource share in the past", and utility that is linear in GPUs (its footnote 6)
 share is the GPUs it will have held on average when the coming lease is over; of equal shares who held
 fewer GPUs until now is worse off; left-over GPUs go one by one to who has had least.
 
+**Without preemption** (``preemptive=false``) a job that starts runs to its end, as anticipatory scheduling
+has it (Themis*, SIA, section 6.1), and idle GPUs go to the job that waits whose rho would be largest if it
+started now. Gangs leave nothing to divide, so there is no filter then.
+
 ``ties`` is about equals: the earlier submission first, the later, or ``turns``: the order of submission,
 beginning one job later with every lease. The papers do not say; figures 1 and 15b of Shockwave
 come out with turns, 15a and 15c with later: chosen to fit these figures.
@@ -41,10 +45,10 @@ so goes to the others in order.
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Policy, fill_in_order, policies
@@ -96,6 +100,13 @@ class Themis(Policy):
         "earlier", description="which submission goes first among equals"
     )
     payments: bool = Field(False, description="bidders pay for being there with part of their GPUs")
+    preemptive: bool = Field(True, description="take GPUs from jobs when a lease is over")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.preemptive and self.filter is not None:
+            raise ValueError("the filter divides all GPUs: it needs preemptive=true")
+        return self
 
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
@@ -123,12 +134,14 @@ class Themis(Policy):
         if self.by == "share":
             service = jobs.attained_gpu_seconds
             order = least_share_first(matrix, turn, service, view.now, self.lease)
-        elif self.filter is None:
+        elif self.filter is None and self.preemptive:
             order = worst_first(matrix, turn, terms, view.gpus)
         else:
             order = by_rho(matrix, turn, terms, view.gpus)
         if self.filter is None:
-            return fill_in_order(view, order, preemptive=True, strict=False, elastic=True)
+            return fill_in_order(
+                view, order, preemptive=self.preemptive, strict=False, elastic=True
+            )
         bidders = max(math.floor(self.filter * len(jobs) + 0.5), 1)
         return self._auction(view, order, bidders, turn, terms)
 

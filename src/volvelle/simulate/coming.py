@@ -32,7 +32,8 @@ class Coming:
 
     numbers: theirs (default: from 0 on). believed: what the scheduler will believe of them (default: what its
     estimator says, when they are admitted where it learns). profiles: of jobs that were profiled first and
-    come when that is over, in this order (default: they come when they are submitted).
+    come when that is over, in this order (default: they come when they are submitted). open_ended: more may
+    come (`insert`), so that nobody's number is known before it is submitted.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class Coming:
         numbers: Sequence[int] | None = None,
         believed: Sequence[Belief] | None = None,
         profiles: Sequence[Profile] | None = None,
+        *,
+        open_ended: bool = False,
     ) -> None:
         self.jobs = jobs
         self._profiles = profiles
@@ -53,12 +56,42 @@ class Coming:
         self.foretold: dict[int, str] = {}
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
-        self.prepared = believed is not None or not learning
+        asked = learning or (open_ended and not estimator.believes_truth)
+        self.prepared = believed is not None or not asked
         if believed is None and self.prepared and not estimator.believes_truth:
             seed = scheduler.seed
             believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
         self.believed = believed
         self._write(scheduler)
+
+    def insert(self, scheduler: Scheduler, jobs: Sequence[Job], come: int) -> None:
+        """More ``jobs`` will be submitted; ``come`` have been. Those that have not are numbered anew.
+
+        All jobs have to be `open_ended`, with numbers from 0 on, and the table of arrivals is another then.
+        """
+        assert self._places is None
+        assert self.believed is None
+        more = Coming(scheduler, jobs, open_ended=True)
+        merged = [*self.jobs[come:], *jobs]
+        times = [job.spec.submit_time for job in merged]
+        order = sorted(range(len(merged)), key=times.__getitem__)  # equals: who was known first
+        reasons = {n: why for n, why in self.foretold.items() if n >= come}
+        for number in reasons:
+            del self.foretold[number]
+        known = len(self.jobs) - come
+        for place, one in enumerate(order):
+            why = reasons.get(come + one) if one < known else more.foretold.get(one - known)
+            if why is not None:
+                self.foretold[come + place] = why
+        self.jobs = [*self.jobs[:come], *(merged[one] for one in order)]
+        self.numbers = range(len(self.jobs))
+        columns = np.concatenate([self.arrivals[:, come:], more.arrivals], axis=1)[:, order]
+        columns[_PLACE["number"]] = np.arange(come, len(self.jobs))
+        self.arrivals = np.asfortranarray(
+            np.concatenate([self.arrivals[:, :come], columns], axis=1)
+        )
+        verdict = np.concatenate([self.verdict[come:], more.verdict])[order]
+        self.verdict = np.concatenate([self.verdict[:come], verdict])
 
     def submission(self, place: int, time: float | None = None) -> JobSubmitted:
         """What the scheduler is told of the job at ``place``."""

@@ -33,6 +33,7 @@ from volvelle.simulate.sources import (
     split_pairs,
 )
 from volvelle.simulate.synthesizer import Synthesis, read_foreseen
+from volvelle.workload.habits import Habits
 
 _SINGULAR = {
     "policy": "policies",
@@ -135,6 +136,10 @@ class Experiment(BaseModel):
     )
     track: Annotated[tuple[int, int] | None, BeforeValidator(_span)] = Field(
         None, description="first and last job to measure, as in 3000:4000"
+    )
+    users: Path | None = Field(
+        None,
+        description="file with habits of users who submit again when their jobs end",
     )
     tick: Annotated[Seconds, Field(gt=0)] | None = Field(
         None, description="ends of jobs are noticed at multiples of this"
@@ -242,6 +247,7 @@ class Experiment(BaseModel):
         self, cluster: Cluster, parts: Mapping[str, tuple[str, ...]], synthesis: Synthesis | None
     ) -> "list[PlannedRun]":
         seeds = tuple(dict.fromkeys(self.seeds))
+        users = None if self.users is None else Habits.read(self.users)
         runs = []
         for rate, chosen, seed in product(self._rates(), product(*parts.values()), seeds):
             composition = WrittenComposition(*map(resolved, chosen))
@@ -266,6 +272,7 @@ class Experiment(BaseModel):
                 refresh=self.refresh,
                 play_outs=self.play_outs,
                 synthesis=synthesis,
+                users=users,
             )
             runs.append(PlannedRun(name, setting, rate))
         return runs
@@ -329,7 +336,7 @@ def _beside(config: Path, key: str, value: Any) -> Any:
         return value
     if key in _PARTS:
         return seen_from(config.parent, value)
-    is_file = key in ("trace", "from_journal", "out") or (
+    is_file = key in ("trace", "from_journal", "users", "out") or (
         key == "cluster" and Path(value).suffix in _FILES
     )
     return str(config.parent / value) if is_file else value

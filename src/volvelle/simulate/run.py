@@ -29,7 +29,9 @@ from volvelle.simulate.coming import Coming
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesizer import Synthesis, Synthesizer
+from volvelle.simulate.users import Users
 from volvelle.simulate.world import Recording, Watcher, World
+from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 
 COMPILED_FROM, COMPILED_FROM_ASKED, COMPILED_FROM_PREDICTED = 10_000, 3_000, 200
@@ -46,6 +48,8 @@ class Setting:
     until: end of the simulation, seconds (None: when all jobs are through).
     tracked: (first, last) numbers of the jobs that are measured; the simulation ends with them.
     predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
+    users: habits of users who submit again when their jobs are through (None: all jobs come when the workload
+    says). What is drawn of them follows from the seed.
     play_outs: with how many futures like the recent past P50 and P90 are found; 0: with none, from
     past errors alone.
     synthesis: choose policy and admission anew now and then; those of ``composition`` rule until then.
@@ -62,6 +66,7 @@ class Setting:
     refresh: bool = False
     play_outs: int = PLAY_OUTS
     synthesis: Synthesis | None = None
+    users: Habits | None = None
 
     @property
     def header(self) -> Header:
@@ -194,14 +199,23 @@ def _run(
         pauses = EVERY_MOMENT if setting.refresh else NEWCOMERS_CAME
     interrupted = False
     began = time.process_time()
+    users = None
+    if setting.users is not None:
+        users = Users(setting.users.batches(workload, setting.seed))
     world = World(
         scheduler,
-        Coming(scheduler, workload.jobs, profiles=came.profiles),
+        Coming(
+            scheduler,
+            workload.jobs if users is None else users.first,
+            profiles=came.profiles,
+            open_ended=users is not None,
+        ),
         watchers,
         tick=setting.tick,
         until=INFINITY if setting.until is None else setting.until,
         tracked=setting.tracked,
         director=None if synthesis is None else Synthesizer(synthesis, workers),
+        users=users,
         compiled=_pays(workload, setting, scheduler) if compiled is None else compiled,
     )
     with asked_to_stop() as stopped:
@@ -210,6 +224,8 @@ def _run(
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began
+    if users is not None:
+        workload = Workload(world.coming.jobs, workload.name)
     world.let_arrivals_go()
     outcomes = recorder.outcomes(workload.durations, None, workload.single_gpu_seconds)
     gaps = scheduler.composition.policy.solver_gaps
@@ -345,11 +361,34 @@ def check(workload: Workload, setting: Setting) -> None:
         setting.cluster,
         ((job.spec, job.truth if told else _declared(job.spec)) for job in workload.jobs),
     )
+    if setting.users is not None:
+        _check_users(setting)
     if setting.tracked is not None:
         first, last = setting.tracked
         if not 0 <= first <= last < len(workload):
             raise Problem(
                 f"cannot track jobs {first} to {last} of {len(workload)}",
                 mend=f"give numbers within 0 and {len(workload) - 1}",
+                usage=True,
+            )
+
+
+def _check_users(setting: Setting) -> None:
+    """Raise `Problem` for what goes by numbers of jobs, which are not known before users submit."""
+    if setting.cluster.profiling is not None:
+        raise Problem(
+            "users who submit again do not go with profiling, which is worked out before anybody comes",
+            mend="leave out --users, or the cluster's [profiling]",
+            usage=True,
+        )
+    for name, asked in {
+        "track": setting.tracked is not None,
+        "predict": setting.predict,
+        "synthesize": setting.synthesis is not None,
+    }.items():
+        if asked:
+            raise Problem(
+                f"users who submit again do not go with {name!r}: who comes as which job is not known",
+                mend=f"leave out --users or --{name}",
                 usage=True,
             )

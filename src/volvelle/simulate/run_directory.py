@@ -82,6 +82,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     refresh: bool = False
     play_outs: int = PLAY_OUTS
     synthesis: Synthesis | None = None
+    users: dict[str, Any] | None = None
     started: str = ""
     versions: dict[str, str] = {}
     cpu_seconds: float | None = None
@@ -105,6 +106,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             refresh=setting.refresh,
             play_outs=setting.play_outs,
             synthesis=setting.synthesis,
+            users=None if setting.users is None else setting.users.model_dump(mode="json"),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=_versions(),
         )

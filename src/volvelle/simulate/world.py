@@ -79,6 +79,7 @@ from volvelle.simulate.coming import Coming
 from volvelle.simulate.execution import Execution
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.trainer import Trainer
+from volvelle.simulate.users import Users
 
 _MOMENTS, _FEW = 4096, 64
 """Moments between two looks at what else there is to do; where Python decides."""
@@ -116,7 +117,8 @@ class World:
 
     scheduler: at the start, or anywhere in between. tick: ends of jobs are noticed at multiples of it (None:
     at once). until: the world ends at this time. tracked: first and last number of the jobs that are waited
-    for (None: all). director: steers the scheduler. compiled: let machine code do it.
+    for (None: all). director: steers the scheduler. users: who submits again; ``coming`` is what they do
+    first, open-ended. compiled: let machine code do it.
     """
 
     def __init__(
@@ -129,11 +131,13 @@ class World:
         until: float = INFINITY,
         tracked: tuple[int, int] | None = None,
         director: Director | None = None,
+        users: Users | None = None,
         compiled: bool = False,
     ) -> None:
         self.scheduler = scheduler
         self.coming = coming
-        self._watchers = watchers
+        self._users = users
+        self._watchers = watchers if users is None else [*watchers, users]
         self._until = until
         self._tick = tick
         self._director = director
@@ -195,6 +199,8 @@ class World:
         scheduler = self.scheduler
         if on_pause is not None:
             scheduler.apply_rules(pauses=pauses)
+        if self._users is not None:
+            scheduler.apply_rules(pauses=EVERY_MOMENT)
         pause_after = self._next_pause()
         try:
             while True:
@@ -207,8 +213,10 @@ class World:
                     self._answer(why)
                 else:
                     pause_after = self._next_pause()
-                    if on_pause is not None:
+                    if on_pause is not None or self._users is not None:
                         self.hand_over()
+                    self._submit_again()
+                    if on_pause is not None:
                         on_pause(self)
         finally:
             self.hand_over()
@@ -239,6 +247,24 @@ class World:
             else:
                 for time, events, decision in batch.moments(self._submission):
                     watcher.record(time, events, decision)
+
+    def _submit_again(self) -> None:
+        """Let users react to what the moment brought."""
+        if self._users is None or not (jobs := self._users.submit()):
+            return
+        scheduler, coming = self.scheduler, self.coming
+        s = scheduler.state
+        verdict = np.array(s.verdict, dtype=np.int64)  # the scheduler notes there who is gone
+        coming.verdict = verdict
+        coming.insert(scheduler, jobs, int(s.count[COME]))
+        s.arrivals, s.verdict = coming.arrivals, coming.verdict
+        if not s.compiled:
+            s.arrivals, s.verdict = coming.arrivals.tolist(), coming.verdict.tolist()
+        scheduler.renew()
+        composition = scheduler.composition
+        if composition.policy.foresees and composition.estimator.foretells:
+            self._foretells = True
+            s.clock[DIRECT_AT] = self.now
 
     def let_arrivals_go(self) -> None:
         """Forget the table of arrivals, which is large, where nobody comes any more."""

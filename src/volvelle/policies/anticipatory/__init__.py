@@ -4,6 +4,7 @@ The paper: "Anticipatory Resource Allocation for ML Training". Its system is cal
 since another system has the name Sia.
 """
 
+from volvelle.policies.anticipatory.hived import HivedNonpreemptive
 from volvelle.policies.anticipatory.oracle import OracleJobs, OracleSchedule, best_schedule
 from volvelle.policies.anticipatory.policy import AnticipatoryVc
 from volvelle.policies.anticipatory.sharing import FcfsPools, Gssf, Mmfs, Ssf
@@ -12,6 +13,7 @@ __all__ = [
     "AnticipatoryVc",
     "FcfsPools",
     "Gssf",
+    "HivedNonpreemptive",
     "Mmfs",
     "OracleJobs",
     "OracleSchedule",

@@ -17,18 +17,30 @@ by virtual starts does what figure 6's repeated passes do. The paper's algorithm
 estimator ``oracle`` tells (`ArrivalsForetold`). With others only jobs that wait are protected.
 
 Jobs of no pool, and those wider than theirs, have no virtual start: they run where nobody is in the way. A
-pool that does not lend is served as if alone. GPUs are counted: with several GPU types, nodes that fail, or
-a placement that turns jobs away, the plan is a rule of thumb. Where only some pools lend, a lender may have
-to wait for what it lent to another. Jobs are gangs and run to their end.
+pool that does not lend is served as if alone. GPUs are counted; with several GPU types, nodes that fail, or
+a placement that turns jobs away, the plan is a rule of thumb. With ``locality`` there is a plan for each node
+(`volvelle.policies.anticipatory.by_node`), and ``fcfs-pools:locality=true`` is the reference. Where only some
+pools lend, a lender may have to wait for what it lent to another. Jobs are gangs and run to their end.
 """
 
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import COUNT, GPUS, HELD, NUMBER, POOL, SUBMIT
+from volvelle.core.columns import (
+    COUNT,
+    GPUS,
+    HELD,
+    NUMBER,
+    POOL,
+    REQUEST_RATE,
+    SCALE,
+    START_GAP,
+    SUBMIT,
+    TOTAL,
+)
 from volvelle.core.compiled import compiled
 from volvelle.core.events import ArrivalsForetold
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
@@ -37,6 +49,7 @@ from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
 from volvelle.plan.profile import add, step_at, write_running
+from volvelle.policies.anticipatory.by_node import NodePlan
 from volvelle.policies.anticipatory.gangs import gang_type
 from volvelle.policies.anticipatory.virtual_clock import VirtualClock
 
@@ -103,6 +116,12 @@ class AnticipatoryVc(Policy):
     foresees: ClassVar[bool] = True
     columns: ClassVar[int] = 5
 
+    locality: bool = Field(
+        False,
+        description="gangs stand together, as in the reference (placement that names GPUs)",
+    )
+
+    _by_node: NodePlan | None = PrivateAttr(None)
     _plan: Plan = PrivateAttr(default_factory=Plan)
     _told: ArrivalsForetold | None = PrivateAttr(None)
     _wake: float | None = PrivateAttr(None)
@@ -111,6 +130,11 @@ class AnticipatoryVc(Policy):
     def resizes(self) -> bool:
         """Jobs are gangs here."""
         return False
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """As the parameter ``locality`` says."""
+        return self.locality
 
     def expect(self, arrivals: ArrivalsForetold) -> None:
         """Plan with these at the next decision."""
@@ -124,10 +148,12 @@ class AnticipatoryVc(Policy):
         """Book who is new, then start whoever is in nobody's way, by virtual start."""
         matrix, plan = view.jobs.matrix, self._plan
         seconds = seconds_left(matrix, view.now)
+        if self.locality and view.resources.named:
+            return self._allocate_nodes(view, seconds)
         if not plan.clocks:
             plan.clocks = [VirtualClock(owned, self.round or 0.0) for owned in view.owned.tolist()]
         if self._told is not None:
-            self._foretell(view, seconds, self._told)
+            self._foretell(view, self._told)
             self._told = None
         if (matrix[STATE] == UNKNOWN).any():
             self._take_in(view, seconds)
@@ -161,9 +187,20 @@ class AnticipatoryVc(Policy):
             given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], given[3].astype(np.int64)
         )
 
-    def _foretell(self, view: View, seconds: FloatColumn, told: ArrivalsForetold) -> None:
+    def _allocate_nodes(self, view: View, seconds: FloatColumn) -> Allocation:
+        """The same where it matters on which nodes jobs stand."""
+        if self._by_node is None:
+            self._by_node = NodePlan.of(view, self.round or 0.0)
+        if self._told is not None:
+            self._by_node.foretell(view, self._told)
+            self._told = None
+        answer, self._wake = self._by_node.decide(view, seconds)
+        return answer
+
+    def _foretell(self, view: View, told: ArrivalsForetold) -> None:
         """Virtual starts of jobs that come; those of jobs that are there stay as they are."""
         matrix, plan = view.jobs.matrix, self._plan
+        whole = matrix[START_GAP] + matrix[TOTAL] * matrix[SCALE] / matrix[REQUEST_RATE]
         known = matrix[STATE] != UNKNOWN
         plan.clocks = [VirtualClock(owned, self.round or 0.0) for owned in view.owned.tolist()]
         plan.times[0], plan.reserved[0], plan.count = view.now, 0.0, 1
@@ -171,7 +208,7 @@ class AnticipatoryVc(Policy):
         for row in np.flatnonzero(known).tolist():
             pool, start = int(matrix[POOL, row]), float(matrix[START, row])
             if pool >= 0 and start < np.inf:
-                plan.clocks[pool].occupy(start + float(seconds[row]), float(matrix[GPUS, row]))
+                plan.clocks[pool].occupy(start + float(whole[row]), float(matrix[GPUS, row]))
                 plan.clocks[pool].head = max(plan.clocks[pool].head, start)
             if matrix[STATE, row] != STARTED:  # to be booked anew
                 matrix[STATE, row], matrix[PLACE, row] = STARTED, -1.0

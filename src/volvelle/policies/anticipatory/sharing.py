@@ -24,6 +24,7 @@ from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.policies.anticipatory.by_node import alone_at_home
 from volvelle.policies.anticipatory.gangs import gang_type
 
 Floats = NDArray[np.float64]
@@ -78,6 +79,26 @@ class FcfsPools(_Queues):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 4.1"
     optimises: ClassVar[str] = "predictability: no pool depends on another"
     borrows: ClassVar[bool] = False
+
+    locality: bool = Field(
+        False,
+        description="pools are at home on nodes, where gangs stand together (placement that names GPUs)",
+    )
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """As the parameter ``locality`` says."""
+        return self.locality
+
+    def allocate(self, view: View) -> Allocation:
+        """Keep what runs, start what is first in its queue and fits."""
+        if self.locality and view.resources.named:
+            return alone_at_home(view, self.strict)
+        return super().allocate(view)
+
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """The same as machine code, which chooses no nodes."""
+        return None if self.locality and named else super().kernel(named=named)
 
 
 @policies.register

@@ -59,7 +59,6 @@ class Pollux(Policy):
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
     tunes_batch_size: ClassVar[bool] = True
-    chooses_nodes: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     round: Period | None = Field(60.0, description="decide only at multiples of this period")
@@ -82,6 +81,11 @@ class Pollux(Policy):
     _numbers: tuple[int, ...] = PrivateAttr(())
     _population: Rows | None = PrivateAttr(None)
     """The last decision's population, (allocations, jobs, nodes), of the jobs ``_numbers``."""
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """Always."""
+        return True
 
     def hear(self, report: TrainingReported) -> None:
         """Keep a job's goodput function."""
