@@ -228,20 +228,16 @@ class Cycle:
         self.book.finish_by[row] = finish_by
         self.book.gap[row] = self.look.gap[at] + self.memory.wait
         for gpu_type in self.look.types(at):
-            start = self._first_slot(at, gpu_type)
+            start = self._first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
             need = self._need(gpu_type, at)
             if self.book.reserve(row, gpu_type, self.view.now, start, need, goes_on):
-                if start == self.look.slot and self.book.holds(start)[row] and not goes_on:
-                    self.look.idle[gpu_type] -= self.book.gpus[row]
                 return True
         return False
 
-    def _first_slot(self, at: int, gpu_type: int) -> int:
-        """From which slot on a job can have GPUs: in the middle of a lease only those that are idle."""
-        look = self.look
-        free = look.idle[gpu_type] >= look.matrix[GPUS, at] and look.matrix[POOL, at] < 0.0
-        return look.slot if look.fresh or free else look.slot + 1
+    def _first_slot(self, at: int) -> int:
+        """From which slot on a job can have GPUs: of a pool, from the next lease on if not now."""
+        return self.look.slot if self.look.fresh or self.look.matrix[POOL, at] < 0.0 else self.look.slot + 1
 
     def _offer(self, at: int, spec: JobSpec) -> None:
         """Tell a job by when it could be through, or promise that if it accepts it."""
@@ -249,7 +245,7 @@ class Cycle:
         gap, gpus = look.gap[at] + self.memory.wait, float(look.matrix[GPUS, at])
         earliest = np.inf
         for gpu_type in look.types(at):
-            start, need = self._first_slot(at, gpu_type), self._need(gpu_type, at)
+            start, need = self._first_slot(at), self._need(gpu_type, at)
             finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
             earliest = min(earliest, finish + _LATER)
         earliest = book.within_share(look.slot, earliest, self.policy.share)
@@ -299,21 +295,22 @@ class Cycle:
         look, matrix = self.look, self.look.matrix
         waiting = look.waiting
         idle = self.view.gpus - matrix[HELD].sum()
-        if not waiting.any() or not (look.fresh or idle >= 1.0):
+        anew = look.fresh or bool((waiting & self._has_this_slot()).any())
+        if not waiting.any() or not (anew or idle >= 1.0):
             held, kept = matrix[HELD].copy(), matrix[TYPE].copy()
             reason = np.where(waiting, _ORDER, 0.0)
             return Allocation(held, kept, reason, None, promises=tuple(self.told))
         most = matrix[GPUS].copy()
         most[waiting & (matrix[CHECKPOINT] > self.memory.wait)] = 0.0
-        given, order = self._filled(most)
+        given, order = self._filled(most, anew)
         while self._started_for_good(given, most):
-            given, order = self._filled(most)
+            given, order = self._filled(most, anew)
         reason = np.where(given[TARGET_REASON] == 0.0, _ORDER, given[TARGET_REASON])
         reason = np.where(given[TARGET] > 0.0, 0.0, reason)
         gpus, types = given[TARGET], given[TARGET_TYPE]
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
 
-    def _filled(self, most: FloatColumn) -> tuple[FloatColumn, IntColumn]:
+    def _filled(self, most: FloatColumn, anew: bool) -> tuple[FloatColumn, IntColumn]:
         """GPUs by turn, and the turns; jobs with a reservation on their type."""
         look, view, matrix = self.look, self.view, self.look.matrix
         reserved = self._has_this_slot()
@@ -325,7 +322,7 @@ class Cycle:
             matrix[TYPES, rows] = 2.0**types
             matrix[TYPE, rows] = np.where(matrix[TYPE, rows] == types, types, -1.0)
         gpus = matrix[GPUS]
-        given = fill(matrix, order, gpus, most, view.capacity, view.quota, look.fresh, False)
+        given = fill(matrix, order, gpus, most, view.capacity, view.quota, anew, False)
         return given, order
 
     def _has_this_slot(self) -> BoolColumn:
@@ -343,7 +340,8 @@ class Cycle:
         service = np.where(promised, service * self.policy.yielding, service)
         due = look.own[LAST]
         hopeless = (due > 0.0) & ~promised & (self.view.now + seconds > due)
-        rank = np.select([reserved, behind, hopeless], [0.0, 1.0, 3.0], 2.0)
+        goes_on = ~look.waiting & (not look.fresh)
+        rank = np.select([reserved, goes_on, behind, hopeless], [0.0, 1.0, 2.0, 4.0], 3.0)
         turns: IntColumn = np.lexsort((look.matrix[NUMBER], service, rank))
         return turns
 
