@@ -77,6 +77,12 @@ class Chronus(Policy):
         0.01, description="share of promises that may be broken where estimates are wrong"
     )
 
+    tentative: int = 0
+
+    protect: float = 0.0
+
+    floor: float = 3600.0
+
     _kept: Memory | None = PrivateAttr(default=None)
 
     @property

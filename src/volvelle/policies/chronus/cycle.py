@@ -210,13 +210,13 @@ class Cycle:
         able = book.capacity.sum() * self.policy.period
         if look.matrix[CHECKPOINT, at] > self.memory.wait:
             return False
-        if self.memory.recent.of_smaller(work) > able:
+        if not self.policy.protect and self.memory.recent.of_smaller(work) > able:
             look.own[SEEN, at] = TOO_LARGE
             return False
         row = self._enter(at)
         if self._pool_has_room(row):
             for finish_by, step in steps:
-                if self._fits_share(finish_by) and self._try(at, row, finish_by):
+                if self._fits_share(finish_by, work) and self._try(at, row, finish_by):
                     look.own[ROW, at] = row + 1.0
                     self.told.append(Promise(look.number(at), finish_by, step))
                     return True
@@ -255,9 +255,20 @@ class Cycle:
         reason = "none of its deadlines can be guaranteed"
         self.told.append(Promise(number, earliest=able, reason=reason))
 
-    def _fits_share(self, finish_by: float) -> bool:
+    def _fits_share(self, finish_by: float, work: float) -> bool:
         """Whether promises take no more than their share of the GPUs' time until then."""
+        if self.policy.protect:
+            span = finish_by - self.view.now
+            cap = self.book.capacity.sum()
+            rate = self._rate(work)
+            share = self.book.share(self.look.slot, finish_by)
+            return share + work / (cap * span) <= self.policy.share - self.policy.protect * rate / cap
         return self.book.share(self.look.slot, finish_by) <= self.policy.share
+
+    def _rate(self, work: float) -> float:
+        elapsed = self.view.now - self.memory.recent.came[0] if len(self.memory.recent.came) else 0.0
+        elapsed = min(max(elapsed, self.policy.floor), self.policy.period)
+        return self.memory.recent.of_smaller(work) / elapsed
 
     def _pool_has_room(self, row: int) -> bool:
         """Whether all of a pool that have reservations could run at once."""
@@ -314,16 +325,41 @@ class Cycle:
         """GPUs by turn, and the turns; jobs with a reservation on their type."""
         look, view, matrix = self.look, self.view, self.look.matrix
         reserved = self._has_this_slot()
+        if look.fresh and self.policy.tentative:
+            reserved |= self._would_need_this_slot()
         order = self._turns(reserved)
         if len(view.capacity) > 1:
             matrix = matrix.copy()
-            rows = np.flatnonzero(reserved)
+            rows = np.flatnonzero(reserved & (look.row >= 0))
             types = self.book.type[look.row[rows]]
             matrix[TYPES, rows] = 2.0**types
             matrix[TYPE, rows] = np.where(matrix[TYPE, rows] == types, types, -1.0)
         gpus = matrix[GPUS]
         given = fill(matrix, order, gpus, most, view.capacity, view.quota, anew, False)
         return given, order
+
+    def _would_need_this_slot(self) -> BoolColumn:
+        look, own, now = self.look, self.look.own, self.view.now
+        needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
+        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs
+        open_yet &= now + look.least_seconds + look.gap * look.waiting <= own[LAST]
+        found = np.flatnonzero(open_yet)
+        service = look.least_seconds[found] * look.matrix[GPUS, found]
+        rows = []
+        for at in found[np.lexsort((look.matrix[NUMBER, found], service))].tolist():
+            work = float(look.least_seconds[at] * look.matrix[GPUS, at])
+            if self.policy.tentative == 2 and self._rate(work) > self.book.capacity.sum():
+                continue
+            if self.policy.tentative == 3 and self.memory.recent.of_smaller(work) > self.book.capacity.sum() * self.policy.period:
+                continue
+            row = self._enter(at)
+            for finish_by, _ in steps_of(self.view.spec(look.number(at))):
+                if finish_by > now and self._try(at, row, finish_by):
+                    needs[at] = self.book.holds(look.slot)[row]
+                    break
+            rows.append(row)
+        self.book.leave(np.array(rows, dtype=np.int64))
+        return needs
 
     def _has_this_slot(self) -> BoolColumn:
         row = self.look.row
