@@ -20,6 +20,7 @@ from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_c
 from volvelle.model.job import Job, Reward
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
+from volvelle.policies.chronus.recent import RecentWork
 from volvelle.policies.chronus.reservations import Reservations, earliest_finish, reserve_late
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
@@ -50,7 +51,7 @@ def lasts(run: Run) -> dict[int, Promise]:
 
 LEASES = [
     "chronus",
-    "chronus:lease=40,share=1",
+    "chronus:lease=40",
     "chronus:lease=12,parts=3",
     "chronus:lease=50,parts=1",
 ]
@@ -117,12 +118,12 @@ def test_machine_code_leads_to_the_same_journal(scenario: Scenario) -> None:
 def test_a_job_is_answered_when_it_comes_and_promised_jobs_are_not_given_up() -> None:
     jobs = [
         due(linear_job(0, 3.0, 4.0, 100.0), (200.0, 10.0)),  # starts at once, on idle GPUs
-        due(linear_job(1, 5.0, 4.0, 50.0), (50.0, 100.0), (200.0, 20.0)),  # only the second step
+        due(linear_job(1, 5.0, 4.0, 50.0), (45.0, 100.0), (200.0, 20.0)),  # only the second step
         due(linear_job(2, 7.0, 4.0, 60.0), (100.0, 10.0)),  # would need what is promised
         due(linear_job(3, 9.0, 8.0, 10.0), (500.0, 10.0)),  # wider than the cluster
         linear_job(4, 11.0, 1.0, 10.0),
     ]
-    run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy="chronus:lease=40,share=1"))
+    run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy="chronus:lease=40"))
     told = promises(run)
     assert told[:2] == [(3.0, Promise(0, 203.0, 0)), (5.0, Promise(1, 205.0, 1))]
     at, refused = told[2]
@@ -136,9 +137,7 @@ def test_a_job_is_answered_when_it_comes_and_promised_jobs_are_not_given_up() ->
 def test_the_last_idle_gpu_is_used_at_once_where_that_is_what_is_promised() -> None:
     others = [linear_job(n, 0.0, 1.0, 500.0) for n in range(3)]
     job = due(linear_job(3, 10.0, 1.0, 60.0), (65.0, 10.0))
-    run = happen(
-        Scenario.of(parse_cluster("1x4"), [*others, job], policy="chronus:lease=80,share=1")
-    )
+    run = happen(Scenario.of(parse_cluster("1x4"), [*others, job], policy="chronus:lease=80"))
     assert lasts(run)[3].finish_by == 75.0
     assert run.outcomes.finish[3] == 70.0
 
@@ -148,18 +147,53 @@ def test_a_later_finish_can_be_accepted_and_is_kept() -> None:
     late = due(linear_job(1, 0.0, 4.0, 50.0), (60.0, 10.0), accept_later=True)
     rivals = [linear_job(n, 10.0, 4.0, 40.0) for n in (2, 3)]
     run = happen(
-        Scenario.of(parse_cluster("1x4"), [first, late, *rivals], policy="chronus:lease=40,share=1")
+        Scenario.of(parse_cluster("1x4"), [first, late, *rivals], policy="chronus:lease=40")
     )
     finish_by = lasts(run)[1].finish_by
     assert finish_by == pytest.approx(150.0, abs=0.01)
     assert run.outcomes.finish[1] <= finish_by
 
 
-def test_promises_take_no_more_than_their_share() -> None:
-    jobs = [due(linear_job(n, 0.0, 1.0, 90.0), (100.0, 10.0)) for n in range(8)]
-    run = happen(Scenario.of(parse_cluster("1x8"), jobs, policy="chronus:lease=40,share=0.5"))
-    first = [one for time, one in promises(run) if time == 0.0]
-    assert [one.number for one in first if one.finish_by is not None] == [0, 1, 2, 3, 4]
+def test_room_is_kept_for_smaller_jobs_that_will_come_again() -> None:
+    small = [due(linear_job(n, 40.0 * n, 1.0, 300.0), (600.0, 10.0)) for n in range(120)]
+    middling = due(linear_job(120, 4800.0, 8.0, 800.0), (900.0, 10.0))
+    scenario = Scenario.of(parse_cluster("1x8"), [*small, middling], policy="chronus:lease=40")
+    told = lasts(happen(scenario))
+    assert all(told[n].finish_by is not None for n in range(5))
+    assert told[120].finish_by is None
+    assert told[120].earliest is None or told[120].earliest > 5700.0
+    alone = happen(Scenario.of(parse_cluster("1x8"), [middling], policy="chronus:lease=40"))
+    assert lasts(alone)[0].finish_by == 5700.0
+
+
+def test_who_would_be_late_otherwise_starts_in_the_middle_of_a_lease() -> None:
+    others = [linear_job(n, 0.0, 1.0, 500.0) for n in range(4)]
+    job = due(linear_job(4, 10.0, 1.0, 60.0), (65.0, 10.0))
+    patient = due(linear_job(4, 10.0, 1.0, 60.0), (200.0, 10.0))
+    cluster = parse_cluster("1x4")
+    urgent = happen(Scenario.of(cluster, [*others, job], policy="chronus:lease=80,parts=1"))
+    assert urgent.outcomes.first_start[4] == 10.0
+    assert urgent.outcomes.finish[4] == 70.0
+    later = happen(Scenario.of(cluster, [*others, patient], policy="chronus:lease=80,parts=1"))
+    assert later.outcomes.first_start[4] == 80.0
+
+
+def test_room_until_a_deadline() -> None:
+    book = Reservations(10.0, np.array([2.0]))
+    assert book.has_room(0, 0.0, 100.0, 150.0, 0.0)
+    assert book.has_room(0, 0.0, 100.0, 50.0, 1.5)
+    assert not book.has_room(0, 0.0, 100.0, 60.0, 1.5)
+    assert book.first_with_room(0, 0.0, 100.0, 60.0, 1.5) == 120.0
+
+
+def test_how_fast_smaller_jobs_come_and_which_are_too_large() -> None:
+    recent = RecentWork(7200.0)
+    recent.add(0.0, np.array([100.0, 200.0, 300.0, 400.0, 5000.0]))
+    assert recent.rate_of_smaller(200.0, 10.0) == 0.0
+    assert recent.rate_of_smaller(300.0, 10.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
+    assert recent.rate_of_smaller(5000.0, 6000.0) == pytest.approx(6000 / 6000 * 0.5)
+    assert recent.largest_within(600.0) == 400.0
+    assert recent.largest_within(6000.0) == np.inf
 
 
 def of(job: Job, user: str = "", pool: str = "", *, preemptible: bool = True) -> Job:
@@ -178,7 +212,7 @@ def test_a_user_or_pool_is_promised_a_share_and_told_where_that_binds() -> None:
         of(due(linear_job(4, 0.0, 8.0, 50.0), long)),
         of(due(linear_job(5, 500.0, 4.0, 50.0), later), "ada"),
     ]
-    limits = "chronus:lease=40,share=1,user_share=0.5,pool_share=0.75"
+    limits = "chronus:lease=40,user_share=0.5,pool_share=0.75"
     run = happen(Scenario.of(parse_cluster("1x8"), jobs).under(limits))
     first = {
         one.number: one for time, one in promises(run) if time == jobs[one.number].spec.submit_time
@@ -207,7 +241,7 @@ def test_at_a_lasting_overload_the_largest_jobs_are_refused() -> None:
     small = [due(linear_job(n, 10.0 * n, 1.0, 20.0), (100.0, 10.0)) for n in range(30)]
     large = due(linear_job(30, 300.0, 1.0, 300.0), (2000.0, 10.0))
     scenario = Scenario.of(parse_cluster("1x1"), [*small, large])
-    policy = "chronus:lease=40,share=1,period={}"
+    policy = "chronus:lease=40,period={}"
     assert lasts(happen(scenario.under(policy.format(300))))[30].finish_by is None
     short = happen(scenario.under(policy.format(10)))
     assert promises(short)[-1][1].number != 31
@@ -216,19 +250,17 @@ def test_at_a_lasting_overload_the_largest_jobs_are_refused() -> None:
 def test_starts_and_checkpoints_are_counted() -> None:
     costs = Overheads(start=4.0, restore=4.0, checkpoint=3.0)
     background = linear_job(0, 0.0, 4.0, 500.0)
-    kept = due(linear_job(1, 1.0, 4.0, 20.0), (36.0 + 1.0, 10.0))
-    tight = due(linear_job(1, 1.0, 4.0, 20.0), (35.0, 10.0))
+    kept = due(linear_job(1, 1.0, 4.0, 20.0), (27.0, 10.0))
+    tight = due(linear_job(1, 1.0, 4.0, 20.0), (26.5, 10.0))
 
     def last(job: Job) -> Promise:
         jobs = [background, job]
         scenario = Scenario.of(
-            parse_cluster("1x4"), jobs, policy="chronus:lease=40,share=1", overheads=costs
+            parse_cluster("1x4"), jobs, policy="chronus:lease=40", overheads=costs
         )
         return lasts(happen(scenario))[1]
 
-    assert (
-        last(kept).finish_by == 38.0
-    )  # at 10 it is its turn: 3 s checkpoint, 4 s start, 20 s work
+    assert last(kept).finish_by == 28.0  # 3 s checkpoint, 4 s start, 20 s work
     assert last(tight).finish_by is None
 
 
@@ -244,9 +276,7 @@ def test_a_promise_is_revoked_when_the_gpus_for_it_are_lost() -> None:
     back = NodeChange(5000.0, "b", NodeState.UP)
     cluster = Cluster((Node("a", 4), Node("b", 4)), changes=(lost, back))
     job = due(linear_job(0, 0.0, 8.0, 100.0), (300.0, 10.0))
-    scenario = Scenario.of(
-        cluster, [job], policy="chronus:lease=40,share=1", placement="first-free"
-    )
+    scenario = Scenario.of(cluster, [job], policy="chronus:lease=40", placement="first-free")
     told = promises(happen(scenario))
     assert told[0] == (0.0, Promise(0, 300.0, 0))
     assert told[-1][1].finish_by is None
@@ -260,7 +290,7 @@ def test_promises_are_kept_over_a_restart(tmp_path: Path) -> None:
         due(linear_job(1, 0.0, 4.0, 60.0), (190.0, 10.0)),
         *[linear_job(n, 1.0, 4.0, 30.0) for n in (2, 3, 4)],
     ]
-    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="chronus:lease=40,share=1")
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="chronus:lease=40")
     taken: list[bytes] = []
 
     def take(world: World) -> None:
@@ -371,7 +401,7 @@ def test_static_quotas_keep_gpus_for_each_queue() -> None:
         ("chronus:parts=0", "parts"),
         ("chronus:lease=0", "lease"),
         ("chronus:lease=-20m", "lease"),
-        ("chronus:share=1.2", "share"),
+        ("chronus:user_share=1.2", "user_share"),
         ("chronus:user_share=0", "user_share"),
     ],
 )

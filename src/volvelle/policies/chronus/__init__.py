@@ -1,10 +1,14 @@
 """Chronus (Gao et al., SoCC'21): deadlines that are promised when a job comes, and kept by leases.
 
 Leases nest: an **SLO lease** (``lease``, 20 min) is ``parts`` best-effort leases (5 min). GPUs change hands
-when a best-effort lease ends; between that, who comes may start on idle GPUs. In each lease
+when a best-effort lease ends; between that, who comes may start on idle GPUs, and a job that would miss its
+deadline otherwise takes GPUs that nobody reserved. In each lease
 
 1. jobs go first whose reservation holds this lease (`volvelle.policies.chronus.reservations`);
-2. all others by least remaining GPU-seconds (the paper's SRTF, weighted by GPUs), on what is left: best
+2. then jobs with deadlines but without a promise that need this lease: for these, the smallest first, the
+   latest free slots beside all reservations are looked for anew each time, so that a smaller job that comes
+   takes the place of a larger one;
+3. all others by least remaining GPU-seconds (the paper's SRTF, weighted by GPUs), on what is left: best
    effort, jobs without a promise, and promised jobs with time to spare, which count as ``yielding`` times
    as large. Jobs whose last deadline is out of reach go last.
 
@@ -15,7 +19,9 @@ never given up for others; a promise is taken back where its job cannot be throu
 
 Two limits say no to jobs that would fit, because a promise to them costs others theirs:
 
-* until a job's deadline promises take at most ``share`` of the GPUs' time;
+* GPUs' time is protected for smaller jobs that are still to come, at the rate at which they came in the last
+  ``period`` (Littlewood's rule of booking limits, 1972): a promise is made only if, until the deadline,
+  what is reserved, the job and they have room together. So the smallest jobs may use all that is free.
 * the jobs of the last ``period`` that were no larger than this one (GPU-seconds) could have run on the
   whole cluster in that time. At a lasting overload somebody has to wait; by this rule these are the largest,
   as under least remaining service, and not those that came when all was promised.
@@ -64,9 +70,6 @@ class Chronus(Policy):
 
     lease: Annotated[Seconds, Field(gt=0)] = Field(1200.0, description="length of an SLO lease")
     parts: Annotated[int, Field(ge=1)] = Field(4, description="best-effort leases in an SLO lease")
-    share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="of the GPUs' time until a deadline, what promises may take"
-    )
     user_share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="of the cluster, that promised jobs of one user may request together"
     )
@@ -77,7 +80,7 @@ class Chronus(Policy):
         86400.0, description="over which work that came is compared with what the cluster can do"
     )
     yielding: Annotated[float, Field(gt=0)] = Field(
-        1.5, description="how much larger promised jobs with time to spare count"
+        3.0, description="how much larger promised jobs with time to spare count"
     )
     margin: Annotated[float, Field(ge=0, lt=10)] = Field(
         0.0, description="share by which jobs may take longer than believed, to begin with"

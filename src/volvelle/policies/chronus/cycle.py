@@ -220,16 +220,17 @@ class Cycle:
         """Promise the first of these finishes that can be, if there is one. They are (seconds, step)."""
         look, book = self.look, self.book
         work = float(look.least_seconds[at] * look.matrix[GPUS, at])
-        able = book.capacity.sum() * self.policy.period
         if look.matrix[CHECKPOINT, at] > self.memory.wait:
             return False
-        if self.memory.recent.of_smaller(work) > able:
+        if work >= self._too_large:
             look.own[SEEN, at] = TOO_LARGE
             return False
+        now, rate = self.view.now, self.memory.recent.rate_of_smaller(work, self.view.now)
         row = self._enter(at)
         if self._pool_has_room(row):
             for finish_by, step in steps:
-                if self._fits_share(finish_by) and self._try(at, row, finish_by):
+                room = book.has_room(look.slot, now, finish_by, work, rate)
+                if room and self._try(at, row, finish_by):
                     look.own[ROW, at] = row + 1.0
                     self.told.append(Promise(look.number(at), finish_by, step))
                     return True
@@ -241,20 +242,20 @@ class Cycle:
         self.book.finish_by[row] = finish_by
         self.book.gap[row] = self.look.gap[at] + self.memory.wait
         for gpu_type in self.look.types(at):
-            start = self._first_slot(at, gpu_type)
+            start = self._first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
             need = self._need(gpu_type, at)
             if self.book.reserve(row, gpu_type, self.view.now, start, need, goes_on):
-                if start == self.look.slot and self.book.holds(start)[row] and not goes_on:
-                    self.look.idle[gpu_type] -= self.book.gpus[row]
                 return True
         return False
 
-    def _first_slot(self, at: int, gpu_type: int) -> int:
-        """From which slot on a job can have GPUs: in the middle of a lease only those that are idle."""
-        look = self.look
-        free = look.idle[gpu_type] >= look.matrix[GPUS, at] and look.matrix[POOL, at] < 0.0
-        return look.slot if look.fresh or free else look.slot + 1
+    def _first_slot(self, at: int) -> int:
+        """From which slot on a job can have GPUs: of a pool, from the next lease on if not now."""
+        return (
+            self.look.slot
+            if self.look.fresh or self.look.matrix[POOL, at] < 0.0
+            else self.look.slot + 1
+        )
 
     def _offer(self, at: int, spec: JobSpec) -> None:
         """Tell a job by when it could be through, or promise that if it accepts it."""
@@ -262,19 +263,23 @@ class Cycle:
         gap, gpus = look.gap[at] + self.memory.wait, float(look.matrix[GPUS, at])
         earliest = np.inf
         for gpu_type in look.types(at):
-            start, need = self._first_slot(at, gpu_type), self._need(gpu_type, at)
+            start, need = self._first_slot(at), self._need(gpu_type, at)
             finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
             earliest = min(earliest, finish + _LATER)
-        earliest = book.within_share(look.slot, earliest, self.policy.share)
+        work = float(look.least_seconds[at]) * gpus
+        rate = self.memory.recent.rate_of_smaller(work, self.view.now)
+        earliest = book.first_with_room(look.slot, self.view.now, earliest, work, rate)
         if spec.accept_later and earliest < np.inf and self._promise(at, [(earliest, -1)]):
             return
         able = earliest if earliest < np.inf else None
         reason = "none of its deadlines can be guaranteed"
         self.told.append(Promise(number, earliest=able, reason=reason))
 
-    def _fits_share(self, finish_by: float) -> bool:
-        """Whether promises take no more than their share of the GPUs' time until then."""
-        return self.book.share(self.look.slot, finish_by) <= self.policy.share
+    @property
+    def _too_large(self) -> float:
+        """GPU-seconds of a job that would have to wait if smaller ones went first."""
+        able = float(self.book.capacity.sum()) * self.policy.period
+        return self.memory.recent.largest_within(able)
 
     def _pool_has_room(self, row: int) -> bool:
         """Whether all of a pool that have reservations could run at once."""
@@ -313,25 +318,29 @@ class Cycle:
         look, matrix = self.look, self.look.matrix
         waiting = look.waiting
         idle = self.view.gpus - matrix[HELD].sum()
-        if not waiting.any() or not (look.fresh or idle >= 1.0):
+        anew = look.fresh or bool((waiting & self._has_this_slot()).any())
+        if not waiting.any() or not (anew or idle >= 1.0):
             held, kept = matrix[HELD].copy(), matrix[TYPE].copy()
             reason = np.where(waiting, _ORDER, 0.0)
             return Allocation(held, kept, reason, None, promises=tuple(self.told))
         most = matrix[GPUS].copy()
         most[waiting & (matrix[CHECKPOINT] > self.memory.wait)] = 0.0
-        given, order = self._filled(most)
+        needs = self._need_this_slot()
+        given, order = self._filled(most, needs, anew)
         while self._started_for_good(given, most):
-            given, order = self._filled(most)
+            given, order = self._filled(most, needs, anew)
         reason = np.where(given[TARGET_REASON] == 0.0, _ORDER, given[TARGET_REASON])
         reason = np.where(given[TARGET] > 0.0, 0.0, reason)
         gpus, types = given[TARGET], given[TARGET_TYPE]
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
 
-    def _filled(self, most: FloatColumn) -> tuple[FloatColumn, IntColumn]:
+    def _filled(
+        self, most: FloatColumn, needs: BoolColumn, anew: bool
+    ) -> tuple[FloatColumn, IntColumn]:
         """GPUs by turn, and the turns; jobs with a reservation on their type."""
         look, view, matrix = self.look, self.view, self.look.matrix
         reserved = self._has_this_slot()
-        order = self._turns(reserved)
+        order = self._turns(reserved, needs)
         if len(view.capacity) > 1:
             matrix = matrix.copy()
             rows = np.flatnonzero(reserved)
@@ -339,15 +348,36 @@ class Cycle:
             matrix[TYPES, rows] = 2.0**types
             matrix[TYPE, rows] = np.where(matrix[TYPE, rows] == types, types, -1.0)
         gpus = matrix[GPUS]
-        given = fill(matrix, order, gpus, most, view.capacity, view.quota, look.fresh, False)
+        given = fill(matrix, order, gpus, most, view.capacity, view.quota, anew, False)
         return given, order
+
+    def _need_this_slot(self) -> BoolColumn:
+        """Which jobs without a promise keep a deadline only if they run now, if smaller ones go first."""
+        look, own, now, book = self.look, self.look.own, self.view.now, self.book
+        needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
+        if not look.fresh:
+            return needs
+        service = look.least_seconds * look.matrix[GPUS]
+        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (service < self._too_large)
+        open_yet &= now + look.least_seconds + np.where(look.waiting, look.gap, 0.0) <= own[LAST]
+        found = np.flatnonzero(open_yet)
+        rows = []
+        for at in found[np.lexsort((look.matrix[NUMBER, found], service[found]))].tolist():
+            if not book.free_in(look.slot, 1).any():
+                break
+            rows.append(row := self._enter(at))
+            steps = steps_of(self.view.spec(look.number(at)))
+            if any(due > now and self._try(at, row, due) for due, _ in steps):
+                needs[at] = book.holds(look.slot)[row]
+        book.leave(np.array(rows, dtype=np.int64))
+        return needs
 
     def _has_this_slot(self) -> BoolColumn:
         row = self.look.row
         has: BoolColumn = (row >= 0) & self.book.holds(self.look.slot)[row]
         return has
 
-    def _turns(self, reserved: BoolColumn) -> IntColumn:
+    def _turns(self, reserved: BoolColumn, needs: BoolColumn) -> IntColumn:
         """The order in which jobs are served."""
         look, row = self.look, self.look.row
         promised = row >= 0
@@ -357,7 +387,10 @@ class Cycle:
         service = np.where(promised, service * self.policy.yielding, service)
         due = look.own[LAST]
         hopeless = (due > 0.0) & ~promised & (self.view.now + seconds > due)
-        rank = np.select([reserved, behind, hopeless], [0.0, 1.0, 3.0], 2.0)
+        goes_on = ~look.waiting & (not look.fresh)
+        rank = np.select(
+            [reserved, behind, needs, goes_on, hopeless], [0.0, 1.0, 2.0, 3.0, 5.0], 4.0
+        )
         turns: IntColumn = np.lexsort((look.matrix[NUMBER], service, rank))
         return turns
 

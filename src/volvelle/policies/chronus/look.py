@@ -36,7 +36,7 @@ class Look(NamedTuple):
     """The jobs of a view, in its order, in ``slot``; ``fresh``: leases end now, so that all is decided anew.
 
     seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do. gap: a
-    start's cost, seconds. idle: (types,) GPUs that nobody holds, nor is promised to start on now.
+    start's cost, seconds.
     """
 
     view: View
@@ -44,7 +44,6 @@ class Look(NamedTuple):
     own: Floats
     seconds: Floats
     gap: FloatColumn
-    idle: FloatColumn
     slot: int
     fresh: bool
 
@@ -68,10 +67,7 @@ class Look(NamedTuple):
         running = matrix[HELD] > 0.0
         starting = np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0)
         seconds = seconds + np.where(running, starting, 0.0)
-        held = np.bincount(
-            matrix[TYPE, running].astype(np.int64), matrix[HELD, running], len(kinds)
-        )
-        return cls(view, matrix, jobs.own, seconds, gap, view.capacity - held, slot, fresh)
+        return cls(view, matrix, jobs.own, seconds, gap, slot, fresh)
 
     @property
     def waiting(self) -> BoolColumn:

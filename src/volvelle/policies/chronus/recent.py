@@ -1,10 +1,14 @@
 """How much work has come lately, by size."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from volvelle.core.view import FloatColumn
+
+_LEAST_SECONDS = 3600.0
+"""Over which a rate is seen at least: the first minutes say little."""
 
 
 @dataclass
@@ -21,6 +25,19 @@ class RecentWork:
         self.came = np.concatenate([self.came[first:], np.full(len(work), now)])
         self.work = np.concatenate([self.work[first:], work])
 
-    def of_smaller(self, work: float) -> float:
-        """GPU-seconds of the jobs that need no more than ``work`` each."""
-        return float(self.work[self.work <= work].sum())
+    def rate_of_smaller(self, work: float, now: float) -> float:
+        """GPUs that jobs no larger than this one, which came too, keep busy: one standard error fewer.
+
+        So few jobs, of which it is not known whether as many will come again, count for nothing.
+        """
+        small = self.work[self.work <= work]
+        if len(small) < 3:
+            return 0.0
+        seconds = min(max(now - float(self.came[0]), _LEAST_SECONDS), self.period)
+        return float(small.sum()) / seconds * (1.0 - 1.0 / math.sqrt(len(small) - 1))
+
+    def largest_within(self, work: float) -> float:
+        """The size from which on jobs do not find room in so many GPU-seconds if smaller ones go first."""
+        sizes = np.sort(self.work)
+        first = int(np.searchsorted(np.cumsum(sizes), work, side="right"))
+        return float(sizes[first]) if first < len(sizes) else float(np.inf)

@@ -170,16 +170,24 @@ class Reservations:
         there = self.capacity.sum()
         return 1.0 - float(self.free_in(slot, slots).mean() / there) if there else 1.0
 
-    def within_share(self, slot: int, earliest: float, share: float) -> float:
-        """The first time, not before ``earliest``, until which no more than ``share`` is reserved."""
-        if not np.isfinite(earliest) or self.share(slot, earliest) <= share:
+    def first_with_room(
+        self, slot: int, now: float, earliest: float, work: float, rate: float
+    ) -> float:
+        """The first time, not before ``earliest``, until which there `has_room`; infinite without one."""
+        if not np.isfinite(earliest) or self.has_room(slot, now, earliest, work, rate):
             return earliest
         slots = self.first + self.held.shape[1] - slot
-        reserved = self.capacity.sum() - self.free_in(slot, slots)
-        mean = np.cumsum(reserved) / (self.capacity.sum() * np.arange(1, slots + 1))
+        free = np.cumsum(self.free_in(slot, slots)) / np.arange(1, slots + 1)
         late = (slot + np.arange(1, slots + 1)) * self.slot_seconds
-        able = late[(mean <= share) & (late >= earliest)]
+        able = late[(work / (late - now) + rate <= free) & (late >= earliest)]
         return float(able[0]) if len(able) else float(np.inf)
+
+    def has_room(self, slot: int, now: float, until: float, work: float, rate: float) -> bool:
+        """Whether ``work`` GPU-seconds and ``rate`` GPUs are free until then; always if rate is 0."""
+        if rate == 0.0:
+            return True
+        free = self.capacity.sum() * (1.0 - self.share(slot, until))
+        return until > now and bool(work / (until - now) + rate <= free)
 
     def holds(self, slot: int) -> BoolColumn:
         """(rows,) who has GPUs in ``slot``."""

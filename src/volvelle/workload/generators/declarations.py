@@ -1,8 +1,6 @@
 """What users add to their jobs: names, pools, deadlines and estimates.
 
-Deadlines follow Chronus (SoCC'21, section 4.1): the first is uniform in [1.2 R, 2 R] for a job of
-duration R; a strict job earns 100 by it; a soft job earns 100, and 80, 50, 20 by 1.1, 1.2 and 1.5
-times it. Whatever comes later earns the least reward, 1, which no step states.
+Deadlines follow Chronus (`volvelle.workload.deadlines`).
 
 Users are as unequal as in every published trace: the k-th most active submits 1/k of the jobs of
 the first (Zipf). Estimates are the truth times a log-normal factor; people overestimate and write
@@ -13,33 +11,21 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from volvelle.model.job import JobClass, Reward
+from volvelle.workload.deadlines import DeadlineShares
 from volvelle.workload.generators.base import FloatColumn, JobColumns, Parameters
-
-CHRONUS_FIRST = (1.2, 2.0)
-"""Bounds of the first deadline, in durations."""
-
-CHRONUS_SOFT_STEPS = ((1.0, 100.0), (1.1, 80.0), (1.2, 50.0), (1.5, 20.0))
-"""Steps of a soft job: deadline in first deadlines, and its reward."""
 
 _ROUND_MINUTES = np.array(
     [5, 10, 15, 30, 60, 120, 240, 360, 480, 720, 1440, 2880, 4320, 7200, 10080], dtype=np.float64
 )
 
 
-class Declarations(Parameters):
+class Declarations(DeadlineShares, Parameters):
     """Parameters of what users declare; by default they declare nothing but GPUs."""
 
     users: Annotated[int, Field(ge=0, description="users; 0 leaves jobs without one")] = 0
     pools: Annotated[int, Field(ge=0, description="pools that the users belong to")] = 0
-    strict_share: Annotated[
-        float, Field(ge=0, le=1, description="share of jobs with a strict deadline")
-    ] = 0.0
-    soft_share: Annotated[
-        float, Field(ge=0, le=1, description="share of jobs with soft deadlines")
-    ] = 0.0
     estimates: Annotated[bool, Field(description="users estimate the duration of their jobs")] = (
         False
     )
@@ -50,18 +36,13 @@ class Declarations(Parameters):
         float, Field(ge=0, description="deviation of the logarithm of the estimates' error")
     ] = 0.5
 
-    @model_validator(mode="after")
-    def _shares_fit(self) -> "Declarations":
-        if self.strict_share + self.soft_share > 1:
-            raise ValueError("strict_share and soft_share add up to more than 1")
-        return self
-
     def declare(self, rng: np.random.Generator, columns: JobColumns) -> JobColumns:
         """The jobs with users, pools, deadlines and estimates where the parameters ask for them."""
         if self.users:
             columns = self._with_users(rng, columns)
         if self.strict_share or self.soft_share:
-            columns = self._with_deadlines(rng, columns)
+            classes, rewards = self.draw(rng, columns.durations)
+            columns = replace(columns, classes=classes, rewards=rewards)
         if self.estimates:
             error = np.exp(self.estimate_sigma * rng.standard_normal(len(columns.work)))
             wanted = columns.durations * self.estimate_bias * error
@@ -78,24 +59,6 @@ class Declarations(Parameters):
             return named
         pools = [f"pool-{index % self.pools + 1}" for index in range(self.users)]
         return replace(named, pools=[pools[index] for index in drawn])
-
-    def _with_deadlines(self, rng: np.random.Generator, columns: JobColumns) -> JobColumns:
-        kinds = rng.random(len(columns.work))
-        low, high = CHRONUS_FIRST
-        firsts = columns.durations * (low + (high - low) * rng.random(len(kinds)))
-        classes: list[JobClass] = []
-        rewards: list[tuple[Reward, ...]] = []
-        for kind, first in zip(kinds.tolist(), firsts.tolist(), strict=True):
-            if kind < self.strict_share:
-                classes.append(JobClass.STRICT)
-                rewards.append((Reward(first, 100.0),))
-            elif kind < self.strict_share + self.soft_share:
-                classes.append(JobClass.SOFT)
-                rewards.append(tuple(Reward(first * at, value) for at, value in CHRONUS_SOFT_STEPS))
-            else:
-                classes.append(JobClass.BEST_EFFORT)
-                rewards.append(())
-        return replace(columns, classes=classes, rewards=rewards)
 
 
 def rounded_up(seconds: FloatColumn) -> FloatColumn:
