@@ -45,6 +45,14 @@ def test_progress_follows_the_regimes_inside_the_window() -> None:
     assert progress.tolist() == pytest.approx([0.0, 50.0, 100.0, 200.0, 300.0, 300.0])
 
 
+def test_an_end_counts_beside_progress_in_the_round_that_it_comes_in() -> None:
+    """A job whose last round is used in part gains less by it than by a whole one, unless ends count."""
+    progress, weight = np.array([[0.5, 0.75, 0.99, 1.0, 1.0]]), np.array([2.0])
+    plain, more = (gains(progress, weight, 5, ending)[0] for ending in (0.0, 0.1))
+    assert (more - plain).tolist() == pytest.approx([0.0, 0.0, 0.2, 0.0])
+    assert plain[2] < plain[1] < more[2] + plain[1]
+
+
 def test_a_start_or_an_error_of_the_belief_leaves_less_progress() -> None:
     late = one_job(50.0, gap=20.0).progress(2, 50.0)[0] * 300.0
     assert late.tolist() == pytest.approx([50.0, 80.0, 160.0])

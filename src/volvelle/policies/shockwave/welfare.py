@@ -15,6 +15,9 @@ OWN_COLUMNS = 3
 NO_PROGRESS = 1e-6
 """What a job without any progress counts as having, whose logarithm would be infinite."""
 
+_ALL = 1.0 - 1e-9
+"""UTIL of a job that is done, with what rounding may take from it."""
+
 
 def count_jobs(own: Floats, submitted: FloatColumn, now: float) -> None:
     """Add to each job the job-seconds since the last decision, in place.
@@ -46,16 +49,17 @@ def finish_time_fairness(
     return rho
 
 
-def gains(progress: Floats, weight: FloatColumn, pieces: int) -> Floats:
+def gains(progress: Floats, weight: FloatColumn, pieces: int, ending: float = 0.0) -> Floats:
     """(jobs, rounds) by how much each further round raises ``weight`` log UTIL, equations 8 and 11.
 
     progress: (jobs, rounds + 1), UTIL. The logarithm is linear between ``pieces`` equal parts of a job's
-    progress; 0: it is itself.
+    progress; 0: it is itself. ending: what the round in which a job ends is worth beside that.
     """
     if pieces:
         ends = np.linspace(0.0, 1.0, pieces + 1)
         worth = np.interp(progress, ends, np.log(np.maximum(ends, NO_PROGRESS)))
     else:
         worth = np.log(np.maximum(progress, NO_PROGRESS))
+    worth += ending * (progress >= _ALL)
     gained: Floats = weight[:, None] * np.diff(worth, axis=1)
     return gained
