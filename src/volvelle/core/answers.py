@@ -67,6 +67,8 @@ def _allocate(scheduler: "Scheduler") -> None:
     _write(scheduler, view, allocation)
     for given in allocation.promises:
         promise(scheduler, given)
+    if allocation.notices:
+        scheduler.notes.notices[int(s.count[MOMENTS])] = allocation.notices
 
 
 def _what_is_wrong(allocation: object, view: View) -> str:
