@@ -97,7 +97,7 @@ class Anticipatory(Policy):
         0.0, description="share of jobs that may be later than alone; 0: not held to one"
     )
     step: Annotated[float, Field(gt=0)] = Field(
-        0.5, description="how far one late job moves a level"
+        0.1, description="how far one late job moves a level"
     )
     preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
 
