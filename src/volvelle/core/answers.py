@@ -84,6 +84,8 @@ def _allocate(scheduler: "Scheduler") -> None:
     _write(scheduler, view, allocation)
     for given in allocation.promises:
         promise(scheduler, given)
+    if allocation.notices:
+        scheduler.notes.notices[int(s.count[MOMENTS])] = allocation.notices
 
 
 def _place_of_mistake(error: Exception) -> str:

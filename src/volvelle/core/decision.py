@@ -74,6 +74,7 @@ class Decision(msgspec.Struct, frozen=True):
     with which job ``job[i]`` does, each holding one half of them (-1: none); else it is empty.
     ``sharing`` says who has which CPUs and memory, where a policy divides them; elsewhere a job has what
     its nodes have for as many GPUs. ``promises`` are those that were made or changed at this moment.
+    ``notices`` are what the policy says of itself: that predictions do not hold, say.
     """
 
     job: IntArray = NO_INTS
@@ -88,6 +89,7 @@ class Decision(msgspec.Struct, frozen=True):
     partner: IntArray = NO_INTS
     sharing: Sharing | None = None
     promises: tuple[Promise, ...] = ()
+    notices: tuple[str, ...] = ()
 
     def slots_of(self, row: int) -> IntArray:
         """The GPUs of row ``row``; empty where the placement only counts."""
@@ -106,6 +108,7 @@ class Decision(msgspec.Struct, frozen=True):
             and self.wake_at == other.wake_at
             and self.sharing == other.sharing
             and self.promises == other.promises
+            and self.notices == other.notices
             and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
         )
 

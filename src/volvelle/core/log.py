@@ -47,7 +47,8 @@ Left = TypeVar("Left", Rejection, Conclusion)
 
 @dataclass
 class Notes:
-    """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises by moment.
+    """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises,
+    notices by moment.
 
     foretold: why jobs are turned away of which that is known before they come.
     """
@@ -57,6 +58,7 @@ class Notes:
     reasons: dict[int, str] = field(default_factory=dict)
     divisions: dict[int, Sharing] = field(default_factory=dict)
     promises: dict[int, tuple[Promise, ...]] = field(default_factory=dict)
+    notices: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def reason(self, number: int) -> str:
         """Why job ``number`` was turned away or ended."""
@@ -138,6 +140,7 @@ class Batch:
                     wake,
                     self.notes.divisions.get(self.first + place),
                     self.notes.promises.get(self.first + place, ()),
+                    self.notes.notices.get(self.first + place, ()),
                 ),
             )
             first_event, first_row = last_event, last_row
@@ -184,6 +187,7 @@ class Batch:
         wake: float,
         division: Sharing | None,
         promises: tuple[Promise, ...],
+        notices: tuple[str, ...],
     ) -> Decision:
         wake_at = None if wake == INFINITY else wake
         if first == last:
@@ -193,6 +197,7 @@ class Batch:
                 wake_at=wake_at,
                 sharing=division,
                 promises=promises,
+                notices=notices,
             )
         rows = slice(first, last)
         begin = int(self.slots_end[first - 1]) if first else 0
@@ -215,6 +220,7 @@ class Batch:
             partner if (partner >= 0).any() else NO_INTS,
             division,
             promises,
+            notices,
         )
 
 
@@ -245,6 +251,8 @@ def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
             notes.reasons.update((one.number, one.reason) for one in left)
         if decision.promises:
             notes.promises[len(times)] = decision.promises
+        if decision.notices:
+            notes.notices[len(times)] = decision.notices
         if len(decision.job):
             decisions.append(decision)
             rows += len(decision.job)

@@ -41,7 +41,7 @@ class Allocation(NamedTuple):
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
     ``nodes``, (jobs, nodes): GPUs on each node, from a policy that chooses these itself (None: the
     placement does); a placement that names GPUs then only picks them on their nodes. ``promises`` are those
-    that it makes or changes.
+    that it makes or changes, ``notices`` what it says of itself, for the journal.
     """
 
     gpus: FloatColumn
@@ -51,6 +51,7 @@ class Allocation(NamedTuple):
     partner: FloatColumn | None = None
     nodes: NDArray[np.int64] | None = None
     promises: tuple[Promise, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class Kernel(NamedTuple):
@@ -169,6 +170,10 @@ class Policy(Part):
 
     def expect(self, arrivals: ArrivalsForetold) -> None:
         """These jobs will be submitted, by all that is known now."""
+
+    def why(self, number: int) -> str:
+        """Why job ``number`` waits since the last decision, in words; empty: as its `Reason` says."""
+        return ""
 
 
 class OrderPolicy(Policy):

@@ -334,6 +334,7 @@ class Scheduler:
             lambda number, other: rates_beside(self, number, other),
             lambda number: self.known[number].believed,
             self.promises,
+            tuple(self.pools),
         )
 
     @property

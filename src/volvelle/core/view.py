@@ -231,7 +231,7 @@ class View(NamedTuple):
     of a job that shares the GPUs it requests with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
     to come, ``resources`` the nodes (to be read, not changed).
-    ``promises`` is what holds now of what was promised to jobs, by number.
+    ``promises`` is what holds now of what was promised to jobs, by number. ``pools`` are their names.
     """
 
     now: float
@@ -247,6 +247,7 @@ class View(NamedTuple):
     beside: Callable[[int, int], list[float]]
     believed: Callable[[int], Truth]
     promises: Mapping[int, Promise]
+    pools: tuple[str, ...]
 
     @property
     def gpus(self) -> float:

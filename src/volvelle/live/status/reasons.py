@@ -19,7 +19,9 @@ def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[i
     for number, reason in reasons.items():
         row = scheduler.known.rows[number]
         wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
-        text = _describe(scheduler, reason, wanted, free_gpus.of_types(types), pool)
+        text = scheduler.composition.policy.why(number) or _describe(
+            scheduler, reason, wanted, free_gpus.of_types(types), pool
+        )
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
     return found | _admission_reasons(scheduler)
 

@@ -4,12 +4,14 @@ The paper: "Anticipatory Resource Allocation for ML Training". Its system is cal
 since another system has the name Sia.
 """
 
+from volvelle.policies.anticipatory.coarse import Anticipatory
 from volvelle.policies.anticipatory.hived import HivedNonpreemptive
 from volvelle.policies.anticipatory.oracle import OracleJobs, OracleSchedule, best_schedule
 from volvelle.policies.anticipatory.policy import AnticipatoryVc
 from volvelle.policies.anticipatory.sharing import FcfsPools, Gssf, Mmfs, Ssf
 
 __all__ = [
+    "Anticipatory",
     "AnticipatoryVc",
     "FcfsPools",
     "Gssf",

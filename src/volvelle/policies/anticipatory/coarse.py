@@ -1,0 +1,460 @@
+"""Anticipatory scheduling by coarse predictions (figures 7 and 8, sections 5.2 to 5.5): the paper's SIA.
+
+A pool's jobs start in order of submission on the GPUs that it owns: the **dedicated** lane. What then is
+idle is **spare**: for each quantum, the shortest first, so much is kept as the pools that own it may need
+in it, for jobs that wait and for those that are predicted (`coming`). Jobs believed to end within the
+quantum share the rest, the next being of the pool that has least of what it owns. A job keeps its lane, so
+that those that start out of order take nothing from their pool's own.
+
+A pool whose dedicated jobs always find their GPUs is never later than alone: its dedicated jobs are some of
+those that come to it, in their order, and where jobs are left out the others start no later.
+
+**Harm as a dial** (ours): ``harm`` is the share of a pool's jobs that may be later than alone, which is
+known in hindsight (`alone`). Each pool has a level: that share of what it does not use is kept, and work
+counts as predicted from a chance of 1 - level on. From 1 on it lends nothing. With every job of which it is
+known the level moves by step x (1 if it was late, else 0, minus harm). That is rolling risk control (Feldman,
+Ringel, Bates, Romano: Achieving Risk Control in Online Learning Settings, TMLR 2023; after Gibbs and Candes,
+NeurIPS 2021; the batch form is conformal risk control, Angelopoulos et al., ICLR 2024). A level begins at 1
+and is never below 0, so that, whatever comes, late jobs are at most harm x jobs, plus those that loans made
+before it reached 1 still make late.
+
+**Preemption** (5.5): with ``preempt`` borrowers that may be stopped are, if an owner needs their GPUs. What
+is held by them is kept no second time, and they may borrow what is kept, where a stop and a restart cost
+little.
+
+Departures. Jobs longer than the last quantum borrow nothing, as in the paper. Those that no pool could ever
+serve alone (of no pool, or wider than theirs) may, whatever their length, where no others wait: as in the
+reference they run on what is idle. Where too little is known for a quantum, nothing is lent in it. GPUs are
+counted, as in `policy`.
+"""
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.columns import (
+    CHECKPOINT,
+    COUNT,
+    GPUS,
+    HELD,
+    NUMBER,
+    PINNED,
+    POOL,
+    PREEMPTIBLE,
+    RESTORE,
+    STARTED,
+    TYPE,
+)
+from volvelle.core.compiled import compiled
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.state import Reason
+from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.estimate.quanta import DEFAULT, Quanta, read_quanta
+from volvelle.model.validation import Seconds
+from volvelle.policies.anticipatory.alone import Alone
+from volvelle.policies.anticipatory.coming import Coming, lasting, read_model
+from volvelle.policies.anticipatory.gangs import gang_type
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_GPUS_SHORT, _ORDER = int(Reason.GPUS), int(Reason.ORDER)
+_QUOTA, _RESERVED = int(Reason.QUOTA), int(Reason.RESERVED)
+
+LANE = COUNT
+"""Own column: the lane of a job that runs."""
+NO_LANE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
+_DEAR = 0.1
+"""A stop and a restart are dear if they take more than this share of a job's time."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@policies.register
+class Anticipatory(Policy):
+    """Idle GPUs of pools for jobs that end before their owners are expected to need them."""
+
+    name: ClassVar[str] = "anticipatory"
+    source: ClassVar[str] = "Anticipatory scheduling (SIA) sections 5.2 to 5.5, figures 7 and 8"
+    optimises: ClassVar[str] = "mean JCT, with little harm to the pools that lend"
+    work_conserving: ClassVar[bool] = False
+    columns: ClassVar[int] = 1
+
+    quanta: Quanta = Field(DEFAULT, description="stretches of time that are predicted: 5m/1h/12h")
+    model: str = Field("", description="file of `volvelle train-arrivals`; without: recent rates")
+    refit: Seconds = Field(0.0, description="seconds between trainings on what was seen; 0: never")
+    threshold: Share = Field(0.5, description="from which chance on work counts as predicted")
+    recent: Annotated[int, Field(ge=1)] = Field(
+        24, description="quanta back that count for the load that comes"
+    )
+    least_recall: Share = Field(0.5, description="a pool lends nothing for a quantum below it")
+    least_precision: Share = Field(0.0, description="the same")
+    harm: Share = Field(
+        0.0, description="share of jobs that may be later than alone; 0: not held to one"
+    )
+    step: Annotated[float, Field(gt=0)] = Field(
+        0.1, description="how far one late job moves a level"
+    )
+    preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
+
+    _coming: Coming | None = PrivateAttr(None)
+    _levels: Floats = PrivateAttr(default_factory=lambda: np.zeros(0))
+    _alone: list[Alone] = PrivateAttr(default_factory=list)
+    _pool_of: dict[int, int] = PrivateAttr(default_factory=dict)
+    _seen: Floats = PrivateAttr(default_factory=lambda: np.zeros((2, 0)))
+    _last: tuple[Floats, Floats] = PrivateAttr(
+        default_factory=lambda: (np.zeros((3, 0)), np.zeros(0))
+    )
+    _wake: float | None = PrivateAttr(None)
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    def next_wake(self, view: View) -> float | None:
+        """When predictions are due again, while jobs wait and GPUs are idle."""
+        return self._wake
+
+    @property
+    def harmed(self) -> Floats:
+        """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
+        return self._seen
+
+    def allocate(self, view: View) -> Allocation:
+        """Start what pools can on their own, then what others' idle GPUs are spared for."""
+        coming = self._look(view)
+        quanta, matrix, seconds = coming.quanta, view.jobs.matrix, view.jobs.total_seconds
+        given, kept = share(
+            matrix,
+            seconds,
+            view.now,
+            view.capacity,
+            view.quota,
+            view.owned,
+            view.lends,
+            self.expected(view),
+            np.clip(self._levels, 0.0, 1.0),
+            quanta,
+            self.preempt,
+        )
+        reserved = given[TARGET_REASON] == _RESERVED
+        if self.harm:
+            for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
+                if matrix[POOL, row] >= 0.0:
+                    self._alone[int(matrix[POOL, row])].start(int(matrix[NUMBER, row]), view.now)
+        self._last = np.stack([matrix[NUMBER], matrix[POOL], seconds])[:, reserved], kept
+        waits = bool((given[TARGET] == 0.0).any())
+        idle = view.gpus - float(given[TARGET].sum()) > ROUNDING
+        self._wake = coming.due if waits and idle else None
+        notices, coming.notices = tuple(coming.notices), []
+        return Allocation(
+            given[TARGET],
+            given[TARGET_TYPE],
+            given[TARGET_REASON],
+            given[3].astype(np.int64),
+            notices=notices,
+        )
+
+    def why(self, number: int) -> str:
+        """For whom GPUs are kept that job ``number`` could use."""
+        jobs, kept = self._last
+        coming, found = self._coming, np.flatnonzero(jobs[0] == number)
+        if coming is None or not len(found):
+            return ""
+        pool, seconds = int(jobs[1, found[0]]), jobs[2, found[0]]
+        at = min(int(np.searchsorted(coming.quanta, seconds)), len(coming.quanta) - 1)
+        others = kept[at].copy()
+        if pool >= 0:
+            others[pool] = 0.0
+        if not others.any():
+            return ""
+        of, within = coming.names[int(others.argmax())], lasting(coming.quanta[at])
+        return f"GPUs of pool {of} are kept for work expected within {within}"
+
+    def expected(self, view: View) -> Floats:
+        """GPUs kept for work to come in each pool, (quanta, pools); infinite: all that it does not use."""
+        coming, levels = self._coming, self._levels
+        assert coming is not None
+        found = np.where(coming.chances >= self._thresholds, coming.load, 0.0)
+        found[coming.off] = np.inf
+        found[:, levels >= 1.0] = np.inf
+        return found
+
+    @property
+    def _thresholds(self) -> Floats:
+        return 1.0 - self._levels if self.harm else np.full(len(self._levels), self.threshold)
+
+    def _look(self, view: View) -> Coming:
+        if self._coming is None:
+            pools = len(view.owned)
+            quanta = read_quanta(self.quanta)
+            self._coming = Coming(
+                view.pools,
+                np.array(quanta),
+                self.recent,
+                self.refit,
+                self.least_recall,
+                self.least_precision,
+                read_model(self.model, quanta) if self.model else None,
+            )
+            self._levels = np.full(pools, 1.0 if self.harm else 0.0)
+            self._seen = np.zeros((2, pools))
+            self._alone = [Alone(owned) for owned in view.owned.tolist()]
+        came, gone = self._coming.see(view)
+        if self.harm:
+            self._follow(view, came, gone)
+        self._coming.predict(view, self._thresholds)
+        return self._coming
+
+    def _follow(self, view: View, came: IntColumn, gone: FloatColumn) -> None:
+        """Follow the pools as if alone, and move their levels by what becomes known. Rows that ``came``."""
+        jobs = view.jobs
+        columns = (jobs.number, jobs.pool, jobs.gpus, jobs.submit_time)
+        touched = set()
+        for number, pool, gpus, submit in zip(
+            *(each[came].tolist() for each in columns), strict=True
+        ):
+            if pool >= 0:
+                self._alone[pool].come(int(number), gpus, submit)
+                self._pool_of[int(number)] = pool
+                touched.add(pool)
+        for number in gone.tolist():
+            if (pool := self._pool_of.pop(int(number), -1)) >= 0:
+                self._alone[pool].end(int(number), view.now)
+                touched.add(pool)
+        for pool in sorted(touched):
+            late, known = self._alone[pool].judge(view.now, self.round or 0.0)
+            self._seen[:, pool] += late, known
+            self._move(pool, late - self.harm * known)
+
+    def _move(self, pool: int, by: float) -> None:
+        assert self._coming is not None
+        before = float(self._levels[pool])
+        level = self._levels[pool] = max(before + self.step * by, 0.0)
+        if (before >= 1.0) != (level >= 1.0):
+            late, known = self._seen[:, pool].tolist()
+            self._coming.notices.append(
+                f"pool {self._coming.names[pool]} lends {'nothing' if level >= 1.0 else 'again'}: "
+                f"{late:g} of {known:g} jobs were later than alone, {self.harm:g} of them may be"
+            )
+
+
+@compiled
+def share(
+    matrix: Floats,
+    seconds: Floats,
+    now: float,
+    capacity: Floats,
+    quota: Floats,
+    owned: Floats,
+    lends: NDArray[np.bool_],
+    expected: Floats,
+    levels: Floats,
+    quanta: Floats,
+    preempt: bool,
+) -> tuple[Floats, Floats]:
+    """Figures 7 and 8. The own column is written.
+
+    seconds: each job is believed to take. expected: GPUs of work to come, (quanta, pools). levels: the share
+    of what it does not use that each pool keeps at least. Returns (4, jobs) as `volvelle.core.fill.fill` does
+    with the order of starts, and what is kept, (quanta, pools).
+    """
+    jobs, pools = matrix.shape[1], len(owned)
+    given = np.zeros((4, jobs))
+    free, left = capacity.copy(), quota.copy()
+    keep_running(matrix, free, left, given)
+    owns = np.append(owned, max(capacity.sum() - owned.sum(), 0.0))  # the last: of no pool
+    own, held, pending = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
+    others = 0  # jobs that wait and could run on what their pools own
+    stoppable = 0.0
+    for row in range(jobs):
+        pool, gpus = int(matrix[POOL, row]), matrix[HELD, row]
+        if gpus == 0.0:
+            matrix[LANE, row] = NO_LANE
+            continue
+        held[pool] += gpus
+        if matrix[LANE, row] == NO_LANE:  # it ran before this policy came
+            fits = own[pool] + gpus <= owns[pool] + ROUNDING
+            matrix[LANE, row] = DEDICATED if fits else BORROWED
+        if matrix[LANE, row] == DEDICATED:
+            own[pool] += gpus
+        elif _stoppable(matrix, seconds, row):
+            stoppable += gpus
+    following = np.full(jobs, -1)
+    head, last = np.full(pools + 1, -1), np.full(pools + 1, -1)
+    for row in range(jobs):
+        pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
+        if matrix[HELD, row] > 0.0:
+            continue
+        if pool >= 0 and need > quota[pool] + ROUNDING:
+            given[TARGET_REASON, row] = _QUOTA
+            continue
+        given[TARGET_REASON, row] = _ORDER
+        pending[pool] += need
+        if need > owns[pool] + ROUNDING:
+            continue
+        others += 1
+        if head[pool] < 0:
+            head[pool] = row
+        else:
+            following[last[pool]] = row
+        last[pool] = row
+    served, order = 0, np.full(jobs, -1)
+    while True:  # figure 7: dedicated
+        best, least = -2, np.inf
+        for pool in range(pools + 1):
+            if head[pool] >= 0 and (best == -2 or held[pool] < least * owns[pool]):
+                best, least = pool, held[pool] / owns[pool]
+        if best == -2:
+            break
+        row, pool = head[best], best if best < pools else -1
+        need = matrix[GPUS, row]
+        within = left[pool] if pool >= 0 else np.inf
+        if own[best] + need > owns[best] + ROUNDING or need > within + ROUNDING:
+            given[TARGET_REASON, row] = _QUOTA
+            head[best] = -1
+            continue
+        chosen = gang_type(matrix, row, free)
+        if chosen < 0 and preempt:
+            stoppable -= _stop(matrix, seconds, row, free, left, held, given)
+            chosen = gang_type(matrix, row, free)
+        if chosen < 0:  # its GPUs are lent
+            given[TARGET_REASON, row] = _GPUS_SHORT
+            head[best] = -1
+            continue
+        head[best] = following[row]
+        given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
+        matrix[LANE, row] = DEDICATED
+        free[chosen] -= need
+        own[best] += need
+        held[best] += need
+        pending[best] -= need
+        others -= 1
+        if pool >= 0:
+            left[pool] -= need
+        order[served] = row
+        served += 1
+    kept = np.zeros((len(quanta), pools))
+    for at in range(len(quanta)):  # figure 8: spare
+        while True:
+            usable = free.sum()
+            for pool in range(pools + 1):
+                unused = max(owns[pool] - own[pool], 0.0)
+                soon = pending[pool]
+                if pool < pools:
+                    soon += expected[at, pool] if lends[pool] else np.inf
+                    soon = max(soon, levels[pool] * unused)
+                    kept[at, pool] = min(soon, unused)
+                usable -= min(soon, unused)
+            usable = min(usable + stoppable, free.sum())
+            alone = at == len(quanta) - 1 and others == 0
+            if free.sum() <= ROUNDING or (usable <= ROUNDING and not preempt and not alone):
+                break
+            best, least = -1, np.inf
+            for row in range(jobs):
+                if matrix[HELD, row] > 0.0 or given[TARGET, row] > 0.0:
+                    continue
+                pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
+                last_resort = alone and need > owns[pool] + ROUNDING
+                if seconds[row] > quanta[at] + ROUNDING and not last_resort:
+                    continue
+                room = free.sum() if last_resort else usable
+                if preempt and _stoppable(matrix, seconds, row):
+                    room = free.sum()
+                if need > room + ROUNDING or gang_type(matrix, row, free) < 0:
+                    continue
+                if pool >= 0 and (need > left[pool] + ROUNDING):
+                    continue
+                ratio = held[pool] / owns[pool] if owns[pool] > 0.0 else np.inf
+                if best < 0 or ratio < least:
+                    best, least = row, ratio
+            if best < 0:
+                break
+            pool, need = int(matrix[POOL, best]), matrix[GPUS, best]
+            chosen = gang_type(matrix, best, free)
+            given[TARGET, best], given[TARGET_TYPE, best] = need, chosen
+            matrix[LANE, best] = BORROWED
+            free[chosen] -= need
+            held[pool] += need
+            pending[pool] -= need
+            others -= int(need <= owns[pool] + ROUNDING)
+            if pool >= 0:
+                left[pool] -= need
+            if _stoppable(matrix, seconds, best) and preempt:
+                stoppable += need
+            order[served] = best
+            served += 1
+    for row in range(jobs):
+        if matrix[HELD, row] == 0.0 and given[TARGET, row] > 0.0:
+            continue
+        order[served] = row
+        served += 1
+        if given[TARGET, row] > 0.0 or given[TARGET_REASON, row] == _QUOTA:
+            continue
+        if gang_type(matrix, row, free) >= 0:
+            given[TARGET_REASON, row] = _RESERVED
+        else:
+            given[TARGET_REASON, row] = _GPUS_SHORT
+    given[3] = order
+    return given, kept
+
+
+@compiled
+def _stoppable(matrix: Floats, seconds: Floats, row: int) -> bool:
+    """Whether a job may be stopped, and that costs little of its time."""
+    cost = matrix[CHECKPOINT, row] + matrix[RESTORE, row]
+    may = matrix[PREEMPTIBLE, row] > 0.0 and matrix[PINNED, row] == 0.0
+    return bool(may and cost <= _DEAR * seconds[row])
+
+
+@compiled
+def _stop(
+    matrix: Floats,
+    seconds: Floats,
+    row: int,
+    free: Floats,
+    left: Floats,
+    held: Floats,
+    given: Floats,
+) -> float:
+    """Stop borrowers, the latest first, until ``row`` has its GPUs; the GPUs that they held.
+
+    Nobody is stopped where that would not be enough.
+    """
+    stopped = 0.0
+    for gpu_type in range(len(free)):
+        alone = np.zeros(len(free))
+        alone[gpu_type] = matrix[GPUS, row]
+        if gang_type(matrix, row, alone) < 0:
+            continue
+        mine = np.flatnonzero(
+            (matrix[LANE] == BORROWED)
+            & (matrix[TYPE] == gpu_type)
+            & (matrix[HELD] > 0.0)
+            & (given[TARGET] > 0.0)
+        )
+        mine = mine[np.argsort(-matrix[STARTED][mine], kind="mergesort")]
+        total = 0.0
+        for other in mine:
+            total += matrix[HELD, other] if _stoppable(matrix, seconds, int(other)) else 0.0
+        if free[gpu_type] + total + ROUNDING < matrix[GPUS, row]:
+            continue
+        for other in mine:
+            if free[gpu_type] + ROUNDING >= matrix[GPUS, row]:
+                return stopped
+            if not _stoppable(matrix, seconds, int(other)):
+                continue
+            gpus, pool = matrix[HELD, other], int(matrix[POOL, other])
+            given[TARGET, other], given[TARGET_TYPE, other] = 0.0, -1.0
+            free[gpu_type] += gpus
+            held[pool] -= gpus
+            stopped += gpus
+            if pool >= 0:
+                left[pool] += gpus
+        return stopped
+    return stopped

@@ -1,0 +1,134 @@
+"""Anticipatory scheduling by predictions: lanes, what is kept, harm as a dial, preemption."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import Scenario, happen, linear_job
+from test_anticipatory import run, workloads
+
+from volvelle.metrics.baseline import against
+from volvelle.model.cluster import Cluster, Node, Pool
+from volvelle.model.job import Job
+from volvelle.model.problems import Problem
+from volvelle.policies.anticipatory import coarse
+from volvelle.policies.anticipatory.coarse import Anticipatory
+
+QUANTA = "quanta=10/100"
+
+
+def cluster(*quotas: float) -> Cluster:
+    pools = tuple(Pool(name, quota, lends=True) for name, quota in zip("ab", quotas, strict=True))
+    return Cluster((Node("node", int(sum(quotas))),), pools)
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_nobody_is_late_where_pools_lend_nothing(workload: tuple[Cluster, list[Job]]) -> None:
+    """Levels stay at 1: two lanes alone make nobody later."""
+    alone = run("fcfs-pools", *workload)
+    shared = run("anticipatory:harm=1e-9,step=1e-9", *workload)
+    assert (shared.finish <= alone.finish + 1e-6).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_who_is_late_is_known_in_hindsight(workload: tuple[Cluster, list[Job]]) -> None:
+    """Without knowing how long jobs take; nobody who is not late is counted."""
+    alone = run("fcfs-pools", *workload)
+    scenario = Scenario.of(
+        *workload, policy=f"anticipatory:harm=1,step=1,{QUANTA}", estimator="noisy:error=0.5"
+    )
+    found = happen(scenario)
+    policy = found.scheduler.composition.policy
+    assert isinstance(policy, Anticipatory)
+    late, known = policy.harmed.sum(axis=1).tolist()
+    truly = int((found.outcomes.first_start > alone.first_start + 1e-6).sum())
+    unknown = len(workload[1]) - known
+    assert 0 <= truly - late <= unknown
+
+
+@settings(max_examples=20, deadline=None)
+@given(workloads())
+def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Job]]) -> None:
+    policy = f"anticipatory:{QUANTA},preempt=true"
+    compiled = run(policy, *workload)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coarse, "share", coarse.share.py_func)
+        plain = run(policy, *workload)
+    np.testing.assert_array_equal(compiled.first_start, plain.first_start)
+    np.testing.assert_array_equal(compiled.finish, plain.finish)
+
+
+def test_a_quiet_pool_lends_for_as_long_as_it_is_known_to_be_quiet() -> None:
+    jobs = [
+        linear_job(0, 0.0, 2, 1000.0, pool="a"),
+        linear_job(1, 5.0, 1, 8.0, pool="a"),  # nothing is known of 10 s yet
+        linear_job(2, 60.0, 1, 9.0, pool="a"),
+        linear_job(3, 61.0, 1, 90.0, pool="a"),  # 100 s are known from 100 on
+    ]
+    found = run(f"anticipatory:{QUANTA}", cluster(2, 2), jobs)
+    assert found.first_start.tolist() == [0.0, 10.0, 60.0, 100.0]
+
+
+def busy(after: float = 5.0, lasting: float = 30.0) -> list[Job]:
+    """Pool b has a job of 2 GPUs every 20 seconds; a would borrow between them."""
+    jobs = [linear_job(0, 0.0, 2, 900.0, pool="a")]
+    for at in range(1, 30):
+        jobs.append(linear_job(len(jobs), 20.0 * at, 2, 2.0, pool="b"))
+        jobs.append(linear_job(len(jobs), 20.0 * at + after, 1, lasting, pool="a"))
+    return jobs
+
+
+def test_gpus_are_kept_for_work_that_is_expected_and_why_says_for_whom() -> None:
+    workload = cluster(2, 2), busy()
+    alone, greedy = run("fcfs-pools", *workload), run("mmfs", *workload)
+    said: set[str] = set()
+    scenario = Scenario.of(*workload, policy=f"anticipatory:{QUANTA},threshold=0.1")
+
+    def look(world: object) -> None:
+        policy = scheduler.composition.policy
+        said.update(policy.why(number) for number in range(len(workload[1])))
+
+    scheduler = scenario.scheduler()
+    found = happen(scenario, scheduler=scheduler, on_moment=look).outcomes
+    assert against(found, alone).slowed < against(greedy, alone).slowed
+    assert "GPUs of pool b are kept for work expected within 100s" in said
+
+
+def test_predictions_that_do_not_hold_are_noticed_and_said_in_the_journal() -> None:
+    scenario = Scenario.of(
+        cluster(2, 2), busy(), policy=f"anticipatory:{QUANTA},threshold=1,least_recall=0.5"
+    )
+    journal = happen(scenario).journal
+    notices = [notice for entry in journal.entries for notice in entry.decision.notices]
+    assert any("within 10s do not hold (recall 0.00" in notice for notice in notices)
+
+
+def test_a_pool_that_was_harmed_more_than_it_may_lends_nothing() -> None:
+    workload = cluster(2, 2), busy(13.0, 9.0)
+    policy = f"anticipatory:{QUANTA},step=1,harm="
+    alone = run("fcfs-pools", *workload)
+    slowed = [against(run(policy + rate, *workload), alone).slowed for rate in ("0.01", "1")]
+    assert slowed[0] <= 1 < slowed[1]
+    journal = happen(Scenario.of(*workload, policy=policy + "0.2")).journal
+    notices = [notice for entry in journal.entries for notice in entry.decision.notices]
+    assert any(notice.startswith("pool b lends again") for notice in notices)
+    assert any(notice.startswith("pool b lends nothing: ") for notice in notices)
+
+
+def test_borrowers_that_may_be_stopped_give_way() -> None:
+    jobs = [
+        linear_job(0, 0.0, 2, 500.0, pool="a"),
+        linear_job(1, 150.0, 2, 90.0, pool="a"),
+        linear_job(2, 160.0, 2, 10.0, pool="b"),
+    ]
+    kept = run(f"anticipatory:{QUANTA}", cluster(2, 2), jobs)
+    assert kept.first_start.tolist() == [0.0, 150.0, 240.0]
+    stopped = run(f"anticipatory:{QUANTA},preempt=true", cluster(2, 2), jobs)
+    assert stopped.first_start.tolist() == [0.0, 150.0, 160.0]
+    assert stopped.preemptions.tolist() == [0, 1, 0]
+
+
+def test_a_model_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(Problem, match="no model of arrivals at"):
+        run(f"anticipatory:{QUANTA},model=/nowhere/model.json", cluster(2, 2), busy())
