@@ -19,7 +19,6 @@ class Fifo(OrderPolicy):
     """First in, first out: nobody overtakes the job at the head of the queue."""
 
     name: ClassVar[str] = "fifo"
-    keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "predictability"
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
@@ -49,7 +48,6 @@ class ShortestJob(OrderPolicy):
     """Shortest job first: by the time the whole job takes; running jobs are left alone."""
 
     name: ClassVar[str] = "sjf"
-    keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "mean JCT"
 
     preemptive: bool = Field(False, description="take GPUs from jobs later in the order")
@@ -64,7 +62,6 @@ class SmallestJob(OrderPolicy):
     """Fewest GPUs first."""
 
     name: ClassVar[str] = "smallest"
-    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "the Tiresias simulator's sjf"
     optimises: ClassVar[str] = "queueing delay of narrow jobs"
 
@@ -78,7 +75,6 @@ class ShortestRemainingTime(OrderPolicy):
     """Shortest remaining time first."""
 
     name: ClassVar[str] = "srtf"
-    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "Tiresias (NSDI'19)"
     optimises: ClassVar[str] = "mean JCT"
 
@@ -92,7 +88,6 @@ class ShortestRemainingService(OrderPolicy):
     """Shortest remaining service first: remaining time x GPUs."""
 
     name: ClassVar[str] = "srsf"
-    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "Tiresias (NSDI'19); PCS (OSDI'24) section 5.1"
     optimises: ClassVar[str] = "mean JCT"
 
