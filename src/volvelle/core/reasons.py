@@ -25,7 +25,7 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
         keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)
         least = jobs.min_gpus if policy.elastic else jobs.gpus
         most = jobs.max_gpus if policy.elastic else jobs.gpus
-        given = fill.py_func(
+        given = (fill.py_func if jobs.interpreted else fill)(
             jobs.matrix,
             np.argsort(keys, kind="stable"),
             least,

@@ -36,6 +36,7 @@ from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
     ASKED,
+    COME,
     COUNTED,
     EXPECTED,
     INFINITY,
@@ -49,6 +50,7 @@ from volvelle.core.state import (
     ORDER,
     PHASE,
     PROMISES,
+    QUEUED,
     QUEUES,
     ROWS_FULL,
     VERSION,
@@ -65,6 +67,10 @@ from volvelle.model.overheads import Overheads
 if TYPE_CHECKING:
     from volvelle.core.ahead import Ahead
     from volvelle.core.machine import Machine
+
+
+COMPILED_FROM = 2500
+"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 
 class Scheduler:
@@ -233,6 +239,12 @@ class Scheduler:
         self.known = self.known.of(self.state)
         self.eligibility = self.judge_nodes()
         self.apply_rules()
+
+    def compile_where_it_pays(self) -> None:
+        """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
+        count = self.state.count
+        if count[JOBS] + count[COME] - count[QUEUED] >= COMPILED_FROM:
+            self.compile()
 
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""

@@ -628,9 +628,9 @@ class State:
         self.count[SPARE] = spare + rows
 
     def grow_log(self) -> None:
-        """Room for twice as much of what happens."""
+        """Room for twice as much of what happens, and for all that may happen at once to those there are."""
         for table in (self.events, self.decisions, self.moments):
-            table.grow(2 * len(table))
+            table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
         self.slots_log = _longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
 
 
