@@ -18,7 +18,7 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
     jobs, policy = view.jobs, scheduler.composition.policy
     waits = jobs.held == 0.0
     reasons = jobs.column("reason")
-    undecided = jobs.column("started") > s.clock[DECIDED] if s.count[DIRTY] else False
+    undecided = (jobs.column("started") > s.clock[DECIDED]) & bool(s.count[DIRTY])
     if scheduler.rules.decides == QUEUES:
         reasons = np.where(undecided, float(Reason.ROUND), float(Reason.GPUS))
     elif scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
