@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core import columns
+from volvelle.core.compiled import compiled
 from volvelle.core.policy import policies
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
@@ -315,5 +316,6 @@ def test_shares_are_the_same_compiled_and_plain(case: dict[str, Any]) -> None:
         loop(matrix, m.shape[1], columns.COUNT, case["table"], np.array([10.0, 30.0]))
     np.testing.assert_array_equal(wide, other)
     for row in range(len(case["rows"])):
-        assert kept(m, row) == plain(kept)(m, row)
-        assert cap(m, row, case["table"], 0, 0.7) == plain(cap)(m, row, case["table"], 0, 0.7)
+        rates = case["table"][int(m[columns.CURVE, row])][0]
+        assert compiled(kept)(m, row) == kept(m, row)
+        assert compiled(cap)(m, row, rates, 0.7) == cap(m, row, rates, 0.7)

@@ -27,7 +27,6 @@ from volvelle.core.state import (
     ENDLESS,
     FINISHED,
     INFINITY,
-    JOBS,
     LOG_FULL,
     MILESTONE,
     NEVER,
@@ -44,9 +43,6 @@ from volvelle.core.state import (
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
-
-COMPILED_FROM = 2500
-"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 _BUDGET, _MOMENTS = 1_000_000, 256
 """Moments that a look ahead goes through at most; those between two looks at who is through."""
@@ -85,8 +81,7 @@ class Ahead:
 
     def _fork(self) -> "Scheduler":
         ahead = self._scheduler.fork()
-        if ahead.state.count[JOBS] >= COMPILED_FROM:
-            ahead.compile()
+        ahead.compile_where_it_pays()
         s = ahead.state
         ahead.queue.clear()
         ahead.coming, ahead.prepared = None, False

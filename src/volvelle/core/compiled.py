@@ -6,8 +6,8 @@ at its first call. Numba is imported then, not before: whoever calls no machine 
 
 Machine code is kept next to the source or, where that folder cannot be written, in the user's cache folder
 (Numba's own order of places; NUMBA_CACHE_DIR overrides it). It is outdated by a change of the code of the
-loop, of a kernel that it calls or of a number that they name, not by a change of a comment. Where it cannot
-be kept it is made at every start.
+loop, of a kernel that it calls, of a number that they name or of a table they are given, not by a change of a
+comment. Where it cannot be kept it is made at every start.
 """
 
 import dis
@@ -179,7 +179,10 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _stamp(loop: Any) -> str:
-    """A digest of the code of ``loop``, of the kernels it calls, and of the numbers they name."""
+    """A digest of the code of ``loop``, of the kernels it calls, and of the numbers they name.
+
+    And of where in what they are given things stand: ``layout`` of a class that annotates it, or its fields.
+    """
     digest = hashlib.sha256()
     pending, seen = [loop], {loop}
     while pending:
@@ -189,6 +192,10 @@ def _stamp(loop: Any) -> str:
         constants = [one for one in code.co_consts if one != doc and not isinstance(one, CodeType)]
         digest.update(marshal.dumps((each.__qualname__, code.co_code, code.co_names)))
         digest.update(repr(constants).encode())
+        for kind in each.__annotations__.values():
+            digest.update(
+                repr((getattr(kind, "layout", ""), getattr(kind, "_fields", ""))).encode()
+            )
         for name in _names(code):
             value = each.__globals__.get(name)
             if isinstance(value, (int, float, tuple)):

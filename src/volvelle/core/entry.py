@@ -25,6 +25,7 @@ from volvelle.core.state import (
     NO_PROGRESS,
     OBSTACLE,
     QUEUED,
+    QUEUES,
     REJECTED,
     TRUTH,
     Jobs,
@@ -203,7 +204,7 @@ def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
         jobs.floats[place][row] = value
     join(s, scheduler.rules, row, scheduler.now)
     scheduler.known.entered(int(values[0]), row, known)
-    if scheduler.rules.decides == KERNEL and jobs.table[row] < 0.0:
+    if scheduler.rules.decides in (QUEUES, KERNEL) and jobs.table[row] < 0.0:
         scheduler.apply_rules()  # machine code may not know how fast it is
 
 

@@ -119,6 +119,8 @@ TYPES.update(
 _TABLE_WORDS = 5  # floats, their step, ints, their step, how many
 _KERNELS: dict[str, tuple[Any, ...]] = {
     "key": (None, Jobs, Ints, int, int, float, Floats),
+    "queue_of": (int, Jobs, int, Cube, Floats),
+    "serve": (None, State),
     "allocate": (None, Jobs, Ints, int, float, Types, Pools, Cube, Floats),
     "place": (bool, Ints, int, Ints),
 }
@@ -323,6 +325,16 @@ def _no_key(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Flo
 
 
 @kernel
+def _no_queue(jobs: Jobs, row: int, rates: Cube, parameters: Floats) -> int:
+    return 0
+
+
+@kernel
+def _nobody_served(s: State) -> None:
+    return
+
+
+@kernel
 def _no_allocation(
     jobs: Jobs,
     rows: Ints,
@@ -421,6 +433,8 @@ def allocating(decide: Any) -> Callable[..., None]:
 
 _NOBODY: dict[str, Callable[..., Any]] = {
     "key": _no_key,
+    "queue_of": _no_queue,
+    "serve": _nobody_served,
     "allocate": _no_allocation,
     "place": _no_place,
 }

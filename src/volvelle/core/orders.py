@@ -10,7 +10,9 @@ import dis
 import inspect
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -236,6 +238,79 @@ def goes_by_time(key: Key) -> bool:
         or (step.opname in ("LOAD_ATTR", "LOAD_DEREF") and step.argval in ("now", clock))
         for step in dis.get_instructions(function)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Trend:
+    """What is known of a number while its job runs and time passes: the ways it may go, its sign."""
+
+    rises: bool = False
+    falls: bool = False
+    negative: bool = False
+
+    @staticmethod
+    def of(value: Any) -> "_Trend":
+        """Of another, or of a number, which stays as it is."""
+        if isinstance(value, _Trend):
+            return value
+        return _Trend(negative=not float(value) >= 0.0)
+
+    def __add__(self, other: Any) -> "_Trend":
+        other = _Trend.of(other)
+        return _Trend(
+            self.rises or other.rises, self.falls or other.falls, self.negative or other.negative
+        )
+
+    def __neg__(self) -> "_Trend":
+        return _Trend(self.falls, self.rises, negative=True)
+
+    def __sub__(self, other: Any) -> "_Trend":
+        return self + -_Trend.of(other)
+
+    def __rsub__(self, other: Any) -> "_Trend":
+        lifted: _Trend = _Trend.of(other)
+        return lifted - self
+
+    def __mul__(self, other: Any) -> "_Trend":
+        by = _Trend.of(other)
+        if not (self.negative or by.negative):
+            return self + by
+        moves = self.rises or self.falls or by.rises or by.falls
+        return _Trend(moves, moves, negative=True)
+
+    def __truediv__(self, other: Any) -> "_Trend":
+        by = _Trend.of(other)
+        return self * _Trend(by.falls, by.rises, by.negative)
+
+    def __rtruediv__(self, other: Any) -> "_Trend":
+        return _Trend.of(other) / self
+
+    def __bool__(self) -> bool:
+        raise TypeError("it depends on the job")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("it depends on the job")
+
+    __hash__ = object.__hash__
+    __radd__, __rmul__ = __add__, __mul__
+
+
+_TRENDS = {
+    **dict.fromkeys(("number", "gpus", "min_gpus", "max_gpus", "held", "weight"), _Trend()),
+    **dict.fromkeys(("submit_time", "pool"), _Trend(negative=True)),
+    **dict.fromkeys(("preemptions", "total_seconds"), _Trend()),
+    **dict.fromkeys(("attained_seconds", "attained_gpu_seconds", "work_done"), _Trend(rises=True)),
+    **dict.fromkeys(("remaining_work", "remaining_seconds", "seconds_to_end"), _Trend(falls=True)),
+}
+
+
+def never_rises(key: Key) -> bool:
+    """Whether the key of a job that runs is known never to rise, from what it adds, multiplies, divides."""
+    now: Any = _Trend(rises=True, negative=True)
+    try:
+        return not _Trend.of(key(SimpleNamespace(**_TRENDS, now=now), now)).rises
+    except Exception:  # it does something else, of which nothing is known
+        return False
 
 
 _SAMPLE = 4

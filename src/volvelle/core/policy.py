@@ -68,6 +68,20 @@ class Kernel(NamedTuple):
     rates: bool = True
 
 
+class QueueKernels(NamedTuple):
+    """A policy's whole decision as machine code over queues that are kept (`volvelle.core.state.Queues`).
+
+    queue_of: called with the table of jobs, the row of one that enters, the table of rates and
+    ``parameters``; returns its queue. serve: called with the state; writes the targets of jobs that are to
+    hold something else and notes their rows (`volvelle.core.forward.decide.change`). weights: of the queues.
+    """
+
+    queue_of: Callable[..., int]
+    serve: Callable[..., None]
+    weights: FloatColumn
+    parameters: FloatColumn
+
+
 @dataclass
 class SolverGaps:
     """How much better, relative to it, an answer could at most be: the worst so far, and the latest."""
@@ -135,6 +149,10 @@ class Policy(Part):
         """
         return None
 
+    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
+        """`allocate` over queues that are kept, where GPUs have one type and no pools; None: by `kernel`."""
+        return None
+
     def next_wake(self, view: View) -> float | None:
         """A time at which to be asked again though nothing happens; None for none.
 
@@ -180,8 +198,6 @@ class OrderPolicy(Policy):
     """A policy that is an order: subclasses give `key`, smallest first, ties by submission."""
 
     kind: ClassVar[str] = "order"
-    keys_fall: ClassVar[bool] = False
-    """Whether keys of jobs that run never rise, so that jobs that come first need not be looked at again."""
 
     preemptive: bool = Field(True, description="take GPUs from jobs later in the order")
     strict: bool = Field(False, description="stop at the first job that does not fit")

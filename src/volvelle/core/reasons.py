@@ -5,7 +5,7 @@ import numpy as np
 from volvelle.core.fill import TARGET, TARGET_REASON, fill
 from volvelle.core.policy import OrderPolicy
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import DECIDED, DIRTY, ORDER, Reason
+from volvelle.core.state import DECIDED, DIRTY, ORDER, QUEUES, Reason
 
 
 def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
@@ -18,11 +18,14 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
     jobs, policy = view.jobs, scheduler.composition.policy
     waits = jobs.held == 0.0
     reasons = jobs.column("reason")
-    if scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
+    undecided = (jobs.column("started") > s.clock[DECIDED]) & bool(s.count[DIRTY])
+    if scheduler.rules.decides == QUEUES:
+        reasons = np.where(undecided, float(Reason.ROUND), float(Reason.GPUS))
+    elif scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
         keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)
         least = jobs.min_gpus if policy.elastic else jobs.gpus
         most = jobs.max_gpus if policy.elastic else jobs.gpus
-        given = fill.py_func(
+        given = (fill.py_func if jobs.interpreted else fill)(
             jobs.matrix,
             np.argsort(keys, kind="stable"),
             least,
@@ -32,7 +35,6 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
             policy.preemptive,
             policy.strict,
         )
-        undecided = jobs.column("started") > s.clock[DECIDED] if s.count[DIRTY] else False
         placed = np.where(undecided, float(Reason.ROUND), float(Reason.PLACEMENT))
         reasons = np.where(given[TARGET] > 0.0, placed, given[TARGET_REASON])
         reasons = np.where(undecided, float(Reason.ROUND), reasons)

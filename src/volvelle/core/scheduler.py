@@ -29,13 +29,14 @@ from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
 from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
-from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys
+from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Kernel, Policy, kept_order
+from volvelle.core.policy import Policy, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
     ASKED,
+    COME,
     COUNTED,
     EXPECTED,
     INFINITY,
@@ -49,9 +50,12 @@ from volvelle.core.state import (
     ORDER,
     PHASE,
     PROMISES,
+    QUEUED,
+    QUEUES,
     ROWS_FULL,
     VERSION,
     Jobs,
+    Queues,
     Rules,
     State,
 )
@@ -63,6 +67,10 @@ from volvelle.model.overheads import Overheads
 if TYPE_CHECKING:
     from volvelle.core.ahead import Ahead
     from volvelle.core.machine import Machine
+
+
+COMPILED_FROM = 2500
+"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 
 class Scheduler:
@@ -232,6 +240,12 @@ class Scheduler:
         self.eligibility = self.judge_nodes()
         self.apply_rules()
 
+    def compile_where_it_pays(self) -> None:
+        """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
+        count = self.state.count
+        if count[JOBS] + count[COME] - count[QUEUED] >= COMPILED_FROM:
+            self.compile()
+
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""
         s = self.state
@@ -270,6 +284,8 @@ class Scheduler:
         ordered = type(policy), policy.label, self.rules.decides, self.rules.elastic
         if ordered != self._ordered:
             self._ordered = ordered
+            if self.rules.decides == QUEUES:
+                s.queues = self._queues(policy)
             order_anew(s, self.rules, self.now)
 
     def _kernels(self, policy: Policy) -> int:
@@ -282,20 +298,31 @@ class Scheduler:
             if (keys := _compiled(key)) is not None:
                 s.key = keys
                 return ORDER
+        queues = policy.queue_kernels(named=self.resources.named)
+        if queues and len(s.types.capacity) == 1 and not self.pools and self._rates_are_known():
+            s.queue_of, s.serve = queues.queue_of, queues.serve
+            s.parameters = queues.parameters if s.compiled else queues.parameters.tolist()
+            return QUEUES
         kernel = policy.kernel(named=self.resources.named)
-        if s.compiled and kernel is not None and self._knows_rates(kernel):
+        if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
             from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
 
             s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
             return KERNEL
         return ASKED
 
-    def _knows_rates(self, kernel: Kernel) -> bool:
-        """Whether the rates of all jobs that are there or come are in tables, if it looks at them."""
-        if not kernel.rates:
-            return True
+    def _queues(self, policy: Policy) -> Queues:
+        """The policy's queues, with nobody in them yet."""
+        kernels = policy.queue_kernels(named=self.resources.named)
+        assert kernels is not None
+        queues = Queues(len(kernels.weights))
+        queues.weight[:] = kernels.weights.tolist()
+        return queues.over_arrays() if self.state.compiled else queues
+
+    def _rates_are_known(self) -> bool:
+        """Whether the rates of all jobs that are there or come are in tables."""
         table = Jobs.float_columns.index("table")
-        coming = self.state.arrivals[table]
+        coming = np.asarray(self.state.arrivals[table])
         here = JobView(self.state, self.now).column("table")
         told = self.prepared or self.coming is None
         return self.tabulates and told and bool((here >= 0.0).all() and (coming >= 0.0).all())
@@ -438,7 +465,7 @@ def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
     return {
         **order,
         "decides": decides,
-        "keys_fall": bool(getattr(policy, "keys_fall", False)),
+        "keys_fall": key is not None and never_rises(key),
         "keys_move": key is not None and goes_by_time(key),
         "time_varying": policy.time_varying,
         "round": policy.round or 0.0,

@@ -27,6 +27,7 @@ from volvelle.core.state import (
     EXPECTED,
     KNOWN_COLUMNS,
     ORDER,
+    QUEUES,
     RELEASES,
     STOPPED,
     WAITING,
@@ -207,7 +208,7 @@ def _restore(scheduler: Scheduler, job: SnapshotJob) -> None:
         if scheduler.rules.decides == ORDER:
             wait_no_more(s, row)
         hold(s, row, held, gpu_type)
-        if scheduler.rules.decides == ORDER:
+        if scheduler.rules.decides <= QUEUES:
             rank(s, row)
         last = -1
         for slot in job.slots if scheduler.resources.named else ():

@@ -33,6 +33,7 @@ class StateTable:
 
     float_columns: ClassVar[tuple[str, ...]]
     int_columns: ClassVar[tuple[str, ...]]
+    layout: ClassVar[str]
     floats: Matrix
     ints: Any
 
@@ -42,6 +43,7 @@ class StateTable:
         own = [name for name in hints if name in cls.__annotations__]
         cls.float_columns = tuple(name for name in own if hints[name] == Floats)
         cls.int_columns = tuple(name for name in own if hints[name] == Ints)
+        cls.layout = repr((cls.float_columns, cls.int_columns))
 
     def __init__(self, size: int = 0, more: int = 0) -> None:
         self._set(
@@ -167,9 +169,9 @@ class Jobs(StateTable):
     token: Floats  # outdates what is expected of earlier rates
     # Links to other jobs and to GPUs, -1 for none.
     child: Ints  # first child in the heap of the jobs that wait
-    next: Ints  # next sibling in it
-    previous: Ints  # previous sibling, or parent
-    kind: Ints  # its class: jobs that need the same
+    next: Ints  # next sibling in it; or the next job of its queue
+    previous: Ints  # previous sibling, or parent; or the job before it
+    kind: Ints  # its class: jobs that need the same; or its queue
     older: Ints  # the job submitted before it
     younger: Ints  # and after it
     slot: Ints  # the first GPU it holds, where GPUs have names
@@ -194,6 +196,21 @@ class Classes(StateTable):
     types: Floats
     pool: Floats
     first: Ints
+
+
+class Queues(StateTable):
+    """Jobs in the system by queue, first in, first out, where the policy keeps them so.
+
+    first, last: rows. weight: as the policy says. demand: GPUs that its jobs can use. wanted, share: of a
+    decision.
+    """
+
+    weight: Floats
+    demand: Floats
+    wanted: Floats
+    share: Floats
+    first: Ints
+    last: Ints
 
 
 class Expected(StateTable):
@@ -406,8 +423,8 @@ class MomentLog(StateTable):
 ENTERS, OBSTACLE, NO_PROGRESS, GONE = range(4)
 """An arrival enters, cannot run here, is believed to make no progress, or is out of the queue already."""
 
-ORDER, KERNEL, ASKED, COUNTED = range(4)
-"""Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places."""
+ORDER, QUEUES, KERNEL, ASKED, COUNTED = range(5)
+"""Who decides or places: an order or queues that are kept, a kernel, Python; COUNTED: nobody places."""
 
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
 """After which moments `volvelle.core.forward.advance` pauses."""
@@ -429,12 +446,12 @@ class Reason(IntEnum):
 class Rules(NamedTuple):
     """What does not change while time passes, as kernels want it.
 
-    decides: ORDER, KERNEL or ASKED. keys_fall: keys of running jobs never rise. keys_move: those of waiting
-    ones do not stand still. round: seconds, 0 where decisions follow events. places: COUNTED, KERNEL or
-    ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python judges who may enter.
-    learns: Python is told of ends. divides: Python divides CPUs and memory after each decision. simulated:
-    jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once. logs: events and
-    decisions are kept. pauses: when to return.
+    decides: ORDER, QUEUES, KERNEL or ASKED. keys_fall: keys of running jobs never rise. keys_move: those
+    of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places: COUNTED,
+    KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python judges
+    who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
+    decision. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
+    logs: events and decisions are kept. pauses: when to return.
     """
 
     decides: int = ORDER
@@ -468,11 +485,13 @@ class State:
     jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
     type][GPUs]. parameters: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
-    key, allocate, place: the policy's and the placement's kernels.
+    key, queue_of, serve, allocate, place: the policy's and the placement's kernels.
     """
 
+    layout: ClassVar[str]
     jobs: Jobs
     classes: Classes
+    queues: Queues
     expected: Expected
     releases: Releases
     types: Types
@@ -497,6 +516,8 @@ class State:
     rates: Cube
     parameters: Floats
     key: Callable[..., Any]
+    queue_of: Callable[..., Any]
+    serve: Callable[..., Any]
     allocate: Callable[..., Any]
     place: Callable[..., Any]
 
@@ -505,7 +526,7 @@ class State:
         rows = 64
         self.compiled = False
         self.jobs = Jobs(rows, own)
-        self.classes = Classes(16)
+        self.classes, self.queues = Classes(16), Queues()
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
         self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
         self.events, self.decisions, self.moments = (
@@ -549,7 +570,7 @@ class State:
 
     def holds(self, other: "State") -> bool:
         """Whether ``other`` fits in these arrays and decides by the same kernels, about as many GPUs."""
-        same = ("types", "pools", "nodes", "slots")
+        same = ("queues", "types", "pools", "nodes", "slots")
         return (
             all(len(getattr(self, name)) == len(getattr(other, name)) for name in same)
             and all(len(getattr(self, name)) >= len(getattr(other, name)) for name in _GROWING)
@@ -607,9 +628,9 @@ class State:
         self.count[SPARE] = spare + rows
 
     def grow_log(self) -> None:
-        """Room for twice as much of what happens."""
+        """Room for twice as much of what happens, and for all that may happen at once to those there are."""
         for table in (self.events, self.decisions, self.moments):
-            table.grow(2 * len(table))
+            table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
         self.slots_log = _longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
 
 
@@ -622,7 +643,7 @@ TABLES: Final[dict[str, type[StateTable]]] = {
 """The tables of a state, by name."""
 LOGS: Final = ("events", "decisions", "moments")
 _GROWING = ("jobs", "classes", "expected", "releases")
-KERNELS: Final = ("key", "allocate", "place")
+KERNELS: Final = ("key", "queue_of", "serve", "allocate", "place")
 """Those of them that are logs."""
 ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     name: (kind, *kind.__metadata__)
@@ -630,6 +651,7 @@ ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     if hasattr(kind, "__metadata__")
 }
 """Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
+State.layout = repr((list(TABLES), list(ARRAYS), KERNELS))
 _OWN_ARRAYS = [
     name
     for name in ARRAYS

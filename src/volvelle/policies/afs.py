@@ -37,11 +37,12 @@ from volvelle.core.fill import (
     serve_all,
     work_left,
 )
+from volvelle.core.forward.rates import rate_on
 from volvelle.core.orders import rounded
 from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.validation import Seconds
-from volvelle.policies.growth import least_then_more, may_grow, rate_on, seconds_on_least
+from volvelle.policies.growth import least_then_more, may_grow, seconds_on_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL, TYPE, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.forward.rates import rate_on
 from volvelle.core.policy import Allocation
 from volvelle.core.view import FloatColumn, IntColumn, View
 
@@ -55,18 +56,6 @@ def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
         and matrix[PINNED, row] == 0.0
         and (pool < 0 or left[pool] >= 1.0)
     )
-
-
-@compiled
-def rate_on(table: NDArray[np.float64], curve: int, gpu_type: int, gpus: float) -> float:
-    """Units per second on ``gpus`` GPUs, linear between whole ones, constant beyond the last."""
-    whole = int(gpus)
-    if whole + 1 >= table.shape[2]:
-        return float(table[curve, gpu_type, table.shape[2] - 1])
-    below = float(table[curve, gpu_type, whole])
-    if gpus == whole:
-        return below
-    return below + float(table[curve, gpu_type, whole + 1] - below) * (gpus - whole)
 
 
 @compiled

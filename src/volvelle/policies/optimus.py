@@ -22,9 +22,10 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.columns import CURVE, POOL
 from volvelle.core.compiled import compiled
 from volvelle.core.events import TrainingReported
+from volvelle.core.forward.rates import rate_on
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.view import FloatColumn, IntColumn, JobView, View
-from volvelle.policies.growth import least_then_more, may_grow, rate_on
+from volvelle.policies.growth import least_then_more, may_grow
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

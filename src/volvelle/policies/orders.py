@@ -20,7 +20,6 @@ class Fifo(OrderPolicy):
 
     name: ClassVar[str] = "fifo"
     needs_durations: ClassVar[bool] = False
-    keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "predictability"
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
@@ -50,7 +49,6 @@ class ShortestJob(OrderPolicy):
     """Shortest job first: by the time the whole job takes; running jobs are left alone."""
 
     name: ClassVar[str] = "sjf"
-    keys_fall: ClassVar[bool] = True
     optimises: ClassVar[str] = "mean JCT"
 
     preemptive: bool = Field(False, description="take GPUs from jobs later in the order")
@@ -66,7 +64,6 @@ class SmallestJob(OrderPolicy):
 
     name: ClassVar[str] = "smallest"
     needs_durations: ClassVar[bool] = False
-    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "the Tiresias simulator's sjf"
     optimises: ClassVar[str] = "queueing delay of narrow jobs"
 
@@ -80,7 +77,6 @@ class ShortestRemainingTime(OrderPolicy):
     """Shortest remaining time first."""
 
     name: ClassVar[str] = "srtf"
-    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "Tiresias (NSDI'19)"
     optimises: ClassVar[str] = "mean JCT"
 
@@ -94,7 +90,6 @@ class ShortestRemainingService(OrderPolicy):
     """Shortest remaining service first: remaining time x GPUs."""
 
     name: ClassVar[str] = "srsf"
-    keys_fall: ClassVar[bool] = True
     source: ClassVar[str] = "Tiresias (NSDI'19); PCS (OSDI'24) section 5.1"
     optimises: ClassVar[str] = "mean JCT"
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from volvelle.core.ahead import COMPILED_FROM
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import JobCancelled, JobFinished
 from volvelle.core.log import Batch, Submission
@@ -22,7 +21,6 @@ from volvelle.core.state import (
     CONCLUDED,
     FINISHED,
     INFINITY,
-    JOBS,
     OBJECT,
     QUEUED,
     WAKE,
@@ -125,11 +123,7 @@ def believed_world(
 ) -> World:
     """A world in which what ``ahead`` believes is true from now on, but for what errs in ``future``."""
     ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
-    if (
-        ahead.state.count[JOBS] + ahead.state.count[COME] - ahead.state.count[QUEUED]
-        >= COMPILED_FROM
-    ):
-        ahead.compile()
+    ahead.compile_where_it_pays()
     ahead.believe()
     running = _go_on(ahead, future)
     ahead.expect_ends()

@@ -12,7 +12,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.decide import change, decide_by_order
+from volvelle.core.forward.decide import change, decide_by_order, sort_by_submission
 from volvelle.core.forward.expected import drop_outdated, next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, release
 from volvelle.core.forward.jobs import (
@@ -88,12 +88,15 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             if is_due(s, rules):
                 count[DIRTY] = 0
                 clock[DECIDED] = clock[NOW]
-                if rules.decides != ORDER:
+                if rules.decides >= KERNEL:
                     list_rows(s)
                 if rules.decides == ASKED:
                     return ASK_POLICY
                 if rules.decides == ORDER:
                     decide_by_order(s, rules, clock[NOW])
+                elif rules.decides == QUEUES:
+                    s.serve(s)
+                    sort_by_submission(s)
                 else:
                     _ask_kernel(s)
         if count[PHASE] == PLACING:

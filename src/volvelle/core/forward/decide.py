@@ -24,7 +24,7 @@ def decide_by_order(s: State, rules: Rules, now: float) -> None:
     """Serve jobs in order; where all have what they can use, they are placed by submission."""
     serve_in_order(s, rules, now)
     if s.count[CHANGED] > 1 and _all_are_served(s):
-        _sort_by_submission(s)
+        sort_by_submission(s)
 
 
 @kernel
@@ -88,7 +88,7 @@ def _all_are_served(s: State) -> bool:
 
 
 @kernel
-def _sort_by_submission(s: State) -> None:
+def sort_by_submission(s: State) -> None:
     """Sort the rows that the decision changes."""
     for i in range(1, s.count[CHANGED]):
         row, at = s.changed[i], i

@@ -67,35 +67,37 @@ def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
 
 @kernel
 def _become(s: State, other: State) -> None:
-    """Have the numbers of another state of the same size."""
-    _copy(s.jobs.floats, other.jobs.floats)
-    _copy(s.jobs.ints, other.jobs.ints)
-    _copy(s.classes.floats, other.classes.floats)
-    _copy(s.classes.ints, other.classes.ints)
-    _copy(s.expected.floats, other.expected.floats)
-    _copy(s.releases.floats, other.releases.floats)
-    _copy(s.types.floats, other.types.floats)
-    _copy(s.pools.floats, other.pools.floats)
-    _copy(s.nodes.ints, other.nodes.ints)
-    _copy(s.slots.floats, other.slots.floats)
-    _copy(s.slots.ints, other.slots.ints)
-    _copy_one(s.count, other.count)
-    _copy_one(s.clock, other.clock)
-    _copy_one(s.spare, other.spare)
-    _copy_one(s.ranked, other.ranked)
-    _copy_one(s.bound, other.bound)
+    """Have the numbers of another state of the same size, as far as nobody enters: of jobs that are there."""
+    count, row = other.count, other.count[OLDEST]
+    while row >= 0:
+        _copy(s.jobs.floats, other.jobs.floats, row, row + 1)
+        _copy(s.jobs.ints, other.jobs.ints, row, row + 1)
+        row = other.jobs.younger[row]
+    _copy(s.classes.floats, other.classes.floats, 0, count[CLASSES])
+    _copy(s.classes.ints, other.classes.ints, 0, count[CLASSES])
+    _copy(s.queues.floats, other.queues.floats, 0, len(s.queues.demand))
+    _copy(s.queues.ints, other.queues.ints, 0, len(s.queues.demand))
+    _copy(s.expected.floats, other.expected.floats, 0, count[EXPECTED])
+    _copy(s.releases.floats, other.releases.floats, 0, count[RELEASES])
+    _copy(s.types.floats, other.types.floats, 0, len(s.types.free))
+    _copy(s.pools.floats, other.pools.floats, 0, len(s.pools.left))
+    _copy(s.nodes.ints, other.nodes.ints, 0, len(s.nodes.free))
+    _copy(s.slots.floats, other.slots.floats, 0, len(s.slots.free_at))
+    _copy(s.slots.ints, other.slots.ints, 0, len(s.slots.free_at))
+    _copy_one(s.count, count, len(count))
+    _copy_one(s.clock, other.clock, len(s.clock))
+    _copy_one(s.ranked, other.ranked, count[RANKED])
+    _copy_one(s.bound, other.bound, count[RANKED])
 
 
 @kernel
-def _copy(columns: Any, others: Any) -> None:
-    if len(columns) == 0:
-        return
-    for row in range(len(columns[0])):
+def _copy(columns: Any, others: Any, first: int, last: int) -> None:
+    for row in range(first, last):
         for column in range(len(columns)):
             columns[column][row] = others[column][row]
 
 
 @kernel
-def _copy_one(column: Any, other: Any) -> None:
-    for row in range(len(column)):
+def _copy_one(column: Any, other: Any, last: int) -> None:
+    for row in range(last):
         column[row] = other[row]

@@ -14,6 +14,7 @@ from volvelle.core.forward.gpus import (
     wait_for_gpus,
 )
 from volvelle.core.forward.log import log_event
+from volvelle.core.forward.queues import empty_queues, join_queue, leave_queue
 from volvelle.core.forward.rates import believed_rate, rate_asked, true_rate
 from volvelle.core.forward.waiting import class_of, wait, wait_no_more
 from volvelle.core.state import *
@@ -60,7 +61,6 @@ def join(s: State, rules: Rules, row: int, now: float) -> None:
     """Let the job in ``row``, which holds nothing, be among those in the system and wait."""
     jobs, count = s.jobs, s.count
     jobs.slot[row] = -1
-    jobs.kind[row] = class_of(s, rules, row)
     older = count[YOUNGEST]
     while older >= 0 and jobs.number[older] > jobs.number[row]:
         older = jobs.older[older]
@@ -82,7 +82,18 @@ def join(s: State, rules: Rules, row: int, now: float) -> None:
         count[ELASTIC] += 1
     s.clock[DEMAND] += jobs.gpus[row]
     count[DIRTY] = 1
+    sort_in(s, rules, row)
     queue_up(s, rules, row, now)
+
+
+@kernel
+def sort_in(s: State, rules: Rules, row: int) -> None:
+    """Note of which class or in which queue the job in ``row`` is, as the policy wants it."""
+    if rules.decides == QUEUES:
+        s.jobs.key[row] = s.jobs.number[row]
+        join_queue(s, row)
+    else:
+        s.jobs.kind[row] = class_of(s, rules, row)
 
 
 @kernel
@@ -92,6 +103,8 @@ def queue_up(s: State, rules: Rules, row: int, now: float) -> None:
     if rules.decides == ORDER:
         work_out_key(s, row, now)
         wait(s, row)
+    elif rules.decides == QUEUES:
+        s.jobs.target[row] = 0.0
 
 
 @kernel
@@ -119,6 +132,8 @@ def part(s: State, rules: Rules, row: int) -> None:
         count[WAITING] -= 1
         if rules.decides == ORDER:
             wait_no_more(s, row)
+    if rules.decides == QUEUES:
+        leave_queue(s, row)
     older, younger = jobs.older[row], jobs.younger[row]
     if older < 0:
         count[OLDEST] = younger
@@ -155,14 +170,16 @@ def order_anew(s: State, rules: Rules, now: float) -> None:
     """Sort all jobs in the system into classes and by their keys, as another policy wants it."""
     s.count[CLASSES] = s.count[RANKED] = s.count[WAITING] = s.count[ELASTIC] = 0
     jobs, row = s.jobs, s.count[OLDEST]
+    empty_queues(s)
     while row >= 0:
-        jobs.kind[row] = class_of(s, rules, row)
+        sort_in(s, rules, row)
         if rules.elastic and jobs.least[row] < jobs.most[row]:
             s.count[ELASTIC] += 1
         if jobs.held[row] == 0.0:
             queue_up(s, rules, row, now)
-        elif rules.decides == ORDER:
-            work_out_key(s, row, now)
+        elif rules.decides <= QUEUES:
+            if rules.decides == ORDER:
+                work_out_key(s, row, now)
             rank(s, row)
         row = jobs.younger[row]
 
@@ -198,7 +215,7 @@ def hold(s: State, row: int, gpus: float, gpu_type: float) -> None:
 @kernel
 def give_up(s: State, rules: Rules, row: int) -> None:
     """Let the job in ``row`` hold nothing; what it still waited for is for others."""
-    if rules.decides == ORDER:
+    if rules.decides <= QUEUES:
         rank_no_more(s, row)
     hold(s, row, 0.0, -1.0)
     if s.count[RELEASES] > 0:
@@ -298,7 +315,7 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     jobs.progress_from[row] = begin + gap
     jobs.rate[row] = believed_rate(s, row)
     jobs.reason[row] = 0.0
-    if rules.decides == ORDER and not resized:
+    if rules.decides <= QUEUES and not resized:
         rank(s, row)
     if rules.simulated:
         if resized:

@@ -1,12 +1,17 @@
 """How fast jobs are, where that is linear or stands in the table of rates by GPUs."""
 
+from typing import Any
+
 from volvelle.core.compiled import kernel
 from volvelle.core.state import *
 
 
 @kernel
-def rate_on(table: Cube, curve: int, gpu_type: int, gpus: float) -> float:
-    """Units per second on ``gpus`` GPUs, linear between whole ones, constant beyond the last."""
+def rate_on(table: Any, curve: int, gpu_type: int, gpus: float) -> float:
+    """Units per second on ``gpus`` GPUs, linear between whole ones, constant beyond the last.
+
+    table: by [curve][GPU type][GPUs].
+    """
     rates = table[curve][gpu_type]
     whole = int(gpus)
     if whole + 1 >= len(rates):

@@ -58,6 +58,7 @@ def forecast_jobs(
     First forecasts are added to ``calibration``. The scheduler is a fork used by nothing else.
     """
     began = time.perf_counter()
+    scheduler.compile_where_it_pays()
     scheduler.now = max(scheduler.now, now)
     result = forecast(scheduler)
     calibrated = calibration.at(scheduler.now)

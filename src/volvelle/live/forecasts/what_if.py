@@ -27,6 +27,7 @@ def forecast_request(
 
     For an array: from its first start to its last finish. Raises `Problem` if it can never run.
     """
+    fork.compile_where_it_pays()
     first = max(job_numbers(fork), default=-1) + 1
     numbers = range(first, first + request.array)
     spec = request.spec(first, user, now)
@@ -50,7 +51,7 @@ def forecast_request(
         p90=None if p90 is None else epoch + p90,
         deadline_share=_deadline_share(calibration, request, finish, now),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
-        reason=waiting_reasons(fork, result.upcoming).get(first, "") if waits else "",
+        reason=waiting_reasons(fork, result.upcoming, first).get(first, "") if waits else "",
         guarantee=None if guarantee is None else Guarantee.of(guarantee, epoch),
     )
 
@@ -59,11 +60,9 @@ def _started_before(
     fork: Scheduler, upcoming: Mapping[int, float], start: float, besides: Container[int]
 ) -> int:
     """How many jobs in the system that wait now start before ``start``, ``besides`` those."""
-    return sum(
-        number in fork.known and not holds_gpus(fork, number) and number not in besides
-        for number, time in upcoming.items()
-        if time < start
-    )
+    jobs = fork.view().jobs
+    waiting = jobs.number[~jobs.running].astype(int).tolist()
+    return sum(upcoming.get(n, start) < start for n in waiting if n not in besides)
 
 
 def _deadline_share(

@@ -1,6 +1,7 @@
 """Why jobs wait, as text with numbers: the dominant reason of the last decision."""
 
 from collections.abc import Mapping
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -10,20 +11,38 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
 
 
-def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[int, str]:
-    """The reason of each job that has no GPUs and is not held. ``starts``: expected start times."""
+def waiting_reasons(
+    scheduler: Scheduler, starts: Mapping[int, float], only: int | None = None
+) -> dict[int, str]:
+    """The reason of each job without GPUs that is not held, or of one. ``starts``: expected start times."""
     reasons, jobs = reasons_to_wait(scheduler), scheduler.state.jobs
     ahead = _count_ahead(list(reasons), starts)
-    free_gpus = _FreeGpus(scheduler)
+    free_gpus, labels = _FreeGpus(scheduler), _Labels.of(scheduler)
+    if only is not None:
+        reasons = {number: reason for number, reason in reasons.items() if number == only}
+    rows = scheduler.known.rows
     found: dict[int, str] = {}
     for number, reason in reasons.items():
-        row = scheduler.known.rows[number]
+        row = rows[number]
         wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
         text = scheduler.composition.policy.why(number) or _describe(
-            scheduler, reason, wanted, free_gpus.of_types(types), pool
+            labels, reason, wanted, free_gpus.of_types(types), pool
         )
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
     return found | _admission_reasons(scheduler)
+
+
+class _Labels(NamedTuple):
+    """What the reasons name."""
+
+    policy: str
+    placement: str
+    limits: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, scheduler: Scheduler) -> Self:
+        parts = scheduler.composition
+        return cls(parts.policy.label, parts.placement.label, tuple(scheduler.limits.items()))
 
 
 def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
@@ -35,21 +54,19 @@ def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
 
 
 def _describe(
-    scheduler: Scheduler, cause: Reason, wanted: float, free: tuple[int, str, int], pool: int
+    labels: _Labels, cause: Reason, wanted: float, free: tuple[int, str, int], pool: int
 ) -> str:
     total, node, most = free
     gpus = f"{wanted:g} GPU{'' if wanted == 1 else 's'}"
     there = f"{total} free" + (f", most on {node} ({most})" if total else "")
-    composition = scheduler.composition
-    policy, name, limit = composition.policy.label, "", 0.0
-    if pool >= 0:
-        name, limit = list(scheduler.limits.items())[pool]
+    policy = labels.policy
+    name, limit = labels.limits[pool] if pool >= 0 else ("", 0.0)
     if cause is Reason.ORDER and total < wanted:
         cause = Reason.GPUS
     texts = {
         Reason.ORDER: f"{there}, but a job before it in the order waits for more",
         Reason.QUOTA: f"waits for {gpus} of pool {name!r}, whose {limit:g} are in use",
-        Reason.PLACEMENT: f"placement {composition.placement.label!r} finds no room for {gpus}: {there}",
+        Reason.PLACEMENT: f"placement {labels.placement!r} finds no room for {gpus}: {there}",
         Reason.POLICY: f"policy {policy!r} gives its GPUs to others: {there}",
         Reason.RESERVED: f"{there}, kept for work that comes or waits in the pools that own them",
         Reason.ROUND: f"the next round of policy {policy!r} decides",
@@ -63,8 +80,9 @@ def _jobs(count: int) -> str:
 
 def _count_ahead(numbers: list[int], starts: Mapping[int, float]) -> dict[int, int]:
     """How many of the waiting jobs are expected to start before each."""
-    order = sorted(numbers, key=lambda number: (starts.get(number, np.inf), number))
-    return {number: place for place, number in enumerate(order)}
+    expected = [starts.get(number, np.inf) for number in numbers]
+    order = np.lexsort((numbers, expected)).tolist()
+    return {numbers[at]: place for place, at in enumerate(order)}
 
 
 class _FreeGpus:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from volvelle.core.columns import COUNT
 from volvelle.core.curves import RateTable
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
+from volvelle.core.policy import Allocation, Kernel, Policy, QueueKernels, all_served, policies
 from volvelle.core.space import Space
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, IntColumn, View
@@ -17,7 +17,15 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.policies.pcs.queues import decaying, read_sizes, read_weights
-from volvelle.policies.pcs.shares import choose_types, decide, divide_all, join, quota_left
+from volvelle.policies.pcs.shares import (
+    choose_types,
+    decide,
+    divide_all,
+    join,
+    queue_of,
+    quota_left,
+    serve,
+)
 from volvelle.policies.pcs.space import wfq_space
 from volvelle.policies.pcs.whole import give_whole
 
@@ -182,6 +190,11 @@ class Pcs(Policy):
             return None
         several = [self.efficiency, self.delta, len(self._thresholds)]
         return Kernel(decide, np.concatenate([several, self._thresholds, self._weights]))
+
+    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
+        """The same over queues that are kept."""
+        kernel = self.kernel(named=named)
+        return kernel and QueueKernels(queue_of, serve, self._weights, kernel.parameters)
 
     def next_wake(self, view: View) -> float | None:
         """With whole GPUs: the end of a turn, where queues are to be made even."""

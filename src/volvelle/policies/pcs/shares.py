@@ -1,5 +1,8 @@
 """The compiled arithmetic of PCS: caps, shares of queues, GPUs of jobs. ``py_func`` of each is its twin."""
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,8 +23,10 @@ from volvelle.core.columns import (
 )
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, serve_all
-from volvelle.core.state import Reason
-from volvelle.policies.growth import rate_on
+from volvelle.core.forward.decide import change
+from volvelle.core.forward.rates import rate_on
+from volvelle.core.state import COLUMNS, OLDEST, RANKED, Cube, Jobs, Reason, State
+from volvelle.core.state import Floats as Column
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,68 +43,79 @@ def join(
 ) -> None:
     """Note queue and size of those of the first ``jobs`` jobs that have no queue yet.
 
-    Size is GPU-seconds on the fewest GPUs the job runs on, of the type that is fastest for it. Row
-    ``own`` of ``matrix`` is 1 + the queue, the next one the size.
+    Row ``own`` of ``matrix`` is 1 + the queue, the next one the `size`.
     """
     for row in range(jobs):
-        if matrix[own, row] > 0.0:
-            continue
-        types, least, rate = int(matrix[TYPES, row]), matrix[LEAST, row], 0.0
-        for gpu_type in range(table.shape[1]):
-            if (types >> gpu_type) & 1:
-                rate = max(rate, rate_on(table, int(matrix[CURVE, row]), gpu_type, least))
-        work = matrix[TOTAL, row] * matrix[SCALE, row]
-        size = least * work / rate if rate > 0.0 else np.inf
-        matrix[own, row] = 1.0 + np.searchsorted(thresholds, size)
-        matrix[own + 1, row] = size
+        if matrix[own, row] == 0.0:
+            matrix[own + 1, row] = size(matrix, row, table, int(matrix[CURVE, row]))
+            matrix[own, row] = 1.0 + np.searchsorted(thresholds, matrix[own + 1, row])
+
+
+@kernel
+def size(columns: Any, row: int, table: Any, curve: int) -> float:
+    """GPU-seconds on the fewest GPUs the job runs on, of the type that is fastest for it."""
+    types, least, rate = int(columns[TYPES][row]), columns[LEAST][row], 0.0
+    for gpu_type in range(len(table[curve])):
+        if (types >> gpu_type) & 1 == 1:
+            rate = max(rate, rate_on(table, curve, gpu_type, least))
+    work = columns[TOTAL][row] * columns[SCALE][row]
+    return float(least * work / rate) if rate > 0.0 else math.inf
 
 
 @compiled
 def fair_shares(weights: Floats, demand: Floats, capacity: float) -> Floats:
     """GPUs of each queue: weighted max-min of ``capacity``, nobody more than its ``demand``."""
     shares = np.zeros(len(demand))
-    waiting = demand > 0.0
-    left = capacity
-    while left > _DUST:
-        weight = 0.0
-        for queue in range(len(demand)):
-            if waiting[queue]:
-                weight += weights[queue]
-        if weight <= 0.0:
-            break
-        level = left / weight
-        satisfied = False
-        for queue in range(len(demand)):
-            if waiting[queue] and demand[queue] <= weights[queue] * level:
-                shares[queue] = demand[queue]
-                left -= demand[queue]
-                waiting[queue] = False
-                satisfied = True
-        if not satisfied:
-            for queue in range(len(demand)):
-                if waiting[queue]:
-                    shares[queue] = weights[queue] * level
-            break
+    share_fairly(weights, demand, capacity, shares)
     return shares
 
 
-@compiled
-def cap(matrix: Floats, row: int, table: NDArray[np.float64], gpu_type: int, floor: float) -> float:
+@kernel
+def share_fairly(weights: Any, demand: Any, capacity: float, shares: Any) -> None:
+    """Write `fair_shares`."""
+    waiting = -1.0
+    for queue in range(len(demand)):
+        shares[queue] = waiting if demand[queue] > 0.0 else 0.0
+    left, satisfied = capacity, True
+    while satisfied and left > _DUST:
+        weight = 0.0
+        for queue in range(len(demand)):
+            if shares[queue] == waiting:
+                weight += weights[queue]
+        if weight <= 0.0:
+            break
+        level, satisfied = left / weight, False
+        for queue in range(len(demand)):
+            if shares[queue] == waiting and demand[queue] <= weights[queue] * level:
+                shares[queue] = demand[queue]
+                left -= demand[queue]
+                satisfied = True
+        if not satisfied:
+            for queue in range(len(demand)):
+                if shares[queue] == waiting:
+                    shares[queue] = weights[queue] * level
+    for queue in range(len(demand)):
+        shares[queue] = max(shares[queue], 0.0)
+
+
+@kernel
+def cap(columns: Any, row: int, rates: Any, floor: float) -> float:
     """The most GPUs up to which the job is efficient: zeta(n) >= ``floor``; all it can use, if linear.
 
-    One less than the first number of GPUs with a lower zeta, as PCS' simulator has it.
+    One less than the first number of GPUs with a lower zeta, as PCS' simulator has it. rates: of the job, by
+    GPUs.
     """
-    most, least = float(matrix[MOST, row]), float(matrix[LEAST, row])
-    curve = int(matrix[CURVE, row])
-    if floor <= 0.0 or not np.isnan(matrix[UNIT_RATE, row]) or least == most:
+    most, least = float(columns[MOST][row]), float(columns[LEAST][row])
+    linear = columns[UNIT_RATE][row] == columns[UNIT_RATE][row]
+    if floor <= 0.0 or linear or least == most:
         return most
-    base = max(int(np.ceil(least)), 1)
+    base = max(math.ceil(least), 1)
     gpus = base + 1
-    if gpus >= table.shape[2]:
+    if gpus >= len(rates):
         return most
-    single = table[curve, gpu_type, base] / base
-    while gpus <= most and gpus < table.shape[2]:
-        if table[curve, gpu_type, gpus] < floor * single * gpus:
+    single = rates[base] / base
+    while gpus <= most and gpus < len(rates):
+        if rates[gpus] < floor * single * gpus:
             return float(gpus - 1)
         gpus += 1
     return most
@@ -139,13 +155,17 @@ def divide(
     else:
         _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, floor, gpus)
         _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, 0.0, gpus)
-    for row in rows:  # rounding is no reason to change what a job holds
-        held = matrix[HELD, row]
-        if gpus[row] != held and abs(gpus[row] - held) <= _DUST * max(held, 1.0):
-            gpus[row] = held
-        elif gpus[row] < _DUST:
-            gpus[row] = 0.0
+    for row in rows:
+        gpus[row] = _unrounded(gpus[row], matrix[HELD, row])
     return shares
+
+
+@kernel
+def _unrounded(gpus: float, held: float) -> float:
+    """What a job is to hold: rounding is no reason to change that."""
+    if abs(gpus - held) <= _DUST * max(held, 1.0):
+        return held
+    return 0.0 if gpus < _DUST else gpus
 
 
 @compiled
@@ -215,6 +235,95 @@ def decide(
         given[:3] = divide_all(matrix, table, rows, queue, weights, capacity, quota, floor, delta)
 
 
+@kernel
+def queue_of(jobs: Jobs, row: int, rates: Cube, parameters: Column) -> int:
+    """The queue of a job, which keeps the one that it has; parameters as of `decide`."""
+    noted, limits = jobs.floats[COLUMNS], int(parameters[2])
+    if noted[row] == 0.0:
+        if jobs.table[row] < 0.0:
+            return 0  # not for long: who knows how fast it is will be asked
+        measure = size(jobs.floats, row, rates, int(jobs.table[row]))
+        queue = 0
+        while queue < limits and parameters[3 + queue] < measure:
+            queue += 1
+        noted[row] = 1.0 + queue
+        jobs.floats[COLUMNS + 1][row] = measure
+    return int(noted[row]) - 1
+
+
+@kernel
+def serve(s: State) -> None:
+    """As `decide`, over queues that are kept: looks at jobs that run and at those that are to start."""
+    jobs, queues, many, capacity = s.jobs, s.queues, s.count[RANKED], s.types.capacity[0]
+    wanted = 0.0
+    for queue in range(len(queues.demand)):
+        queues.wanted[queue] = queues.demand[queue]
+        wanted += queues.demand[queue]
+    if wanted <= capacity:
+        row = s.count[OLDEST]
+        while row >= 0:
+            _hold(s, row, jobs.most[row])
+            row = jobs.younger[row]
+        return
+    for i in range(many):
+        row = s.ranked[i]
+        keeps = kept(jobs.floats, row)
+        jobs.target[row] = keeps
+        capacity -= keeps
+        queues.wanted[jobs.kind[row]] += _room(jobs.floats, row, keeps) - jobs.most[row]
+    share_fairly(queues.weight, queues.wanted, capacity, queues.share)
+    for queue in range(len(queues.share)):
+        end = _share_out_queue(s, queue)
+        row = queues.first[queue]
+        while row != end:
+            if jobs.held[row] == 0.0 and jobs.target[row] > 0.0:
+                _hold(s, row, jobs.target[row])
+            row = jobs.next[row]
+    for i in range(many):
+        row = s.ranked[i]
+        _hold(s, row, jobs.target[row])
+
+
+@kernel
+def _share_out_queue(s: State, queue: int) -> int:
+    """Raise the targets of a queue's jobs as `_share_out` does; the row at which that ends, -1: after all."""
+    jobs, floor, delta = s.jobs, s.parameters[0], s.parameters[1]
+    first, left = s.queues.first[queue], s.queues.share[queue]
+    end = first
+    while left > _DUST:
+        row = first
+        while row >= 0 and left > _DUST:
+            most = cap(jobs.floats, row, s.rates[int(jobs.table[row])][0], floor)
+            more = min(most - jobs.target[row], left)
+            if more > 0.0:
+                jobs.target[row] += more
+                left -= more
+            row = jobs.next[row]
+        if end >= 0:
+            end = row
+        if left <= _DUST or floor <= 0.0:
+            break
+        floor = floor - delta if delta > 0.0 else 0.0
+        if delta > 0.0:
+            left, row = s.queues.share[queue], first
+            while row >= 0:
+                jobs.target[row] = kept(jobs.floats, row)
+                row = jobs.next[row]
+    return int(end)
+
+
+@kernel
+def _hold(s: State, row: int, gpus: float) -> None:
+    """Let the job in ``row`` hold so many GPUs of the one type."""
+    jobs = s.jobs
+    held = jobs.held[row]
+    jobs.target[row] = gpus = _unrounded(gpus, held)
+    jobs.target_type[row] = 0.0 if gpus > 0.0 else -1.0
+    if gpus != held:
+        jobs.reason[row] = _GPUS_SHORT
+        change(s, row)
+
+
 @compiled
 def _share_out(
     matrix: Floats,
@@ -236,7 +345,8 @@ def _share_out(
         mine = queue[row]
         if (only >= 0 and mine != only) or left[mine] <= _DUST:
             continue
-        more = min(cap(matrix, row, table, gpu_type, floor) - gpus[row], left[mine])
+        most = cap(matrix, row, table[int(matrix[CURVE, row])][gpu_type], floor)
+        more = min(most - gpus[row], left[mine])
         pool = int(matrix[POOL, row])
         if pool >= 0:
             more = min(more, quota[pool])
@@ -288,18 +398,18 @@ def quota_left(matrix: Floats, rows: Ints, quota: Floats) -> Floats:
     return left
 
 
-@compiled
-def kept(matrix: Floats, row: int) -> float:
+@kernel
+def kept(columns: Any, row: int) -> float:
     """GPUs that the job in ``row`` keeps whatever the shares: it is pinned or may not be preempted."""
-    held = float(matrix[HELD, row])
-    if matrix[PINNED, row] == 1.0:
+    held = float(columns[HELD][row])
+    if columns[PINNED][row] == 1.0:
         return held
-    return min(held, float(matrix[LEAST, row])) if matrix[PREEMPTIBLE, row] == 0.0 else 0.0
+    return min(held, float(columns[LEAST][row])) if columns[PREEMPTIBLE][row] == 0.0 else 0.0
 
 
-@compiled
-def _room(matrix: Floats, row: int, keeps: float) -> float:
-    return 0.0 if matrix[PINNED, row] == 1.0 else max(float(matrix[MOST, row]) - keeps, 0.0)
+@kernel
+def _room(columns: Any, row: int, keeps: float) -> float:
+    return 0.0 if columns[PINNED][row] == 1.0 else max(float(columns[MOST][row]) - keeps, 0.0)
 
 
 @compiled

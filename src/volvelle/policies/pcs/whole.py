@@ -13,7 +13,7 @@ proportion); it is not used for any figure and not reproduced here.
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import LEAST, MOST, PINNED, POOL
+from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL
 from volvelle.core.compiled import compiled
 from volvelle.policies.pcs.shares import cap, fair_shares, kept
 
@@ -60,7 +60,8 @@ def give_whole(
                 continue
             if budget[each] <= _DUST or free < 1.0:
                 break
-            most = min(cap(matrix, row, table, gpu_type, floor), gpus[row] + np.rint(budget[each]))
+            rates = table[int(matrix[CURVE, row])][gpu_type]
+            most = min(cap(matrix, row, rates, floor), gpus[row] + np.rint(budget[each]))
             given = _give(matrix, row, most, free, quota, gpus)
             free -= given
             budget[each] -= given

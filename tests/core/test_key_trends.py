@@ -1,0 +1,47 @@
+"""Keys of jobs that run: which are known never to rise as time passes."""
+
+from typing import Any
+
+import pytest
+
+from volvelle.core.orders import Key, never_rises
+from volvelle.core.policy import OrderPolicy, kept_order, policies
+
+
+def test_keys_made_of_what_falls_and_what_stays_never_rise() -> None:
+    keys: list[Key] = [
+        lambda jobs, now: jobs.remaining_seconds * jobs.gpus + jobs.submit_time,
+        lambda jobs, now: (5 + jobs.remaining_work) / (2.0 * jobs.weight) - jobs.submit_time,
+        lambda jobs, now: jobs.weight / (1.0 + jobs.attained_seconds),
+        lambda jobs, now: -now - jobs.work_done,
+        lambda jobs, now: -(jobs.submit_time * -3.0),
+    ]
+    assert all(never_rises(key) for key in keys)
+
+
+def test_of_others_that_is_not_known() -> None:
+    def by_case(jobs: Any, now: float) -> Any:
+        return jobs.remaining_seconds if jobs.gpus != 1.0 else now
+
+    keys: list[Key] = [
+        lambda jobs, now: jobs.attained_gpu_seconds,
+        lambda jobs, now: now - jobs.submit_time,
+        lambda jobs, now: (jobs.remaining_seconds - 60.0) * (jobs.remaining_seconds - 60.0),
+        lambda jobs, now: jobs.remaining_seconds * (jobs.submit_time - 60.0),
+        lambda jobs, now: jobs.weight / (jobs.remaining_work - 5.0),
+        lambda jobs, now: 1.0 / jobs.remaining_seconds,
+        lambda jobs, now: min(jobs.remaining_seconds, 60.0),
+        lambda jobs, now: jobs.first_start + jobs.remaining_seconds,
+        by_case,
+    ]
+    assert not any(never_rises(key) for key in keys)
+
+
+@pytest.mark.parametrize("name", ["fifo", "fifo-skip", "sjf", "smallest", "srtf", "srsf"])
+def test_the_plain_orders_but_las_are_among_those_that_never_rise(name: str) -> None:
+    policy = policies.make(name)
+    assert isinstance(policy, OrderPolicy)
+    key = kept_order(policy)
+    assert key is not None
+    assert never_rises(key)
+    assert not never_rises(policies.make("las").key)  # type: ignore[attr-defined]
