@@ -13,9 +13,11 @@ EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "
 
 SEARCH = ("--candidates", "6", "--sample-jobs", "40", "--seeds", "1")
 SMALL: dict[str, tuple[str, ...]] = {
+    "themis_error": ("--jobs", "40"),
     "toy": (),
     "held_back": (*SEARCH, "--jobs", "40"),
     "load_mismatch": (*SEARCH, "--jobs", "40"),
+    "long_traces": ("--jobs", "200"),
     "parameterisation": SEARCH,
     "size_error": (*SEARCH, "--jobs", "40"),
     "workload1": ("--jobs", "20"),
@@ -24,6 +26,8 @@ SMALL: dict[str, tuple[str, ...]] = {
 }
 ON_TRACES = {
     "held_back": "0e4a51",
+    "long_traces": "6c71a0",
+    "themis_error": "2869ce",
     "parameterisation": "0e4a51",
     "workload1": "themis1_scaled",
     "workload2": "0e4a51",
