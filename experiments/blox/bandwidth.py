@@ -57,7 +57,8 @@ Seen = dict[tuple[str, float, str], float]
 """Links observed by matrix, share of jobs on two GPUs, and placement."""
 
 
-def _cluster(links: Links) -> Cluster:
+def cluster_of(links: Links) -> Cluster:
+    """The cluster of `study`, each node with these links."""
     matrix = tuple(tuple(LINK_GBPS * count for count in row) for row in links)
     nodes = parse_cluster(CLUSTER).nodes
     return Cluster(tuple(msgspec.structs.replace(node, bandwidth_gbps=matrix) for node in nodes))
@@ -92,17 +93,17 @@ def _cases(given: Options) -> list[Case]:
         Case(
             (matrix, str(share), name, str(seed)),
             partial(_workload, given, share, seed),
-            setting(given, f"fifo:{ROUND}", placement=placement, cluster=_cluster(links)),
+            setting(given, f"fifo:{ROUND}", placement=placement, cluster=cluster_of(links)),
         )
         for matrix, links in MATRICES.items()
         for share in SHARES
         for name, placement in PLACEMENTS.items()
         for seed in given.seeds
-        if _decided_by(matrix, name) == matrix
+        if decided_by(matrix, name) == matrix
     ]
 
 
-def _decided_by(matrix: str, placement: str) -> str:
+def decided_by(matrix: str, placement: str) -> str:
     """The matrix of the run in which to look: the other placements decide alike on any."""
     return matrix if placement == AWARE else next(iter(MATRICES))
 
@@ -113,7 +114,7 @@ def main() -> None:
     outcomes = run(_cases(given), given.workers, slots=True)
     found = {
         (matrix, str(share), name, str(seed)): observed(
-            outcomes[_decided_by(matrix, name), str(share), name, str(seed)], MATRICES[matrix]
+            outcomes[decided_by(matrix, name), str(share), name, str(seed)], MATRICES[matrix]
         )
         for matrix, share, name, seed in itertools.product(
             MATRICES, SHARES, PLACEMENTS, given.seeds

@@ -6,13 +6,13 @@ Every evaluation is one simulation of the same jobs, as in the artifact, sampled
 
 The paper does not say what a point found is. Here: the best are the points that no other beats among all that
 both searches tried on a sample; one is found if a search has tried something with a mean JCT and a mean error
-that are at most 2 % more (an error counts as at least one percent). Beside it the hypervolume, which needs no
-tolerance: the area that is dominated, over that which the best dominate.
+that are at most so many percent more, 1 to 5 (an error counts as at least one percent). Beside it the
+hypervolume, which needs no tolerance: the area that is dominated, over that which the best dominate.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pcs_study import (
@@ -41,7 +41,9 @@ TRACE = "0e4a51"
 BUDGETS = (128, 256, 512, 1024)
 PAPER = {"with heuristics": (30, 60, 70, 95), "free": (20, 46, 47, 90)}
 """Figure 9c's data: percent of the points found, by `BUDGETS`."""
+TOLERANCES = (0.01, 0.02, 0.03, 0.04, 0.05)
 TOLERANCE = 0.02
+"""Of the table by evaluations."""
 LEAST_ERROR = 1.0
 MOST_QUEUES = 5
 MOST_DISPARITY = 6.0
@@ -139,7 +141,19 @@ def main() -> None:
         for what, measure in (("points found", _found), ("hypervolume", _hypervolume))
     }
     _tables(report, shares, budgets)
-    report.claims(_claims(shares))
+    won = _won(tried, best, budgets, given.seeds)
+    report.say(
+        f"Seeds of {len(given.seeds)} on which heuristics find more points, by tolerance and evaluations; "
+        "points found with heuristics and free at the most evaluations:"
+    )
+    report.table(
+        ("tolerance", *map(str, budgets), "found"),
+        [
+            (f"{tolerance:.0%}".replace("%", " %"), *map(str, of.seeds), of.found)
+            for tolerance, of in won.items()
+        ],
+    )
+    report.claims(_claims(shares, won, len(given.seeds)))
     report.say(EXPLAINED)
     report.picture(_picture(shares, budgets))
     report.runs(
@@ -166,11 +180,42 @@ def _tried(policy: str, seed: int, given: Options) -> Column:
     return np.array([candidate.mean for candidate in front.evaluated])
 
 
-def _found(points: Column, best: Column) -> float:
-    """The share of the ``best`` that ``points`` come within `TOLERANCE` of."""
-    bound = (1.0 + TOLERANCE) * best
-    bound[:, 1] = np.maximum(bound[:, 1], best[:, 1] + TOLERANCE * LEAST_ERROR)
+def _found(points: Column, best: Column, tolerance: float = TOLERANCE) -> float:
+    """The share of the ``best`` that ``points`` come within ``tolerance`` of."""
+    bound = (1.0 + tolerance) * best
+    bound[:, 1] = np.maximum(bound[:, 1], best[:, 1] + tolerance * LEAST_ERROR)
     return float((points[:, None, :] <= bound[None]).all(axis=2).any(axis=0).mean())
+
+
+class Won(NamedTuple):
+    """By budget, the seeds on which heuristics find more points; what both find with the largest."""
+
+    seeds: tuple[int, ...]
+    found: str
+
+
+def _won(
+    tried: Mapping[tuple[str, int], Column],
+    best: Mapping[int, Column],
+    budgets: Sequence[int],
+    seeds: Sequence[int],
+) -> dict[float, Won]:
+    """By tolerance."""
+    won = {}
+    for tolerance in TOLERANCES:
+        found = np.array(
+            [
+                [
+                    [_found(tried[name, seed][:budget], best[seed], tolerance) for seed in seeds]
+                    for budget in budgets
+                ]
+                for name in SEARCHED
+            ]
+        )
+        means = [f"{100 * share:.0f} %" for share in found[:, -1].mean(axis=1)]
+        more = (found[0] > found[1]).sum(axis=1)
+        won[tolerance] = Won(tuple(map(int, more)), " to ".join(means))
+    return won
 
 
 def _hypervolume(points: Column, best: Column) -> float:
@@ -199,7 +244,9 @@ def _tables(
     report.table(("by evaluations", *map(str, budgets)), rows)
 
 
-def _claims(shares: Mapping[str, Mapping[str, list[float]]]) -> list[Claim]:
+def _claims(
+    shares: Mapping[str, Mapping[str, list[float]]], won: Mapping[float, Won], seeds: int
+) -> list[Claim]:
     claims = []
     for what, of in shares.items():
         pairs = list(zip(*(of[name] for name in SEARCHED), strict=True))
@@ -210,6 +257,14 @@ def _claims(shares: Mapping[str, Mapping[str, list[float]]]) -> list[Claim]:
                 all(a > b for a, b in pairs),
             )
         )
+    claims += [
+        Claim(
+            f"... at the largest budget, within {tolerance:.0%}".replace("%", " %"),
+            f"{of.found}; on {of.seeds[-1]} of {seeds} seeds",
+            2 * of.seeds[-1] > seeds,
+        )
+        for tolerance, of in won.items()
+    ]
     return claims
 
 
@@ -231,10 +286,11 @@ def _picture(shares: Mapping[str, Mapping[str, list[float]]], budgets: Sequence[
 
 
 EXPLAINED = (
-    "As in the paper the lead is largest where the budget is small. At 1,024 evaluations the free search has "
-    "caught up by points found: it then has configurations, too, that no T and W make, for which `tune "
+    "As in the paper the lead is largest where the budget is small. With the largest the answer depends "
+    "on what counts as found, which the paper does not tell: the stricter, the more seeds heuristics "
+    "win. What the free search finds beyond are configurations that no T and W make, for which `tune "
     "--refine` is there. By area the two are close after some hundred evaluations: the heuristics save "
-    "evaluations rather than reach what a free search cannot. The paper does not tell what counts as found."
+    "evaluations rather than reach what a free search cannot."
 )
 
 if __name__ == "__main__":

@@ -14,11 +14,13 @@ make it smaller.
 """
 
 import argparse
+import csv
 import multiprocessing
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -160,6 +162,26 @@ def philly(trace: str) -> Workload:
                 f"skipped: this experiment needs {needed.name} of PCS' artifact in {needed.parent}"
             )
     return read_trace(path, options={"speedups": speedups})
+
+
+def shipped(trace: str) -> dict[str, str]:
+    """The configurations that PCS' artifact has for a trace, by name; none where it has none."""
+    with (GOLDEN / "pcs_configs.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["config"]: row for row in csv.DictReader(file)}
+    named = {
+        name: rows.get(f"PCS_config_{trace}_{kind}")
+        for name, kind in zip(CONFIGURATIONS, ("jct", "bal", "pred"), strict=True)
+    }
+    return {name: _shipped(row) for name, row in named.items() if row is not None}
+
+
+def _shipped(row: Mapping[str, str]) -> str:
+    thresholds = "/".join(row["thresholds"].split()[:-1])
+    weights = "/".join(f"{float(Fraction(w)):.12g}" for w in row["weights"].split())
+    return (
+        f"pcs:thresholds={thresholds},weights={weights},"
+        f"efficiency={row['clip_demand_factor']},delta={row['delta']}"
+    )
 
 
 def part(workload: Workload, first: float, last: float = 1.0) -> Workload:

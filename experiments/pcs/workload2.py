@@ -1,24 +1,23 @@
 """PCS, workload-2 (figure 7): complete Philly traces on 64 GPUs, jobs sub-linear.
 
-The figure's data name no traces. Mean JCT of FIFO and Tiresias over that of AFS tell which three of its six
-rows are the traces that we have. Our configurations are every third point of the fronts that `held_back`
-found on the first half of each trace (in its committed results), the three named those that err least for
-the mean JCT, over that of AFS, which the paper's have. Those that its artifact ships for two of the traces
-are run as its simulator runs them, with the steps in which caps are lifted.
+The figure's data name no traces. Mean JCT of FIFO and Tiresias over that of AFS tell which of its six rows
+are the traces that we have; two of them, long ones, are in `long_traces`. Our configurations are every third
+point of the fronts that `held_back` found on the first half of each trace (in its committed results), the
+three named those that err least for the mean JCT, over that of AFS, which the paper's have. Those that its
+artifact ships for two of the traces are run as its simulator runs them, with the steps in which caps are
+lifted.
 
 Themis is run on the smallest trace alone: its predictions take long.
 """
 
 import csv
 from collections.abc import Mapping
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
 from pcs_study import (
     BASELINES,
     CONFIGURATIONS,
-    GOLDEN,
     RESULTS,
     Case,
     Claim,
@@ -30,6 +29,7 @@ from pcs_study import (
     priced,
     run,
     setting,
+    shipped,
     times,
 )
 
@@ -55,7 +55,7 @@ PAPER = {
     ),
 }
 """Rows 1, 5 and 6 of figure 7: mean JCT over AFS', mean and p99 of the error in percent; by `NAMES`."""
-SHIPPED = {"jct": "PCS-JCT, shipped", "bal": "PCS-bal, shipped", "pred": "PCS-pred, shipped"}
+SHIPPED = tuple(f"{name}, shipped" for name in CONFIGURATIONS)
 
 THEMIS_ON = "2869ce"
 LONG = "ee9e8c"
@@ -135,22 +135,11 @@ def _named(trace: str, found: Runs) -> dict[str, str]:
     fastest = min(jct for jct, _ in points.values())
     prices = [price * afs / fastest for price in PAPER[trace][0][len(BASELINES) :]]
     named = _others(trace) | priced(points, prices)
-    return {name: named[name] for name in (*NAMES, *SHIPPED.values()) if name in named}
+    return {name: named[name] for name in (*NAMES, *SHIPPED) if name in named}
 
 
 def _shipped(trace: str) -> dict[str, str]:
-    found = {}
-    with (GOLDEN / "pcs_configs.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            for ending, name in SHIPPED.items():
-                if row["config"] == f"PCS_config_{trace}_{ending}":
-                    thresholds = "/".join(row["thresholds"].split()[:-1])
-                    weights = "/".join(f"{float(Fraction(w)):.12g}" for w in row["weights"].split())
-                    found[name] = (
-                        f"pcs:thresholds={thresholds},weights={weights},"
-                        f"efficiency={row['clip_demand_factor']},delta={row['delta']}"
-                    )
-    return {name: found[name] for name in SHIPPED.values() if name in found}
+    return {f"{name}, shipped": policy for name, policy in shipped(trace).items()}
 
 
 def _table(report: Report, trace: str, policies: Mapping[str, str], found: Runs) -> None:
@@ -247,7 +236,7 @@ def _dominance(report: Report, policies: Mapping[str, Mapping[str, str]], found:
     for trace, named in policies.items():
         ours = _ours(trace, found).values()
         afs = found[trace, BASELINES["AFS"]].mean_jct
-        for name in SHIPPED.values():
+        for name in SHIPPED:
             if name not in named:
                 continue
             one = found[trace, named[name]]
@@ -272,15 +261,17 @@ def _dominance(report: Report, policies: Mapping[str, Mapping[str, str]], found:
 
 
 EXPLAINED = (
-    "**Baselines:** on the two traces of less than 5,000 jobs they are the paper's to the digits printed; on "
-    "ee9e8c the artifact predicts a random part of the jobs, which covers what differs. Themis is not: its "
-    "error on 2869ce is less than half of the figure's. The artifact's own code does not give the figure's "
-    "Themis either (1.312 against 1.324 times AFS on 0e4a51); the rest is unexplained. "
-    "**PCS:** the shipped configurations give other figures than the paper's: they are not those of the "
-    "figure. On three occasions they are better than our points. They were made for the complete traces, "
-    "ours on samples of 1,000 jobs of the first half, where less work piles up: fronts that are searched on "
-    "the complete traces and refined (`benchmarks/pcs_fronts.py`) hold better ones than all of them. On "
-    "ee9e8c the paper's PCS-pred, too, costs more than 4 times AFS."
+    "**Baselines:** on the two traces of less than 5,000 jobs they are the paper's to the digits "
+    "printed; on ee9e8c the artifact predicts a random part of the jobs, which covers what differs. "
+    "Themis errs less than half as much as in the figure because its simulator's predictions forget "
+    "work done and hold leases ([themis_error](themis_error.md)). The two other rows whose traces are "
+    "here are told by their baselines, too ([long_traces](long_traces.md)). **PCS:** what is shipped "
+    "for these traces is not what the figure has under the same names. For a longer one it is, under "
+    "another name ([long_traces](long_traces.md)). On three occasions the shipped ones are better than "
+    "our points. They were made for the complete traces, ours on samples of 1,000 jobs of the first "
+    "half, where less work piles up: fronts that are searched on the complete traces and refined "
+    "(`benchmarks/pcs_fronts.py`) hold better ones than all of them. On ee9e8c the paper's PCS-pred, "
+    "too, costs more than 4 times AFS."
 )
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 ``service`` is work in 1-GPU seconds, ``num_jobs`` the most GPUs the job can use, ``model_name`` a
 speed-up table. The tables are not part of the trace: the option ``speedups`` names a CSV with the
-columns model, gpus, speedup. A model without a table is taken as linear, and counted.
+columns model, gpus, speedup. A model without a table is taken as linear, and counted; where the trace has no
+``model_name`` all jobs are linear, as its simulator takes them.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ class PcsTrace(RowFormat):
     name = "pcs"
     title = "PCS simulator CSV: elastic jobs (Faisal et al., OSDI'24)"
     options_type = PcsOptions
-    required = ("app_id", "submit_time", "service", "num_jobs", "model_name")
+    required = ("app_id", "submit_time", "service", "num_jobs")
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row, with the speed-up table of its model."""
@@ -44,7 +45,8 @@ class PcsTrace(RowFormat):
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """The job in ``row``; ``options`` are the speed-up tables by model."""
         tables: dict[str, AnyThroughput] = options
-        model, most = row.label("model_name"), row.gpus("num_jobs")
+        model = "LinearModel" if row.absent("model_name") else row.label("model_name")
+        most = row.gpus("num_jobs")
         service = row.number("service")
         if most < 1:
             raise Unfit("no GPUs", "num_jobs", most)
