@@ -211,6 +211,13 @@ def test_nodes_are_not_taken_from_jobs_that_may_not_be_preempted() -> None:
     run(cluster_of("4x1", nodes=1), job)
 
 
+def test_nodes_that_move_need_a_placement_that_knows_them() -> None:
+    job = linear_job(0, 0.0, 1.0, 10.0)
+    with pytest.raises(Problem, match="nodes of this cluster change, and placement 'none'"):
+        run(cluster_of("4x1", nodes=1, most_nodes=2), job, placement="none")
+    assert run(cluster_of("4x1", nodes=1), job, placement="none").outcomes.finish.tolist() == [10.0]
+
+
 @pytest.mark.parametrize("policy", ["fifo", "easy", "srsf", "tiresias", "themis", "edf", "chronus"])
 def test_any_policy_runs_behind_it_and_its_journal_replays(policy: str, tmp_path: Path) -> None:
     jobs = [linear_job(n, 100.0 * n, 1.0 + n % 3, 200.0 + 90.0 * (n % 9)) for n in range(60)]

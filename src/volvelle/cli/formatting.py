@@ -79,6 +79,17 @@ def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
     return f"{text}; earliest {format_moment(guarantee['earliest'], now)}"
 
 
+def format_kept(job: Job, now: datetime) -> str:
+    """What was last promised to a job that is over, and whether that was kept."""
+    text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]
+    if finish_by is None or job["state"] == "cancelled":
+        return text
+    from volvelle.core.promises import keeps
+
+    kept = job["state"] == "finished" and keeps(job["ended"], finish_by)
+    return f"{text}: {'kept' if kept else 'broken'}"
+
+
 def format_end(job: Job) -> str:
     """``finished after 3h 20m``, with the reason for other final states."""
     jct = format_duration((job["ended"] or job["submitted"]) - job["submitted"])

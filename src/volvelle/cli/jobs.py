@@ -140,6 +140,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     job = found["job"]
     if job["state"] in formatting.OVER:
         print(f"{formatting.format_job(job)} {formatting.format_end(job)}.")
+        if job["guarantee"] is not None:
+            print(f"{formatting.format_kept(job, now).capitalize()}.")
         return
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
     print(f"{formatting.format_job(job)}{reason}.")

@@ -107,8 +107,9 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def nodes_change(self) -> bool:
-        """Whether nodes come, go or fail."""
-        return bool(self.changes) or self.failures is not None
+        """Whether nodes come, go or fail, or may move to the profiling partition and back."""
+        moves = self.profiling is not None and self.profiling.most > self.profiling.nodes
+        return bool(self.changes) or self.failures is not None or moves
 
     def __str__(self) -> str:
         """The short form, where nodes of one kind stand together: ``30x8:a100,12x8:h100``."""
