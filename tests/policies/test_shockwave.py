@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,8 @@ from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
+from volvelle.model.throughput import Linear, PerBatchSize
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.rounds import RoundJobs, RoundShare, share_rounds
 from volvelle.policies import shockwave
@@ -25,7 +28,9 @@ from volvelle.policies.shockwave.welfare import (
     finish_time_fairness,
     gains,
 )
+from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
+from volvelle.workload.workload import Workload
 
 
 def one_job(done: float, gap: float = 0.0, scale: float = 1.0) -> RunTimes:
@@ -200,3 +205,57 @@ def test_no_gpu_idles_while_a_job_waits_that_fits() -> None:
 def test_parameters_out_of_range_are_errors(bad: str) -> None:
     with pytest.raises(Exception, match=bad.partition("=")[0]):
         policies.make(f"shockwave:{bad}")
+
+
+def test_a_job_without_a_budget_is_refused_with_its_name() -> None:
+    nothing = linear_job(0, 0.0, 1.0, 100.0)
+    nothing = Job(msgspec.structs.replace(nothing.spec, weight=0.0), nothing.truth)
+    scenario = Scenario.of(parse_cluster("1x1"), [nothing], policy="shockwave")
+    with pytest.raises(Problem, match="job 'job-0' has the weight 0, which is its budget"):
+        simulate(Workload.of([nothing]), scenario.setting)
+
+
+def test_who_has_the_larger_budget_is_done_earlier() -> None:
+    """Jobs alike, of two users: budgets are priorities."""
+
+    def mean_ends(weight: float) -> tuple[float, float]:
+        jobs = [linear_job(number, 0.0, 1.0, 3000.0) for number in range(6)]
+        rich = [
+            Job(msgspec.structs.replace(job.spec, weight=weight), job.truth) for job in jobs[3:]
+        ]
+        ends = happen(
+            Scenario.of(parse_cluster("1x2"), [*jobs[:3], *rich], policy="shockwave")
+        ).outcomes.jct
+        return float(ends[:3].mean()), float(ends[3:].mean())
+
+    poor, rich = mean_ends(8.0)
+    assert rich < 0.8 * poor
+    before, alike = mean_ends(1.0)
+    assert rich < alike
+    assert poor > before
+
+
+def test_a_size_of_which_nothing_is_known_is_named() -> None:
+    """A regime at a size that the throughput table lacks."""
+    truth = Truth(
+        work=100.0,
+        throughput=PerBatchSize({32: Linear(1.0)}, 32),
+        regimes=(Regime(0.0, 32), Regime(50.0, 64)),
+    )
+    scenario = Scenario.of(
+        parse_cluster("1x1"), [Job(JobSpec(id="0", submit_time=0.0), truth)], policy="shockwave"
+    )
+    with pytest.raises(Problem, match="no throughput for batch size 64, only for 32"):
+        happen(scenario)
+
+
+def test_a_job_that_stands_still_at_a_size_is_turned_away() -> None:
+    truth = Truth(
+        work=100.0,
+        throughput=PerBatchSize({32: Linear(1.0), 64: Linear(0.0)}, 32),
+        regimes=(Regime(0.0, 32), Regime(50.0, 64)),
+    )
+    job = Job(JobSpec(id="0", submit_time=0.0), truth)
+    run = happen(Scenario.of(parse_cluster("1x1"), [job], policy="shockwave"))
+    assert np.isnan(run.outcomes.finish[0])
+    assert not run.scheduler.known

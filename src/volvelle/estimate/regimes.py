@@ -61,28 +61,16 @@ class Course(NamedTuple):
     done: float = 0.0
 
     @property
-    def seen(self) -> FloatColumn:
+    def seen(self) -> list[float]:
         """(regimes,) units of work done in each."""
-        lasted = np.zeros(self.regimes)
-        lasted[: len(self.begins)] = np.diff([*self.begins, max(self.done, self.begins[-1])])
-        return lasted
+        ends = [*self.begins[1:], max(self.done, self.begins[-1])]
+        lasted = [end - begin for begin, end in zip(self.begins, ends, strict=True)]
+        return lasted + [0.0] * (self.regimes - len(lasted))
 
 
 def expected_work(course: Course, rule: Rule) -> FloatColumn:
     """(regimes,) units of work that each regime is expected to last, in all: the posterior's mean."""
-    seen, over = course.seen, len(course.begins) - 1
-    if rule == "bayesian":
-        posterior = course.work / course.regimes + seen
-        mean: FloatColumn = course.work * posterior / posterior.sum()
-        return mean
-    expected = seen.copy()
-    left, to_come = course.work - course.begins[-1], course.regimes - over - 1
-    if rule == "greedy":
-        expected[over] = left
-        return expected
-    expected[over] = max(left / (to_come + 1), seen[over])
-    expected[over + 1 :] = (left - expected[over]) / max(to_come, 1)
-    return expected
+    return np.array(_expected_work(course, rule))
 
 
 def expected_begins(course: Course, rule: Rule) -> FloatColumn:
@@ -90,15 +78,47 @@ def expected_begins(course: Course, rule: Rule) -> FloatColumn:
 
     What is left of the work is split in proportion to what each regime is expected to have left.
     """
+    return np.array(_expected_begins(course, rule))
+
+
+def _expected_work(course: Course, rule: Rule) -> list[float]:
+    """In numbers alone: there are few regimes, and every job reports every few minutes."""
     seen, over = course.seen, len(course.begins) - 1
-    left = np.maximum(expected_work(course, rule) - seen, 0.0)
-    left[:over] = 0.0
-    if left.sum() <= 0.0:
-        left[over] = 1.0
-    left *= max(course.work - course.done, 0.0) / left.sum()
-    begins = np.concatenate([[0.0], np.cumsum(seen + left)[:-1]])
-    begins[: over + 1] = course.begins
+    if rule == "bayesian":
+        posterior = [course.work / course.regimes + one for one in seen]
+        total = _total(posterior)
+        return [course.work * one / total for one in posterior]
+    left, to_come = course.work - course.begins[-1], course.regimes - over - 1
+    if rule == "greedy":
+        return [*seen[:over], left, *[0.0] * to_come]
+    ongoing = max(left / (to_come + 1), seen[over])
+    return [*seen[:over], ongoing, *[(left - ongoing) / max(to_come, 1)] * to_come]
+
+
+def _expected_begins(course: Course, rule: Rule) -> list[float]:
+    seen, over = course.seen, len(course.begins) - 1
+    work = _expected_work(course, rule)
+    left = [0.0] * over + [
+        max(one - done, 0.0) for one, done in zip(work[over:], seen[over:], strict=True)
+    ]
+    total = _total(left)
+    if total <= 0.0:
+        left[over] = total = 1.0
+    scale = max(course.work - course.done, 0.0) / total
+    begins, end = list(course.begins), 0.0
+    for regime in range(course.regimes - 1):
+        end += seen[regime] + left[regime] * scale
+        if regime >= over:
+            begins.append(end)
     return begins
+
+
+def _total(values: Sequence[float]) -> float:
+    """From left to right, on every Python."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 def _readable(path: Path | None) -> Path | None:
@@ -208,12 +228,12 @@ class RegimePredictor(Estimator):
     ) -> Truth:
         ahead, adaptation = self._ahead[job]
         course = Course(believed.work, len(ahead), tuple(begins), done)
-        expected = expected_begins(course, self.rule)
+        expected = _expected_begins(course, self.rule)
         if adaptation is not None and adaptation.rule is ScalingRule.SCHEDULE:
             expected = _scheduled(adaptation, course)
         regimes = tuple(
             Regime(begin, regime.batch_size, regime.speed)
-            for begin, regime in zip(expected.tolist(), ahead, strict=True)
+            for begin, regime in zip(expected, ahead, strict=True)
             if begin < believed.work
         )
         return msgspec.structs.replace(believed, regimes=regimes)
@@ -349,22 +369,19 @@ def _having_come(foreseen: Foreseen, ongoing: int, batch_size: int, believed: Tr
     return Foreseen(regimes, adaptation)
 
 
-def _scheduled(adaptation: Adaptation, course: Course) -> FloatColumn:
+def _scheduled(adaptation: Adaptation, course: Course) -> list[float]:
     """(regimes,) when the regimes of a schedule begin: those seen as they did, others not before now."""
-    begins = np.array(adaptation.begins) * (course.work / adaptation.epochs)
-    seen = len(course.begins)
-    begins[:seen] = course.begins
-    begins[seen:] = np.maximum(begins[seen:], course.done)
-    return begins
+    unit = course.work / adaptation.epochs
+    to_come = adaptation.begins[len(course.begins) :]
+    return [*course.begins, *(max(epoch * unit, course.done) for epoch in to_come)]
 
 
 def _alike(truth: Truth, other: Truth) -> bool:
     """Whether regimes are the same, but for rounding."""
-    begins, others = (
-        np.array([regime.start_work for regime in one.regimes]) for one in (truth, other)
-    )
-    return len(begins) == len(others) and bool(
-        np.allclose(begins, others, rtol=0.0, atol=_ROUNDING * truth.work)
+    near = _ROUNDING * truth.work
+    return len(truth.regimes) == len(other.regimes) and all(
+        one.batch_size == same.batch_size and abs(one.start_work - same.start_work) <= near
+        for one, same in zip(truth.regimes, other.regimes, strict=True)
     )
 
 

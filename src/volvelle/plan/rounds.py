@@ -32,9 +32,17 @@ from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.plan.packing import Bools, Floats, Ints, pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
+from volvelle.plan.sifting import sift
 
 _SIDE_BY_SIDE = 3
 """Up to how many wide jobs beside each other rounds are counted for them."""
+
+
+_SIFTED = 20_000
+"""Pieces from which on a linear program is sifted."""
+
+_SEARCHED = 2_000
+"""Pieces up to which whole numbers are searched for quickly, so that rounding may be plain."""
 
 
 class RoundJobs(NamedTuple):
@@ -99,7 +107,8 @@ def share_rounds(
         if left <= 0.0 or relative_gap(case.value(best), bound) <= gap:
             break
         model = _by_slots(case) if direct else _by_counts(case)
-        answer = maximise(
+        large = not whole and len(model.program.gain) > _SIFTED
+        answer = (sift if large else maximise)(
             model.program._replace(whole=model.whole if whole else None),
             model.start(best),
             min(bound, case.most_value),
@@ -110,7 +119,7 @@ def share_rounds(
         if direct:
             found = model.schedule(answer.x)
         else:
-            counts = np.floor(model.rounds(answer.x) + 1e-6).astype(np.int64)
+            counts = case.rounded(model.rounds(answer.x), up=len(model.row) > _SEARCHED)
             found = case.packed(case.topped_up(counts))
         best = max(best, found, key=case.worth)
     value = case.value(best)
@@ -174,6 +183,20 @@ class _Case(NamedTuple):
         """A bound on `value` without a program: all that anybody could gain."""
         gain = float(np.maximum(self.width * self.slope, 0.0).sum())
         return gain + self.makespan_weight * self.makespan(np.zeros_like(self.most))
+
+    def rounded(self, rounds: FloatColumn, *, up: bool) -> IntColumn:
+        """Rounds rounded down; ``up``: unless the makespan is longer by it, as far as there is room."""
+        down: IntColumn = np.floor(rounds + 1e-6).astype(np.int64)
+        if not up:
+            return down
+        seconds = self.window.slot_seconds
+        longest = float((self.seconds - rounds * seconds).max(initial=0.0))
+        short = self.seconds - down * seconds > longest + 1e-6 * seconds
+        room = self.there * self.window.slots - float(self.gpus @ down)
+        late = np.flatnonzero(short & (down < self.most))
+        late = late[np.argsort(self.gpus[late], kind="stable")]
+        down[late[np.cumsum(self.gpus[late]) <= room]] += 1
+        return down
 
     def topped_up(self, rounds: IntColumn) -> IntColumn:
         """More rounds, for whoever gains most for a GPU, until GPUs or gains are used up."""

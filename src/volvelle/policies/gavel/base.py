@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import CURVE, NUMBER
 from volvelle.core.policy import Allocation, Period, Policy, SolverGaps
 from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
@@ -192,8 +191,8 @@ def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
 def _signature(view: View) -> bytes:
     """What fractions follow from, but for the work done: the jobs, their rates, the GPUs."""
     view.rates()
-    jobs = view.jobs.matrix[[NUMBER, CURVE], : len(view.jobs)]
-    return jobs.tobytes() + view.capacity.tobytes()
+    jobs = view.jobs
+    return jobs.number.tobytes() + jobs.column("curve").tobytes() + view.capacity.tobytes()
 
 
 def knows_types(throughput: AnyThroughput) -> bool:

@@ -35,7 +35,7 @@ What the paper leaves open, and what is done here:
 What batch sizes are believed to come is the estimator's to say (`regimes`, or `oracle`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
@@ -46,7 +46,9 @@ from volvelle.core.columns import CURVE, NUMBER
 from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.space import Dimension, Space
 from volvelle.core.view import BoolColumn, IntColumn, View
-from volvelle.model.job import Job
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
@@ -118,6 +120,15 @@ class Shockwave(PlanPolicy):
         copy = self.model_copy()
         copy._courses, copy._gaps = self._courses.copy(), replace(self._gaps)
         return copy
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
+        """Raise `Problem` where a job has no budget: it would never be planned."""
+        for spec, _ in jobs:
+            if not spec.weight > 0.0:
+                raise Problem(
+                    f"job {spec.id!r} has the weight {spec.weight:g}, which is its budget",
+                    mend="give it a weight above 0",
+                )
 
     def allocate(self, view: View) -> Allocation:
         """This round of the plan, and idle GPUs for who waits."""
