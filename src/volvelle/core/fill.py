@@ -208,11 +208,9 @@ def seconds_left(matrix: Floats, now: float) -> Floats:
 @kernel
 def keep_running(matrix: Floats, free: Floats, left: Floats, given: Floats) -> None:
     """Let jobs that run keep what they hold; ``free`` by type and ``left`` by pool are what is over then."""
-    for row in range(matrix.shape[1]):
-        held, gpu_type = matrix[HELD, row], int(matrix[TYPE, row])
-        given[TARGET, row], given[TARGET_TYPE, row] = held, -1.0
-        if held > 0.0:
-            given[TARGET_TYPE, row] = gpu_type
-            free[gpu_type] -= held
-            if matrix[POOL, row] >= 0.0:
-                left[int(matrix[POOL, row])] -= held
+    given[TARGET] = matrix[HELD]
+    given[TARGET_TYPE] = np.where(matrix[HELD] > 0.0, matrix[TYPE], -1.0)
+    for row in np.flatnonzero(matrix[HELD] > 0.0):
+        free[int(matrix[TYPE, row])] -= matrix[HELD, row]
+        if matrix[POOL, row] >= 0.0:
+            left[int(matrix[POOL, row])] -= matrix[HELD, row]

@@ -319,40 +319,6 @@ for _name in _KERNELS:
     _method(_name)
 
 
-@kernel
-def _no_key(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
-    return
-
-
-@kernel
-def _no_queue(jobs: Jobs, row: int, rates: Cube, parameters: Floats) -> int:
-    return 0
-
-
-@kernel
-def _nobody_served(s: State) -> None:
-    return
-
-
-@kernel
-def _no_allocation(
-    jobs: Jobs,
-    rows: Ints,
-    many: int,
-    now: float,
-    gpu_types: Types,
-    pools: Pools,
-    rates: Cube,
-    parameters: Floats,
-) -> None:
-    return
-
-
-@kernel
-def _no_place(usable: Ints, gpus: int, picked: Ints) -> bool:
-    return False
-
-
 _columns = np.arange(KNOWN_COLUMNS)
 """In the place of those that a policy looks at."""
 
@@ -431,15 +397,6 @@ def allocating(decide: Any) -> Callable[..., None]:
     return kernel(made)
 
 
-_NOBODY: dict[str, Callable[..., Any]] = {
-    "key": _no_key,
-    "queue_of": _no_queue,
-    "serve": _nobody_served,
-    "allocate": _no_allocation,
-    "place": _no_place,
-}
-
-
 def address(loop: Callable[..., Any], name: str) -> int:
     """Where the machine code of a kernel is."""
     sig = _kernel_signature(name)
@@ -495,7 +452,8 @@ class Machine:
         for name in ARRAYS:
             self._place[name] = len(words)
             words += _words_of(getattr(s, name))
-        words += [address(getattr(s, name, _NOBODY[name]), name) for name in _KERNELS]
+        loops = {name: getattr(s, name, None) for name in _KERNELS}  # None: the rules never call it
+        words += [address(loop, name) if loop else 0 for name, loop in loops.items()]
         self._words = np.array(words, dtype=np.int64)
         self._at = self._words.ctypes.data
 

@@ -1,6 +1,8 @@
 """What a policy sees: the jobs in the system as columns, and what there is to give."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +42,12 @@ class JobView:
         if self._matrix is None:
             columns = [*self._jobs.floats[:KNOWN_COLUMNS], *self._jobs.floats[COLUMNS:]]
             if isinstance(self.rows, list):
-                gathered = [[column[row] for row in self.rows] for column in columns]
-                self._matrix = np.array(gathered).reshape(len(columns), len(self.rows))
+                shape = len(columns), len(self.rows)
+                self._matrix = np.fromiter(
+                    chain.from_iterable(map(_entries(self.rows), columns)),
+                    np.float64,
+                    np.prod(shape),
+                ).reshape(shape)
             else:
                 self._matrix = np.concatenate(
                     [
@@ -98,7 +104,7 @@ class JobView:
             return stored
         column = getattr(self._jobs, name)
         if isinstance(self.rows, list):
-            return np.array([column[row] for row in self.rows])
+            return np.array(_entries(self.rows)(column))
         gathered: FloatColumn = column[self.rows]
         return gathered
 
@@ -259,6 +265,13 @@ class View(NamedTuple):
         """Which jobs run on borrowed GPUs (`volvelle.core.lanes`)."""
         jobs, unowned = self.jobs, self.gpus - float(self.owned.sum())
         return borrowed(jobs.pool, jobs.held, jobs.column("started"), self.owned, unowned)
+
+
+def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:
+    """What gives the entries in ``rows`` of a column that is a list."""
+    if len(rows) > 1:
+        return itemgetter(*rows)
+    return lambda column: [column[row] for row in rows]
 
 
 def rows_by_submission(s: State) -> Any:

@@ -137,9 +137,12 @@ def backfill(
     reserved, soonest, count = -1, np.inf, 0
     room = 2 * jobs + 4  # every job ends at a time of its own, or starts now
     times, ahead = np.empty(room), np.empty(room)
-    for row in order:
-        if result[0, row] > 0.0:
-            continue
+    waiting = order[result[0][order] == 0.0]
+    for place in range(len(waiting)):
+        row = waiting[place]
+        if reserved >= 0 and len(left) == 0 and free.max() <= 0.0:  # nobody can start any more
+            result[2][waiting[place:]] = _ORDER
+            break
         need = matrix[GPUS, row]
         pool = int(matrix[POOL, row])
         if pool >= 0 and need > left[pool]:

@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
+_OWN = ("number", "submit", "weight", "preemptible", "total", "scale", "true_work")
+_SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
+"""Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
 
 
@@ -159,8 +162,7 @@ class Coming:
             self._write_alike(scheduler, slice(None), jobs)
         else:
             self._write_alike(scheduler, places, [jobs[place] for place in places.tolist()])
-            for place in np.flatnonzero(~alike).tolist():
-                self._write_one(scheduler, place)
+            self._write_by_kind(scheduler, np.flatnonzero(~alike).tolist())
         profiles = self._profiles
         columns[_PLACE["submit"]] = (
             [job.spec.submit_time for job in jobs]
@@ -217,6 +219,29 @@ class Coming:
             seconds = [cost(job.spec) for job in jobs] if own else cost(jobs[0].spec)
             columns[_PLACE[name], at] = seconds
 
+    def _write_by_kind(self, scheduler: Scheduler, places: Sequence[int]) -> None:
+        """Jobs of which several may need the same and be as fast: what they share is worked out once."""
+        kinds: dict[Any, list[int]] = {}
+        for place in places:
+            kind = _kind(self.jobs[place], self.belief(place)) if self.prepared else None
+            kinds.setdefault(place if kind is None else kind, []).append(place)
+        for first, *others in kinds.values():
+            self._write_one(scheduler, first)
+            if self.verdict[first] != ENTERS:
+                for place in others:
+                    self._write_one(scheduler, place)
+            elif others:
+                self.arrivals[_SHARED[:, None], others] = self.arrivals[_SHARED, first][:, None]
+                own: dict[str, list[float]] = {
+                    "weight": [self.jobs[place].spec.weight for place in others],
+                    "preemptible": [self.jobs[place].spec.preemptible for place in others],
+                    "total": [self.belief(place).truth.work for place in others],
+                    "scale": [self.belief(place).scale for place in others],
+                    "true_work": [self.jobs[place].truth.work for place in others],
+                }
+                for name, values in own.items():
+                    self.arrivals[_PLACE[name], others] = values
+
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job, number = self.jobs[place], self.numbers[place]
         if obstacle := scheduler.obstacle(job.spec):
@@ -271,6 +296,27 @@ def _is_alike(job: Job) -> bool:
         and not truth.loss_curve
         and job.training is None
         and _scales_anywhere(truth)
+    )
+
+
+def _kind(job: Job, belief: Belief) -> Any:
+    """What is the same of jobs that need the same and are as fast, None where there is more to a job."""
+    spec, truths = job.spec, (job.truth, belief.truth)
+    if job.training is not None:
+        return None
+    if any(truth != Truth(work=truth.work, throughput=truth.throughput) for truth in truths):
+        return None
+    return (
+        *(id(truth.throughput) for truth in truths),
+        spec.gpus,
+        spec.min_gpus,
+        spec.max_gpus,
+        spec.gpu_types,
+        spec.cpus,
+        spec.memory_gb,
+        spec.pool,
+        spec.restore_seconds,
+        spec.checkpoint_seconds,
     )
 
 
