@@ -164,7 +164,7 @@ def _quartiles(runs: Sequence[Measured]) -> Sequence[float]:
 
 
 def _claims(
-    found: Mapping[tuple[str, str, str], Measured], factors: Mapping[str, float], given: Options
+    found: Mapping[tuple[str, ...], Measured], factors: Mapping[str, float], given: Options
 ) -> list[Claim]:
     best = max(factors, key=lambda name: factors[name])
     quartiles = {
