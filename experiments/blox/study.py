@@ -129,16 +129,17 @@ def wide(jobs: int, seed: int, rate: float) -> Workload:
     """The same on 1, 2, 4 or 8 GPUs (70, 10, 15 and 5 %, as in Gavel's artifact), as much work in all."""
     mean_width = sum(gpus * share for gpus, share in GAVEL_WIDTHS.items())
     workload = generated(f"gavel:jobs={jobs}", seed, None, rate).workload
-    return each_job(workload, lambda _, job: _working(job, job.truth.work / mean_width))
+    return each_job(workload, lambda _, job: working(job, job.truth.work / mean_width))
 
 
 def lasting(draw: Draw, jobs: int, seed: int, rate: float) -> Workload:
     """Jobs on one GPU, submitted as by `philly`, that last as many hours as ``draw`` says."""
     seconds = draw(np.random.default_rng([seed, 1]), jobs) * HOUR
-    return each_job(philly(jobs, seed, rate), lambda n, job: _working(job, float(seconds[n])))
+    return each_job(philly(jobs, seed, rate), lambda n, job: working(job, float(seconds[n])))
 
 
-def _working(job: Job, work: float) -> Job:
+def working(job: Job, work: float) -> Job:
+    """The job with so much work, seconds on one GPU."""
     return Job(job.spec, msgspec.structs.replace(job.truth, work=work))
 
 

@@ -15,6 +15,7 @@ SEARCH = ("--candidates", "6", "--sample-jobs", "40", "--seeds", "1")
 SMALL: dict[str, tuple[str, ...]] = {
     "themis_error": ("--jobs", "40"),
     "toy": (),
+    "feasibility": ("--jobs", "40"),
     "held_back": (*SEARCH, "--jobs", "40"),
     "load_mismatch": (*SEARCH, "--jobs", "40"),
     "long_traces": ("--jobs", "200"),
