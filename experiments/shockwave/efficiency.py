@@ -4,7 +4,7 @@ Figure 7's physical cluster is simulated. Of figure 9 the 220 jobs are here; the
 traces are not.
 """
 
-from study import (
+from shockwave_study import (
     CSV_HEADS,
     HEADS,
     Claim,

@@ -1,17 +1,21 @@
 """The front of makespan, worst rho and mean completion time, of every scheduler that can run such jobs.
 
 On the authors' traces and three seeds of the generator. All know the same of batch sizes to come (estimator
-`regimes`), so that it is policies that differ. Policies decide in rounds of 120 s where they can.
+`regimes`), so that it is policies that differ. Policies decide in rounds of 120 s where they can. The page is
+written after each set of jobs.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
-from study import (
+from shockwave_study import (
     CSV_HEADS,
     HEADS,
     SEEDS,
     Case,
     Claim,
     Measured,
+    Options,
     Report,
     drawn,
     front,
@@ -24,20 +28,26 @@ from study import (
 
 from volvelle.core.policy import policies
 from volvelle.model.problems import Problem
-from volvelle.report.charts import Axis, scatter
+from volvelle.report.charts import Axis, Dots, scatter
 from volvelle.report.charts.palette import series_color
-from volvelle.report.charts.scatter import Dots
 
-POOLS = ("anticipatory-vc", "fcfs-pools", "ssf", "gssf", "mmfs")
+OF_POOLS = ("anticipatory-vc", "fcfs-pools", "ssf", "gssf", "mmfs", "yarn-cs")
 """Policies for pools, of which there is one here."""
+REPRODUCTIONS = ("gittins-simulator", "tiresias-simulator", "tiresias-afs", "tiresias-pollux")
+"""Others' simulators of policies that are there."""
+OF_TYPES = ("gavel-cost", "gavel-fifo", "gavel-hierarchical", "pcs-gavel")
+"""Policies that are another one where there is one GPU type and one pool."""
+LEFT_OUT = (*OF_POOLS, *REPRODUCTIONS, *OF_TYPES)
+
+Runs = dict[str, Measured]
 
 
-def every_policy(case: Case) -> tuple[dict[str, Measured], dict[str, str]]:
+def every_policy(case: Case) -> tuple[Runs, dict[str, str]]:
     """What each does with the jobs; who cannot run them, and why."""
-    runs: dict[str, Measured] = {}
+    runs: Runs = {}
     refused: dict[str, str] = {}
     for name, part in policies.all().items():
-        if name in POOLS:
+        if name in LEFT_OUT:
             continue
         in_rounds = "round" in part.model_fields
         steps = ",steps=true" if name == "gavel-throughput" else ""
@@ -54,28 +64,37 @@ def every_policy(case: Case) -> tuple[dict[str, Measured], dict[str, str]]:
 
 
 def main() -> None:
-    given = options(
-        __doc__, "120 and 220 jobs of the authors' traces, 120 drawn on 32 GPUs, seeds 1 to 3"
-    )
-    report = Report("front", "Makespan, worst rho and mean completion time of every policy", given)
-    table, rows, on = [], [], {}
-    plotted, refused = {}, {}
+    given = options(__doc__, "one run of each policy on each set of jobs; 32 GPUs for 120 jobs")
+    found: dict[str, Runs] = {}
+    refused: dict[str, str] = {}
     for case in [*traces(given), *(drawn(given, seed) for seed in SEEDS)]:
-        runs, refused = every_policy(case)
-        best = front({name: one.objectives for name, one in runs.items()})
-        on[case.name] = best
-        plotted = plotted or runs
-        table += lines(case.name, {name: runs[name] for name in best})
-        rows += records(case.name, runs)
-    report.say("Who is on the front; all runs are in front.csv.")
-    report.table(HEADS, table)
+        found[case.name], refused = every_policy(case)
+        write(given, found, refused)
+
+
+def write(given: Options, found: Mapping[str, Runs], refused: Mapping[str, str]) -> None:
+    """The page."""
+    report = Report("front", "Makespan, worst rho and mean completion time of every policy", given)
+    on = {
+        case: front({name: one.objectives for name, one in runs.items()})
+        for case, runs in found.items()
+    }
+    report.say("Who is on the front of the three; all runs are in front.csv.")
+    report.table(
+        HEADS,
+        [
+            line
+            for case, best in on.items()
+            for line in lines(case, {name: found[case][name] for name in best})
+        ],
+    )
     counts = {
         name: sum(name in best for best in on.values()) for best in on.values() for name in best
     }
     ranked = sorted(counts, key=lambda name: (-counts[name], name))
     report.say(
-        "Times on the front: "
-        + ", ".join(f"{name} {counts[name]} of {len(on)}" for name in ranked)
+        f"Times on the front of {len(on)}: "
+        + ", ".join(f"{name} {counts[name]}" for name in ranked)
         + "."
     )
     where = [name for name, best in on.items() if "shockwave" in best]
@@ -89,37 +108,39 @@ def main() -> None:
         ]
     )
     report.say(
-        f"Left out are the policies for pools ({', '.join(POOLS)}): of one pool they are first come, "
-        "first served or by size."
+        f"Left out are policies for pools ({', '.join(OF_POOLS)}), reproductions of simulators "
+        f"({', '.join(REPRODUCTIONS)}) and policies that are another one on one GPU type "
+        f"({', '.join(OF_TYPES)})."
     )
     for name, why in refused.items():
-        report.say(f"Left out: `{name}` ({why}).")
-    best = on[next(iter(on))]
-    dots = [
-        Dots(
-            kind,
-            np.array([plotted[name].makespan for name in names]),
-            np.array([plotted[name].jct for name in names]),
-            series_color(index),
-            words=[f"{name}, worst rho {plotted[name].worst:.2f}" for name in names],
-            labels=[f"{name} {plotted[name].worst:.2f}" if index == 0 else "" for name in names],
-        )
-        for index, (kind, names) in enumerate(
-            {
-                "on the front": best,
-                "others": [name for name in plotted if name not in best],
-            }.items()
-        )
-    ]
+        report.say(f"Cannot run: `{name}` ({why}).")
+    case, runs = next(iter(found.items()))
+    kinds = {
+        "on the front": on[case],
+        "others": [name for name in runs if name not in on[case]],
+    }
     report.picture(
         scatter(
-            "120 jobs, 32 GPUs; numbers are worst rhos",
-            dots,
+            f"{case}; numbers are worst rhos",
+            [
+                Dots(
+                    kind,
+                    np.array([runs[name].makespan for name in names]),
+                    np.array([runs[name].jct for name in names]),
+                    series_color(index),
+                    words=[f"{name}, worst rho {runs[name].worst:.2f}" for name in names],
+                    labels=[
+                        f"{name} {runs[name].worst:.2f}" if kind == "on the front" else ""
+                        for name in names
+                    ],
+                )
+                for index, (kind, names) in enumerate(kinds.items())
+            ],
             Axis("Makespan", "duration"),
             Axis("Mean completion time", "duration"),
         )
     )
-    report.runs(CSV_HEADS, rows)
+    report.runs(CSV_HEADS, [row for name, runs in found.items() for row in records(name, runs)])
     report.close()
 
 

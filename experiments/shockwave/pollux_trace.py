@@ -1,11 +1,11 @@
 """The jobs of Pollux (section 8.7, appendix J, figures 11 and 17), on 32 GPUs.
 
-Pollux' own workload of 160 jobs, at their batch sizes and widths; under Pollux both are its to choose, so that
-jobs take less work there. (In the paper Shockwave is given the batch sizes that Pollux chose.)
+Pollux' own workload of 160 jobs, at their batch sizes and widths; under Pollux both are its to choose, so
+that jobs take less work there. (In the paper Shockwave is given the batch sizes that Pollux chose.)
 """
 
 import numpy as np
-from study import (
+from shockwave_study import (
     CSV_HEADS,
     FAIR,
     HEADS,

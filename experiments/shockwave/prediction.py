@@ -8,7 +8,7 @@ the true one, relative to it.
 """
 
 import numpy as np
-from study import SEEDS, Claim, Column, Report, options, traces
+from shockwave_study import SEEDS, Claim, Column, Report, options, traces
 
 from volvelle.estimate.regimes import Course, Rule, expected_begins
 from volvelle.model.job import Job
