@@ -117,15 +117,15 @@ def test_the_rhos_of_figure_1() -> None:
 def test_who_expects_jobs_to_speed_up_is_done_earlier() -> None:
     """Figure 4's case, whose numbers the paper does not give: two jobs that begin slow, one that lasts.
 
-    Alone each of A and B takes 1,000 s for its first half and 100 s for its second, C 1,600 s. To whoever
-    expects no change A and B have 2,000 s left and come first.
+    Alone each of A and B takes 10,000 s for its first half and 1,000 s for its second, C 16,000 s. To whoever
+    expects no change A and B have 20,000 s left and come first.
     """
-    speeding = (Regime(0.0, 32), Regime(1000.0, 64, 10.0))
+    speeding = (Regime(0.0, 32), Regime(10000.0, 64, 10.0))
     jobs = [
-        Job(JobSpec(id=name, submit_time=0.0), Truth(work=2000.0, regimes=speeding))
+        Job(JobSpec(id=name, submit_time=0.0), Truth(work=20000.0, regimes=speeding))
         for name in "AB"
     ]
-    jobs.append(Job(JobSpec(id="C", submit_time=0.0), Truth(work=1600.0)))
+    jobs.append(Job(JobSpec(id="C", submit_time=0.0), Truth(work=16000.0)))
     policy = "shockwave:power=0,makespan=1000,ending=0"
     makespan = {
         estimator: happen(
