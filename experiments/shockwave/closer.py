@@ -32,13 +32,8 @@ SIZES = ("XSmall", "Small", "Medium", "(X)Large")
 def batch(case: Case) -> Case:
     """50 of the jobs, submitted at once."""
     chosen = np.random.default_rng(1).permutation(len(case.workload.jobs))[:50]
-    jobs = [
-        Job(
-            msgspec.structs.replace(case.workload.jobs[one].spec, submit_time=0.0),
-            case.workload.jobs[one].truth,
-        )
-        for one in sorted(chosen.tolist())
-    ]
+    drawn = [case.workload.jobs[one] for one in sorted(chosen.tolist())]
+    jobs = [Job(msgspec.structs.replace(one.spec, submit_time=0.0), one.truth) for one in drawn]
     return Case("50 jobs", Workload.of(jobs), 14)
 
 
