@@ -85,10 +85,6 @@ def main() -> None:
         ]
     report.table(HEADS, table)
     report.claims(claims)
-    report.say(
-        "The second claim is marked as it is written: a loss of less than 30 % does not agree with it, "
-        "though it is better."
-    )
     report.runs(CSV_HEADS, rows)
     report.close()
 
