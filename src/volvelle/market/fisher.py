@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volvelle.model.problems import Problem
+from volvelle.market.program import most_welfare, sparse_matrices
 
 Floats = NDArray[np.float64]
 Utility = Literal["linear", "leontief"]
@@ -142,56 +142,16 @@ def equilibrium(market: Market, *, tolerance: float = 1e-9) -> Equilibrium:
 def _eisenberg_gale(
     market: Market, buyer: Any, value: Floats, use: tuple[Any, Any, Any, Floats], tolerance: float
 ) -> tuple[Floats, Floats]:
-    """How much of each purchase, and prices.
-
-    Variables are purchases, then a bound t of each buyer's log U, for which (t, 1, U) is in the exponential
-    cone.
-    """
-    try:
-        import clarabel  # noqa: PLC0415 - an extra
-        from scipy import sparse  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise Problem(
-            "markets are solved by Clarabel, which is not installed",
-            mend="install volvelle with the extra market",
-        ) from None
-    purchases, buyers = len(buyer), len(market.budgets)
-    rounds = market.supply.shape[1]
-    most = np.zeros(buyers)
-    np.maximum.at(most, buyer, value)
+    """How much of each purchase, and prices."""
+    sparse = sparse_matrices()
+    purchases, rounds = len(buyer), market.supply.shape[1]
+    worth = sparse.csr_matrix(
+        (value, (buyer, np.arange(purchases))), shape=(len(market.budgets), purchases)
+    )
     sold = sparse.csc_matrix(
-        (use[3], (use[1] * rounds + use[2], use[0])),
-        shape=(market.supply.size, purchases + buyers),
+        (use[3], (use[1] * rounds + use[2], use[0])), shape=(market.supply.size, purchases)
     )
-    positive = sparse.eye(purchases, purchases + buyers, format="csc") * -1.0
-    cones = sparse.csc_matrix(
-        (
-            np.concatenate([-np.ones(buyers), -value / most[buyer]]),
-            (
-                np.concatenate([3 * np.arange(buyers), 3 * buyer + 2]),
-                np.concatenate([purchases + np.arange(buyers), np.arange(purchases)]),
-            ),
-        ),
-        shape=(3 * buyers, purchases + buyers),
+    bought, prices = most_welfare(
+        worth, market.budgets, None, (sold, market.supply.ravel()), tolerance
     )
-    constant = np.zeros(3 * buyers)
-    constant[1::3] = 1.0
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    solution = clarabel.DefaultSolver(
-        sparse.csc_matrix((purchases + buyers, purchases + buyers)),
-        np.concatenate([np.zeros(purchases), -market.budgets / market.budgets.sum()]),
-        sparse.vstack([sold, positive, cones], format="csc"),
-        np.concatenate([market.supply.ravel(), np.zeros(purchases), constant]),
-        [
-            clarabel.NonnegativeConeT(market.supply.size + purchases),
-            *(clarabel.ExponentialConeT() for _ in range(buyers)),
-        ],
-        settings,
-    ).solve()
-    if str(solution.status) not in {"Solved", "AlmostSolved"}:
-        raise Problem(f"the market's program was not solved: {solution.status}")
-    bought = np.maximum(np.array(solution.x[:purchases]), 0.0)
-    prices = np.maximum(np.array(solution.z[: market.supply.size]), 0.0)
     return bought, prices.reshape(market.supply.shape) * market.budgets.sum()

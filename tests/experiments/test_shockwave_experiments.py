@@ -1,0 +1,107 @@
+"""Every experiment after Shockwave has a page that says what the paper says; cheap ones are run small."""
+
+import csv
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "shockwave"
+EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "shockwave_study")
+SMALL = ("closer", "contention", "efficiency", "mix", "prediction", "resilience")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def runs(experiment: str, case: str) -> dict[str, dict[str, float]]:
+    """Figures of the committed runs of a case, by policy."""
+    table = rows(FOLDER / "results" / f"{experiment}.csv")
+    return {
+        row["policy"]: {
+            key: float(each) for key, each in row.items() if key not in {"case", "policy"}
+        }
+        for row in table
+        if row["case"] == case
+    }
+
+
+@pytest.mark.parametrize("experiment", SMALL)
+def test_it_runs_small_and_writes_its_page(experiment: str, tmp_path: Path, shared: Path) -> None:
+    assert (shared / "data" / "shockwave").is_dir()
+    command = [sys.executable, str(FOLDER / f"{experiment}.py"), "--jobs", "24"]
+    ran = subprocess.run(
+        [*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    page = (tmp_path / f"{experiment}.md").read_text(encoding="utf-8")
+    assert ran.stdout.startswith(page.rstrip())
+    assert "| the paper | here |" in page
+    assert "nan" not in page
+    assert rows(tmp_path / f"{experiment}.csv")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_its_results_are_committed(experiment: str) -> None:
+    page = FOLDER / "results" / f"{experiment}.md"
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert "| the paper | here |" in text
+    assert rows(page.with_suffix(".csv"))
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_without_its_traces_it_says_so_and_ends(experiment: str, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "repository" / "experiments"
+    shutil.copytree(FOLDER.parent, elsewhere, ignore=shutil.ignore_patterns("results"))
+    ran = subprocess.run(
+        [sys.executable, str(elsewhere / "shockwave" / f"{experiment}.py")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("skipped: this experiment needs the traces")
+
+
+@pytest.mark.parametrize("case", ["120/32", "220/64"])
+def test_shockwave_is_fairer_than_the_baselines_and_done_nearly_as_early_as_ossp(case: str) -> None:
+    """Figures 7 and 9, of the committed runs."""
+    found = runs("efficiency", case)
+    own = found.pop("Shockwave")
+    assert own["worst_rho"] <= 1.1
+    assert all(own["worst_rho"] < one["worst_rho"] for one in found.values())
+    assert own["makespan_seconds"] <= 1.09 * found["OSSP"]["makespan_seconds"]
+    assert all(
+        own["makespan_seconds"] * 1.3 <= found[name]["makespan_seconds"]
+        for name in ("Themis", "Gavel", "AlloX")
+    )
+
+
+def test_rules_that_expect_changes_err_less_than_the_greedy_one() -> None:
+    """Figure 5, of the committed results: restatement and the standard rule are alike here."""
+    for jobs in ("drawn", "traces"):
+        mean = {}
+        for rule in ("restatement", "bayesian", "greedy"):
+            errors = [
+                float(row["duration_error"])
+                for row in rows(FOLDER / "results" / "prediction.csv")
+                if (row["jobs"], row["rule"]) == (jobs, rule)
+            ]
+            mean[rule] = sum(errors) / len(errors)
+        assert mean["restatement"] <= 0.06
+        assert mean["restatement"] < 0.5 * mean["greedy"]
+        assert mean["restatement"] == pytest.approx(mean["bayesian"], abs=0.01)
+
+
+def test_shockwave_is_on_the_front_of_the_authors_traces() -> None:
+    """Of the committed runs: no other policy is as good in all three and better in one."""
+    objectives = ("makespan_seconds", "worst_rho", "mean_jct_seconds")
+    for case in ("120/32", "220/64"):
+        found = runs("front", case)
+        own = found.pop("shockwave")
+        assert len(found) > 20
+        for one in found.values():
+            assert any(own[each] < one[each] for each in objectives)
