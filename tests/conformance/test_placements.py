@@ -19,7 +19,7 @@ from volvelle.model.cluster import Cluster, Node
 NAMING = [name for name, part in placements.all().items() if part.names_gpus]
 
 
-@pytest.mark.parametrize("placement", [*NAMING, "round-up:move=true"])
+@pytest.mark.parametrize("placement", [*NAMING, "round-up:move=true", "buddy:lanes=true"])
 @settings(max_examples=60)
 @given(
     scenario=scenarios(EVERYTHING), policy=st.sampled_from(["srtf", "fifo-skip", "las:round=30"])

@@ -1,14 +1,17 @@
 """Buddy cells as a placement: what was agreed is always given; cells of gangs stay whole."""
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from strategies import Scenario, happen, linear_job
 
 from volvelle.cells.buddy import Cells, level_of
 from volvelle.core.resources import Resources
 from volvelle.core.state import State
-from volvelle.model.cluster import Cluster, Node
+from volvelle.model.cluster import Cluster, Node, Pool
+from volvelle.model.job import Job
 from volvelle.placement.buddy import Buddy
+from volvelle.simulate.world import World
 
 
 class Held:
@@ -104,3 +107,72 @@ def test_wide_gangs_take_whole_nodes_and_a_cell() -> None:
     assert held.start(12) == [4, 5, 6, 7, *range(8, 16)]
     assert held.start(16) is None
     assert Held([6]).start(5) == [0, 1, 2, 3, 4]
+
+
+# ---------------------------------------------------------------------- guests
+
+
+@st.composite
+def shared(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
+    """Pools that own nodes of eight and lend them; jobs of 1 to 8 GPUs come faster than they go."""
+    count = draw(st.integers(2, 4))
+    pools = tuple(Pool(f"pool-{n}", 8.0, lends=True) for n in range(count))
+    jobs, time = [], 0.0
+    for number in range(draw(st.integers(4, 30))):
+        time += draw(st.sampled_from([0.0, 0.0, 1.0, 5.0]))
+        gpus, seconds = draw(st.sampled_from([1, 1, 2, 3, 4, 8])), draw(st.sampled_from([2.0, 9.0]))
+        owner = pools[draw(st.integers(0, count - 1))].name
+        jobs.append(linear_job(number, time, gpus, seconds, pool=owner))
+    return Cluster(tuple(Node(f"node-{n}", 8) for n in range(count)), pools), jobs
+
+
+@settings(max_examples=60)
+@given(shared(), st.sampled_from(["mmfs", "fifo:preemptive=false", "hived-nonpreemptive"]))
+def test_guests_never_start_in_the_buddy_of_a_dedicated_cell(
+    case: tuple[Cluster, list[Job]], policy: str
+) -> None:
+    """Whoever starts as a guest has a cell of its own, in whose buddy no dedicated job stood."""
+    cluster, jobs = case
+    scenario = Scenario.of(cluster, jobs, policy=policy, placement="buddy:lanes=true")
+    guests = 0
+
+    def look(world: World) -> None:
+        nonlocal guests
+        scheduler = world.scheduler
+        view, owner = scheduler.view(), scheduler.resources.owner
+        lanes = dict(
+            zip(view.jobs.number.astype(int).tolist(), view.borrowed.tolist(), strict=True)
+        )
+        begun = dict(
+            zip(view.jobs.number.astype(int).tolist(), view.jobs.column("started"), strict=True)
+        )
+        for number, guest in lanes.items():
+            slots = np.flatnonzero(owner == number)
+            if not guest or begun[number] != world.now or not len(slots):
+                continue
+            guests += 1
+            size = 1 << level_of(len(slots))
+            cell = int(slots[0]) // size
+            assert set(slots // size) == {cell}
+            if size < 8:
+                buddy = owner[(cell ^ 1) * size : ((cell ^ 1) + 1) * size]
+                older = [n for n in buddy[buddy >= 0].tolist() if begun[n] < world.now]
+                assert all(lanes[other] for other in older)
+
+    run = happen(scenario, on_moment=look)
+    assert np.isfinite(run.outcomes.finish).all()
+    event(f"{min(guests, 3)} guests or more")
+
+
+def test_without_lanes_a_guest_stands_beside_a_dedicated_job() -> None:
+    """Red owns one GPU of two: its second job waits for the end of the first, or stands beside it."""
+    pools = (Pool("red", 1.0, lends=True), Pool("blue", 1.0, lends=True))
+    cluster = Cluster((Node("node", 2),), pools)
+    jobs = [linear_job(n, 0.0, 1.0, 10.0, pool="red") for n in range(2)]
+    starts = {
+        placement: happen(
+            Scenario.of(cluster, jobs, policy="mmfs", placement=placement)
+        ).outcomes.first_start.tolist()
+        for placement in ("buddy", "buddy:lanes=true")
+    }
+    assert starts == {"buddy": [0.0, 0.0], "buddy:lanes=true": [0.0, 10.0]}

@@ -1,5 +1,6 @@
 """What anticipatory scheduling is compared with, on the paper's example and on others worked out by hand."""
 
+import numpy as np
 import pytest
 from strategies import Scenario, happen, linear_job
 
@@ -54,6 +55,24 @@ def test_jobs_of_no_pool_own_nothing_and_are_served_last() -> None:
     jobs = [linear_job(0, 0.0, 2.0, 10.0), linear_job(1, 0.0, 2.0, 10.0, pool="red")]
     assert starts("fcfs-pools", jobs, {"red": 2.0}) == [10.0, 0.0]
     assert starts("mmfs", jobs, {"red": 2.0}) == [10.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("fcfs-pools", [None]), ("anticipatory-vc", [0.0])]
+)
+def test_a_job_wider_than_its_pool_is_turned_away_at_home_and_a_guest_elsewhere(
+    policy: str, expected: list[float | None]
+) -> None:
+    pools = (Pool("red", 1.0, lends=True), Pool("blue", 3.0, lends=True))
+    cluster = Cluster((Node("node", 4),), pools)
+    jobs = [linear_job(0, 0.0, 2.0, 10.0, pool="red")]
+    outcomes = happen(
+        Scenario.of(cluster, jobs, policy=f"{policy}:locality=true", placement="first-free")
+    ).outcomes
+    started = [None if np.isnan(start) else start for start in outcomes.first_start.tolist()]
+    assert started == expected
+    if expected == [None]:
+        assert outcomes.reason == ["wants 2 GPUs, its pool 'red' has 1"]
 
 
 def test_nothing_is_lent_to_a_job_wider_than_its_pool_where_pools_are_alone() -> None:

@@ -5,6 +5,8 @@ what it owns goes; the others run on borrowed GPUs. What the paper calls opportu
 scheduling, SIA, section 5.5) are these.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn
@@ -27,3 +29,13 @@ def borrowed(
         else:
             left[whose] -= gpus
     return found
+
+
+class Lane(NamedTuple):
+    """The lane of a job that is to be placed, and where dedicated jobs stand.
+
+    guest: it would be on borrowed GPUs. dedicated: by slot, whether a job that is not stands there.
+    """
+
+    guest: bool
+    dedicated: BoolColumn

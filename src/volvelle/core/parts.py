@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from volvelle.core.decision import Promise
 from volvelle.core.demand import Amounts
 from volvelle.core.events import JobSubmitted, ProgressReported
+from volvelle.core.lanes import Lane
 from volvelle.core.registry import Part, Registry
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
@@ -98,6 +99,11 @@ class Placement(Part):
         return False
 
     @property
+    def by_lane(self) -> bool:
+        """Whether it matters on whose GPUs a job runs: `choose_slots` is asked then, in place of `choose`."""
+        return False
+
+    @property
     def kernel(self) -> Callable[..., bool] | None:
         """`choose` as a kernel that decides by free GPUs alone; None where there is more to it.
 
@@ -128,6 +134,15 @@ class Placement(Part):
         policy's order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved
         in front: ``free`` counts what they hold. That answer holds where none of these and fewer of the
         others wait. A job that is moved pays what a resize costs.
+        """
+        raise NotImplementedError
+
+    def choose_slots(
+        self, free: IntColumn, gpus: int, resources: Resources, lane: Lane
+    ) -> IntColumn | None:
+        """The slots of a gang of ``gpus``, or None to let it wait; for those that go `by_lane`.
+
+        free: as of `choose`. A policy that chooses nodes itself leaves no lanes to go by.
         """
         raise NotImplementedError
 

@@ -8,6 +8,7 @@ import numpy as np
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import hold_slot, keep_in_mind, keep_some, release
+from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.resources import IntColumn
 from volvelle.core.state import CHANGED, NODES_NAMED
@@ -49,6 +50,8 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
         free = resources.free_for(int(s.jobs.target_type[row]))
         if int(free.sum()) < gpus:
             return False
+        if placement.by_lane:
+            return _place_in_lane(scheduler, row, gpus, free)
         known = scheduler.known[int(s.jobs.number[row])]
         chosen = placement.choose_for(known, free, gpus, resources)
         if chosen is None:
@@ -56,6 +59,34 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
         taken = chosen
     _hold(scheduler, row, taken)
     return True
+
+
+def _place_in_lane(scheduler: "Scheduler", row: int, gpus: int, free: IntColumn) -> bool:
+    """Place a job by whether it is a guest; False where it finds no place."""
+    placement, resources = scheduler.composition.placement, scheduler.resources
+    slots = placement.choose_slots(free, gpus, resources, _lane(scheduler, row))
+    if slots is None:
+        return False
+    last = -1
+    for slot in slots.tolist():
+        last = hold_slot(scheduler.state, row, last, slot)
+    return True
+
+
+def _lane(scheduler: "Scheduler", row: int) -> Lane:
+    """The lane in which a job starts, if all jobs of the decision do; and where dedicated jobs stand now."""
+    s, view, owner = scheduler.state, scheduler.view(), scheduler.resources.owner
+    jobs, slots = view.jobs, np.flatnonzero(owner >= 0)
+    place = {int(each): at for at, each in enumerate(jobs.rows)}
+    held, since = jobs.held, np.where(jobs.running, jobs.column("started"), view.now)
+    for changed in map(int, s.changed[: s.count[CHANGED]]):
+        held[place[changed]] = s.jobs.target[changed]
+    unowned = view.gpus - float(view.owned.sum())
+    guests = borrowed(jobs.pool, held, since, view.owned, unowned)
+    holders = np.array([jobs.row_of[number] for number in owner[slots].tolist()], dtype=np.int64)
+    dedicated = np.zeros(len(owner), dtype=np.bool_)
+    dedicated[slots] = ~guests[holders]
+    return Lane(bool(guests[place[row]]), dedicated)
 
 
 def _goes_anywhere(scheduler: "Scheduler", row: int) -> bool:

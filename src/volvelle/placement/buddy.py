@@ -6,6 +6,12 @@ long as the gangs of each size are no more than the cluster was divided into, no
 are free in the wrong places. A gang of more GPUs takes nodes that are free as a whole, and a cell for the
 rest of it.
 
+With ``lanes`` jobs on borrowed GPUs stand apart (anticipatory scheduling, SIA, section 5.5): on the last
+cells, and never in the buddy of a cell in which a job on its own pool's GPUs stands, so that pools find
+larger cells when their own jobs end, though nobody is preempted; wider ones only on nodes that are free as
+a whole. A guest for which there is no such cell waits. Who is a guest follows from what pools own
+(`volvelle.core.lanes`).
+
 Cells are read from who holds which GPUs, so that nothing has to be kept; a gang that was placed otherwise
 counts as it stands.
 """
@@ -13,10 +19,12 @@ counts as it stands.
 from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from volvelle.cells.buddy import Cell, Cells, Grid, level_of
+from volvelle.core.lanes import Lane
 from volvelle.core.parts import Placement, placements
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import BoolColumn, IntColumn, Resources
 from volvelle.placement.strict import largest_node
 
 
@@ -26,6 +34,34 @@ class Buddy(Placement):
 
     name: ClassVar[str] = "buddy"
     source: ClassVar[str] = "HiveD (OSDI'20) section 4; anticipatory scheduling, section 5.5"
+
+    lanes: bool = Field(
+        False, description="jobs on borrowed GPUs stand apart from those on GPUs of their pool"
+    )
+
+    @property
+    def by_lane(self) -> bool:
+        """As the parameter ``lanes`` says."""
+        return self.lanes
+
+    def choose_slots(
+        self, free: IntColumn, gpus: int, resources: Resources, lane: Lane
+    ) -> IntColumn | None:
+        """As `choose` and `pick` for dedicated jobs; guests apart from these."""
+        if lane.guest and 1 << level_of(gpus) <= largest_node(free, resources):
+            return _apart(free, gpus, resources, lane.dedicated)
+        if lane.guest:
+            free = np.where(free == np.diff(resources.first_slot), free, 0)
+            if free.sum() < gpus:
+                return None
+        taken = self.choose(free, gpus, resources)
+        if taken is None:
+            return None
+        parts = [
+            self.pick(resources.free_slots(node), int(taken[node]), node, resources)
+            for node in np.flatnonzero(taken).tolist()
+        ]
+        return np.concatenate(parts)
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """A cell, or whole nodes with a cell for the rest; None where there are none."""
@@ -74,6 +110,24 @@ def free_cells(resources: Resources, nodes: IntColumn) -> Cells:
         left, right = halves[:, :, (1 << level - 1) - 1], halves[:, :, 1 << level - 1]
         free &= ~np.repeat((left == right) & (left >= 0), 1 << level, axis=1)
     return Cells(free)
+
+
+def _apart(
+    free: IntColumn, gpus: int, resources: Resources, dedicated: BoolColumn
+) -> IntColumn | None:
+    """The first slots of a cell whose buddy no ``dedicated`` job is in, in the smallest such block."""
+    nodes = np.flatnonzero(free)
+    cells = free_cells(resources, nodes)
+    first, width = resources.first_slot[nodes], cells.free.shape[1]
+    places = first[:, None] + np.arange(width)
+    there = np.arange(width) < np.diff(resources.first_slot)[nodes][:, None]
+    others = np.zeros(there.shape, dtype=np.bool_)
+    others[there] = dedicated[places[there]]
+    found = cells.find_apart(level_of(gpus), others)
+    if not found:
+        return None
+    slots: IntColumn = int(first[found[0].node]) + found[0].first + np.arange(gpus)
+    return slots
 
 
 def _whole_node(whole: IntColumn, gpus: int) -> int:
