@@ -1,4 +1,4 @@
-"""Why jobs wait, as text with numbers: the dominant reason of the last decision."""
+"""Why jobs wait, as text with numbers: the dominant reason of the last decision; and who borrows GPUs."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,14 @@ from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
 
+BORROWS = "on GPUs that its pool borrows"
+
 
 def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[int, str]:
-    """The reason of each job that has no GPUs and is not held. ``starts``: expected start times."""
+    """The reason of each job that has no GPUs and is not held; `BORROWS` for those on borrowed ones.
+
+    ``starts``: expected start times.
+    """
     reasons, jobs = reasons_to_wait(scheduler), scheduler.state.jobs
     ahead = _count_ahead(list(reasons), starts)
     free_gpus = _FreeGpus(scheduler)
@@ -23,7 +28,14 @@ def waiting_reasons(scheduler: Scheduler, starts: Mapping[int, float]) -> dict[i
             scheduler, reason, wanted, free_gpus.of_types(types), pool
         )
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
-    return found | _admission_reasons(scheduler)
+    return found | _admission_reasons(scheduler) | _borrowers(scheduler)
+
+
+def _borrowers(scheduler: Scheduler) -> dict[int, str]:
+    view = scheduler.view()
+    if not view.lends.any():
+        return {}
+    return dict.fromkeys(view.jobs.number[view.borrowed].astype(np.int64).tolist(), BORROWS)
 
 
 def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:

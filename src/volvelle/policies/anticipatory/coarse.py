@@ -316,7 +316,8 @@ def share(
         need = matrix[GPUS, row]
         within = left[pool] if pool >= 0 else np.inf
         if own[best] + need > owns[best] + ROUNDING or need > within + ROUNDING:
-            given[TARGET_REASON, row] = _QUOTA
+            if need > within + ROUNDING:
+                given[TARGET_REASON, row] = _QUOTA
             head[best] = -1
             continue
         chosen = gang_type(matrix, row, free)
