@@ -92,7 +92,10 @@ def decisions() -> float:
     for moment in range(MOMENTS):
         now = 60.0 * (moment + 1)
         ended = int(rng.choice(list(held)))
-        events = [JobFinished(now, ended, held.pop(ended)), submit(number, now)]
+        events: list[JobSubmitted | JobFinished] = [
+            JobFinished(now, ended, held.pop(ended)),
+            submit(number, now),
+        ]
         number += 1
         began = time.process_time()
         follow(now, events)

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from command_line import Volvelle
 
+pytest_plugins = ["command_fixtures"]
+
 POOLS = """
 [[nodes]]
 gpus = 4
