@@ -29,6 +29,7 @@ _MODULES: dict[str, str] = {
     "policy": "policy:app",
     "token": "tokens:app",
     "trace": "trace:app",
+    "train-arrivals": "arrivals:train_arrivals",
 }
 """By name, in the order of the help: the module of this package, and the function or the group in it."""
 

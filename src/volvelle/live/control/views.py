@@ -8,6 +8,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.state import ControllerState, EndedJob
 from volvelle.live.scheduler_queries import preemptions
 from volvelle.live.status.publisher import StatusUpdate
+from volvelle.live.status.reasons import BORROWS
 from volvelle.live.status.view import JobState, JobStatusView, NodeStatusView
 
 _STATES = {
@@ -139,5 +140,7 @@ def _reason(job: LiveJob, state: JobState) -> str:
             return "held until it is released"
         case JobState.WAITING:
             return job.waiting_reason or job.failure_reason
+        case JobState.RUNNING if job.waiting_reason == BORROWS:
+            return BORROWS
         case _:
             return job.failure_reason

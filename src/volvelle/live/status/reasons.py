@@ -1,4 +1,4 @@
-"""Why jobs wait, as text with numbers: the dominant reason of the last decision."""
+"""Why jobs wait, as text with numbers: the dominant reason of the last decision; and who borrows GPUs."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Self
@@ -10,11 +10,16 @@ from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
 
+BORROWS = "on GPUs that its pool borrows"
+
 
 def waiting_reasons(
     scheduler: Scheduler, starts: Mapping[int, float], only: int | None = None
 ) -> dict[int, str]:
-    """The reason of each job without GPUs that is not held, or of one. ``starts``: expected start times."""
+    """The reason of each job without GPUs that is not held, or of one; `BORROWS` for those on borrowed GPUs.
+
+    ``starts``: expected start times.
+    """
     reasons, jobs = reasons_to_wait(scheduler), scheduler.state.jobs
     ahead = _count_ahead(list(reasons), starts)
     free_gpus, labels = _FreeGpus(scheduler), _Labels.of(scheduler)
@@ -29,7 +34,14 @@ def waiting_reasons(
             labels, reason, wanted, free_gpus.of_types(types), pool
         )
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
-    return found | _admission_reasons(scheduler)
+    return found | _admission_reasons(scheduler) | _borrowers(scheduler)
+
+
+def _borrowers(scheduler: Scheduler) -> dict[int, str]:
+    if not any(pool.lends for pool in scheduler.cluster.pools):
+        return {}
+    view = scheduler.view()
+    return dict.fromkeys(view.jobs.number[view.borrowed].astype(np.int64).tolist(), BORROWS)
 
 
 class _Labels(NamedTuple):

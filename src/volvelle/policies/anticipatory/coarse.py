@@ -11,12 +11,12 @@ those that come to it, in their order, and where jobs are left out the others st
 
 **Harm as a dial** (ours): ``harm`` is the share of a pool's jobs that may be later than alone, which is
 known in hindsight (`alone`). Each pool has a level: that share of what it does not use is kept, and work
-counts as predicted from a chance of 1 - level on. From 1 on it lends nothing. With every job of which it is
-known the level moves by step x (1 if it was late, else 0, minus harm). That is rolling risk control (Feldman,
-Ringel, Bates, Romano: Achieving Risk Control in Online Learning Settings, TMLR 2023; after Gibbs and Candes,
-NeurIPS 2021; the batch form is conformal risk control, Angelopoulos et al., ICLR 2024). A level begins at 1
-and is never below 0, so that, whatever comes, late jobs are at most harm x jobs, plus those that loans made
-before it reached 1 still make late.
+counts as predicted from a chance of 1 - level on, at most the threshold. From 1 on it lends nothing. With
+every job of which it is known the level moves by step x (1 if it was late, else 0, minus harm). That is
+rolling risk control (Feldman, Ringel, Bates, Romano: Achieving Risk Control in Online Learning Settings, TMLR
+2023; after Gibbs and Candes, NeurIPS 2021; the batch form is conformal risk control, Angelopoulos et al.,
+ICLR 2024). A level begins at 1 and is never below 0, so that, whatever comes, late jobs are at most harm x
+jobs, plus those that loans made before it reached 1 still make late.
 
 **Preemption** (5.5): with ``preempt`` borrowers that may be stopped are, if an owner needs their GPUs. What
 is held by them is kept no second time, and they may borrow what is kept, where a stop and a restart cost
@@ -187,7 +187,7 @@ class Anticipatory(Policy):
 
     @property
     def _thresholds(self) -> Floats:
-        return 1.0 - self._levels if self.harm else np.full(len(self._levels), self.threshold)
+        return np.minimum(1.0 - self._levels, self.threshold)
 
     def _look(self, view: View) -> Coming:
         if self._coming is None:
@@ -316,7 +316,8 @@ def share(
         need = matrix[GPUS, row]
         within = left[pool] if pool >= 0 else np.inf
         if own[best] + need > owns[best] + ROUNDING or need > within + ROUNDING:
-            given[TARGET_REASON, row] = _QUOTA
+            if need > within + ROUNDING:
+                given[TARGET_REASON, row] = _QUOTA
             head[best] = -1
             continue
         chosen = gang_type(matrix, row, free)

@@ -158,13 +158,6 @@ class Coming:
         self.model = ArrivalModel.train(self._samples, self.quanta.tolist())
         self.notices.append(f"trained on {came} arrivals in {len(self.names)} pools")
 
-    @property
-    def recall(self) -> Floats:
-        """The share of arrivals that were predicted of late, (quanta, pools); NaN where none came."""
-        with np.errstate(invalid="ignore"):
-            found: Floats = self._hits / (self._hits + self._misses)
-        return found
-
 
 def read_model(path: str, quanta: tuple[float, ...]) -> ArrivalModel:
     """The model in a file. Raises `Problem` where there is none for these ``quanta``."""
