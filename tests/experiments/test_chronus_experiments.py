@@ -53,3 +53,18 @@ def test_no_promise_was_broken_with_true_estimates_and_few_with_wrong_ones() -> 
             assert broken == 0
         elif row["margin"] == "adapts":
             assert broken <= 0.01 * promised
+
+
+def test_a_claim_of_the_page_on_baselines_is_that_of_its_runs() -> None:
+    missed = {
+        (row["mix"], row["density"], row["policy"]): float(row["wdmr"])
+        for row in runs(FOLDER / "results", "baselines")
+    }
+    page = (FOLDER / "results" / "baselines.md").read_text(encoding="utf-8")
+    [claim] = [line for line in page.splitlines() if "no more missed than under srsf" in line]
+    worse = [
+        key
+        for key, value in missed.items()
+        if value < missed[(*key[:2], "chronus")] and key[2] == "srsf"
+    ]
+    assert claim.endswith("| yes |") == (not worse)
