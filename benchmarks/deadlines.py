@@ -6,17 +6,16 @@ Reward missed (wDMR as Chronus' simulator counts it), best effort's mean JCT in 
 broken, CPU seconds. GPUs are only counted, and a resume costs what the simulator charges.
 
     jobs of MIX2, nodes                          missed  best effort  promised  broken  CPU s
-    1,000 on 48: chronus                         0.0004        140.9       889       0    1.0
+    1,000 on 48: chronus                         0.0094        134.8       887       0    1.0
                  the simulator, HiGHS, 10 min    0.0200        156.7         -       -    6.0
                  srsf                            0.0394        146.1         -       -    0.1
                  genie                           0.0000        308.0         -       -    0.1
-    1,000 on 24: chronus                         0.3719        251.7       416       0    1.1
+    1,000 on 24: chronus                         0.3075        232.8       764       0    1.1
                  srsf                            0.3756        222.7         -       -    0.1
-    all on 120:  chronus                         0.0046        293.9    27,457       0   19 to 30
-                 chronus, noisy:error=0.2        0.0083        295.0      99 %       0   33
+    all on 120:  chronus                         0.0063        296.2    27,423       0   33
                  srsf                            0.0072        306.3         -       -    0.4
 
-The CPU seconds of the last three were taken on a busy machine.
+The CPU seconds of the last two were taken on a busy machine.
 """
 
 import argparse

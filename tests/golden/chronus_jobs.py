@@ -21,7 +21,7 @@ from volvelle.workload.workload import Workload
 
 TRACE = Path("data") / "philly-chronus" / "trace_job_Philly_MIX2.csv"
 RESULTS = Path("golden") / "chronus"
-_START = 30.0
+START = 30.0
 """Seconds that a resume costs on one GPU; 1 + log2 GPUs times as much on more."""
 _MOST_VALUE = 10.0
 
@@ -58,23 +58,24 @@ def chronus_run(
     setting = Setting(
         cluster=parse_cluster(f"{nodes}x8"),
         composition=composition,
-        overheads=Overheads(start=_START, restore=_START),
+        overheads=Overheads(start=START, restore=START),
         play_outs=0,
     )
-    return simulate(Workload(_all_jobs(shared)[:jobs]), setting).outcomes
+    return simulate(Workload(mix2_jobs(shared / TRACE)[:jobs]), setting).outcomes
 
 
 @cache
-def _all_jobs(shared: Path) -> tuple[Job, ...]:
-    found = read_trace(shared / TRACE, "chronus").jobs
+def mix2_jobs(trace: Path) -> tuple[Job, ...]:
+    """The jobs of the file by submission, with the costs that the simulator charges."""
+    found = read_trace(trace, "chronus").jobs
     return tuple(_charged(job) for job in sorted(found, key=lambda job: job.spec.submit_time))
 
 
 def _charged(job: Job) -> Job:
     """A wide job's first start costs more than the world's: the rest of it is work."""
     doublings = math.log2(job.spec.gpus)
-    spec = replace(job.spec, restore_seconds=_START * (1.0 + doublings), pool="", user="")
-    truth = replace(job.truth, work=job.truth.work + _START * doublings * job.spec.gpus)
+    spec = replace(job.spec, restore_seconds=START * (1.0 + doublings), pool="", user="")
+    truth = replace(job.truth, work=job.truth.work + START * doublings * job.spec.gpus)
     return replace(job, spec=spec, truth=truth)
 
 

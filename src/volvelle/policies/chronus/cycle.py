@@ -109,8 +109,8 @@ class Cycle:
         """
         place = self.look.places(len(self.book.number))
         rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
-        left = [row for row in rows.tolist() if not self._reserve_one(row, int(place[row]))]
-        left = [row for row in left if not self._reserve_one(row, int(place[row]))]
+        rows = rows[~self._reserve_each(rows, place)]
+        left = rows[~self._reserve_each(rows, place)].tolist()
         for row in left:
             seconds = self.look.seconds[self.book.type[row], place[row]]
             if not keeps(self.view.now + seconds, self.book.finish_by[row]):
@@ -120,21 +120,24 @@ class Cycle:
                 self._drop(row, int(place[row]))
         return not left
 
-    def _reserve_one(self, row: int, at: int) -> bool:
-        gpu_type = int(self.book.type[row])
-        self.book.gap[row] = self.look.gap[at] + self.memory.wait
-        goes_on = self.look.runs_on(at, gpu_type)
-        need = self._need(gpu_type, at)
-        return self.book.reserve(row, gpu_type, self.view.now, self.look.slot, need, goes_on)
+    def _reserve_each(self, rows: IntColumn, place: IntColumn) -> BoolColumn:
+        """Reserve anew for these rows, one after another; (rows,) whether there is room."""
+        look, book, at = self.look, self.book, place[rows]
+        book.gap[rows] = look.gap[at] + self.memory.wait
+        types = book.type[rows]
+        goes_on = (look.matrix[HELD, at] > 0.0) & (look.matrix[TYPE, at] == types)
+        return book.reserve_each(rows, self.view.now, look.slot, self._need(types, at), goes_on)
 
-    def _need(self, gpu_type: int, at: int) -> float:
-        """Seconds of work to be reserved for a job."""
-        pace = (
-            max(float(self.look.own[PACE, at]), 1.0)
-            if self.look.own[PACE, at]
-            else self.memory.pace
-        )
-        return float(self.look.seconds[gpu_type, at]) * pace * (1.0 + self.memory.margin)
+    def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
+        """Seconds of work to be reserved for jobs on these types."""
+        look, memory = self.look, self.memory
+        own = look.own[PACE, at]
+        pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
+        need: FloatColumn = look.seconds[gpu_type, at] * pace * (1.0 + memory.margin)
+        return need
+
+    def _need_of(self, gpu_type: int, at: int) -> float:
+        return float(self._need(np.array([gpu_type]), np.array([at]))[0])
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))
@@ -161,8 +164,7 @@ class Cycle:
             return
         book, wait, memory.wait = copy.deepcopy(self.book), memory.wait, longest
         place = self.look.places(len(self.book.number))
-        reserved = [self._reserve_one(row, int(place[row])) for row in rows.tolist()]
-        if not all(reserved):
+        if not self._reserve_each(rows, place).all():
             memory.wait, memory.book, self.book = wait, book, book
 
     # ------------------------------------------------------------------ answers
@@ -244,7 +246,7 @@ class Cycle:
         for gpu_type in self.look.types(at):
             start = self._first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
-            need = self._need(gpu_type, at)
+            need = self._need_of(gpu_type, at)
             if self.book.reserve(row, gpu_type, self.view.now, start, need, goes_on):
                 return True
         return False
@@ -263,7 +265,7 @@ class Cycle:
         gap, gpus = look.gap[at] + self.memory.wait, float(look.matrix[GPUS, at])
         earliest = np.inf
         for gpu_type in look.types(at):
-            start, need = self._first_slot(at), self._need(gpu_type, at)
+            start, need = self._first_slot(at), self._need_of(gpu_type, at)
             finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
             earliest = min(earliest, finish + _LATER)
         work = float(look.least_seconds[at]) * gpus

@@ -129,6 +129,28 @@ class Reservations:
             goes_on,
         )
 
+    def reserve_each(
+        self, rows: IntColumn, now: float, start: int, need: FloatColumn, goes_on: BoolColumn
+    ) -> BoolColumn:
+        """`reserve` for these rows on their types, one after another; (rows,) whether there is room."""
+        if len(rows):
+            self.reach(float(self.finish_by[rows].max()))
+        return reserve_each_late(
+            self.free,
+            self.held,
+            rows,
+            self.type,
+            self.first,
+            self.slot_seconds,
+            now,
+            start,
+            self.finish_by,
+            self.gpus,
+            need,
+            self.gap,
+            goes_on,
+        )
+
     def earliest(
         self, gpu_type: int, now: float, start: int, gpus: float, need: float, gap: float
     ) -> float:
@@ -251,6 +273,44 @@ def reserve_late(
         slot -= 1
     held[:] = False
     return False
+
+
+@compiled
+def reserve_each_late(
+    free: Floats,
+    held: Bools,
+    rows: NDArray[np.int64],
+    types: NDArray[np.int64],
+    first: int,
+    slot_seconds: float,
+    now: float,
+    start: int,
+    finish_by: Floats,
+    gpus: Floats,
+    need: Floats,
+    gap: Floats,
+    goes_on: Bools,
+) -> Bools:
+    """`Reservations.reserve_each`; ``need`` and ``goes_on`` are those of ``rows``, the others of all rows."""
+    able = np.zeros(len(rows), dtype=np.bool_)
+    for i in range(len(rows)):
+        row = rows[i]
+        of_type = free[types[row]]
+        give_back(of_type, held[row], gpus[row])
+        able[i] = reserve_late(
+            of_type,
+            held[row],
+            first,
+            slot_seconds,
+            now,
+            start,
+            finish_by[row],
+            gpus[row],
+            need[i],
+            gap[row],
+            goes_on[i],
+        )
+    return able
 
 
 @compiled
