@@ -30,8 +30,9 @@ def study(jobs: Jobs, given: Given, model: str) -> None:
         "many. What one set of loans makes late is beyond the promise: where a queue does not empty, one "
         "delay is carried on to all that follow. Predictors were trained on earlier days. The step by "
         "which levels move was chosen among 0.1, 0.5 and 2 on three other draws (seeds 0 to 2). That a "
-        "level never lends more than predictions allow was decided after a look at these draws, where "
-        "lending more gained nothing."
+        "level never lends more than predictions allow was decided after a look at these draws: "
+        "without it one pool had 1,030 late jobs beyond its promise at a rate of 1%, and lending more "
+        "gained nothing. Draws are days of the same six pools and may overlap with those of seeds 0 to 2."
     )
     rows = [("no sharing", "1.00", "0.00%", "0.00%", "-", "-")]
     for name, one in found.items():

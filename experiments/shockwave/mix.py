@@ -76,8 +76,7 @@ def main() -> None:
         ]
     )
     report.say(
-        "Here the gain in makespan does not depend on how many jobs adapt: it comes from long jobs that "
-        "begin early."
+        "Here the gain in makespan does not depend on how many jobs adapt; why was not found."
     )
     report.runs(CSV_HEADS, [row for name, one in runs.items() for row in records(name, one)])
     report.close()

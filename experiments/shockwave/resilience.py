@@ -1,7 +1,7 @@
 """Errors of predicted run times (section 8.10, figure 13).
 
 The run time that is predicted of each job, with batch sizes to come, is off by a factor drawn once, even
-between 1 - p and 1 + p. All jobs can change their batch size.
+between 1 - p and 1 + p. Most jobs of the trace change their batch size.
 """
 
 from typing import Annotated, ClassVar

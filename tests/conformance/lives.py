@@ -79,13 +79,25 @@ class Lives:
             return max([own, *before])
         there = self.ledger.gpus_of(holding.kind)
         others = [h for h in past if h.kind == holding.kind]
+        come = {id(h) for h in past} | {id(holding)}
+        resized_later = {
+            h.number
+            for books in self.ledger.books.values()
+            for h in books.holdings
+            if h.resized and h.decided == now and id(h) not in come
+        }
 
         def fits(time: float) -> bool:
             """Whether there is room at ``time``, by what was known at the decision."""
             busy = sum(
                 h.gpus
                 for h in others
-                if h.start <= time and (h.ended > now or (h.free_at > time and not h.never))
+                if h.start <= time
+                and (
+                    h.ended > now
+                    or (h.free_at > time and not h.never)
+                    or (h.ended == now and h.number in resized_later)  # it keeps its own GPUs
+                )
             )
             return busy + holding.gpus <= there + TOLERANCE
 
