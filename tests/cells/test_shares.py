@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.cells.buddy import Cell, Cells
-from volvelle.cells.shares import Shares
+from volvelle.cells.shares import CellShares
 from volvelle.model.problems import Problem
 
 LEVELS = 4
@@ -25,10 +25,10 @@ def owned(draw: st.DrawFn) -> tuple[list[int], dict[str, list[int]]]:
     return nodes, pools
 
 
-def alone(counts: list[int]) -> Shares:
+def alone(counts: list[int]) -> CellShares:
     """A cluster of one pool: a node for each of its cells."""
     sizes = [1 << level for level in range(LEVELS) for _ in range(counts[level])]
-    return Shares(Cells.of(sizes or [1]), {"only": counts})
+    return CellShares(Cells.of(sizes or [1]), {"only": counts})
 
 
 EVENTS = st.lists(
@@ -45,7 +45,7 @@ def test_a_pool_gets_what_it_would_get_on_cells_of_its_own(
     data: st.DataObject,
 ) -> None:
     nodes, pools = case
-    shared = Shares(Cells.of(nodes), pools)
+    shared = CellShares(Cells.of(nodes), pools)
     private = {pool: alone(counts) for pool, counts in pools.items()}
     jobs: dict[str, list[tuple[Cell, Cell]]] = {"a": [], "b": [], "guest": []}
     used: set[tuple[int, int]] = set()
@@ -80,7 +80,7 @@ def test_guests_get_all_that_nobody_owns(
     """While no pool uses anything, a guest is refused only where a share would not fit beside it."""
     nodes, pools = case
     cells = Cells.of(nodes)
-    shared = Shares(cells, pools)
+    shared = CellShares(cells, pools)
     for level in guests:
         owed = shared.owed()
         owed[len(owed) :] = [0] * (level + 1 - len(owed))
@@ -90,7 +90,7 @@ def test_guests_get_all_that_nobody_owns(
 
 
 def test_guests_stay_away_from_the_cells_of_pools() -> None:
-    shared = Shares(Cells.of([8, 8]), {"a": [0, 0, 1]})
+    shared = CellShares(Cells.of([8, 8]), {"a": [0, 0, 1]})
     assert shared.claim("a", 0) == Cell(0, 0, 0)
     guests = [shared.lend(2) for _ in range(3)]
     assert guests == [Cell(1, 4, 2), Cell(1, 0, 2), None], "the buddy of a's cell stays empty"
@@ -102,7 +102,7 @@ def test_guests_stay_away_from_the_cells_of_pools() -> None:
 
 
 def test_more_is_lent_where_less_is_kept_back() -> None:
-    shared = Shares(Cells.of([8]), {"a": [0, 0, 0, 1]})
+    shared = CellShares(Cells.of([8]), {"a": [0, 0, 0, 1]})
     assert shared.lend(2) is None
     shared.keep_back("a", [0, 0, 1])
     assert shared.owed() == [0, 0, 0, 0], "it owns no cell of four"
@@ -117,4 +117,4 @@ def test_more_is_lent_where_less_is_kept_back() -> None:
 
 def test_shares_that_do_not_fit_are_refused() -> None:
     with pytest.raises(Problem, match="do not fit the cluster: a 1 x 8; b 1 x 4 \\+ 1 x 1"):
-        Shares(Cells.of([8, 4]), {"a": [0, 0, 0, 1], "b": [1, 0, 1]})
+        CellShares(Cells.of([8, 4]), {"a": [0, 0, 0, 1], "b": [1, 0, 1]})

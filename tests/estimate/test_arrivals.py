@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.estimate.arrivals import FEATURES, ArrivalModel, Past, Samples, record
+from volvelle.estimate.arrivals import FEATURES, ArrivalModel, Past, QuantumSamples, record
 from volvelle.model.problems import Problem
 
 QUANTA = (300.0, 3600.0)
@@ -72,7 +72,7 @@ def test_recent_rates_and_loads() -> None:
     assert past.most_load(400.0, np.array([100.0]), 2).tolist() == [[1.0]]  # forgotten
 
 
-def every_hour() -> Samples:
+def every_hour() -> QuantumSamples:
     times = np.sort(np.concatenate([3600.0 * np.arange(400), 3600.0 * np.arange(400) + 10.0]))
     return record(times, np.ones(800), np.full(800, 5.0), np.zeros(800, dtype=np.int64), (300.0,))
 
@@ -94,7 +94,7 @@ def test_a_model_learns_what_repeats_and_is_the_same_when_read(tmp_path: Path) -
 
 def untrained() -> ArrivalModel:
     """A quiet past needs no trees."""
-    samples = Samples(1)
+    samples = QuantumSamples(1)
     samples.add(0, np.zeros((1, len(FEATURES))), np.array([False]))
     return ArrivalModel.train(samples, (300.0,))
 
@@ -132,4 +132,4 @@ def test_without_lightgbm_training_names_the_extra(monkeypatch: pytest.MonkeyPat
 def test_a_past_too_short_to_learn_from_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm")
     with pytest.raises(Problem, match="nothing is known of what came within 43200 s"):
-        ArrivalModel.train(Samples(1), (43200.0,))
+        ArrivalModel.train(QuantumSamples(1), (43200.0,))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.market import Chance, Expected, Market, best_policy, equilibrium
+from volvelle.market import Chance, ExpectedShares, Market, best_policy, equilibrium
 
 pytest.importorskip("clarabel", reason="markets need the extra market")
 
@@ -72,7 +72,7 @@ def test_the_answer_is_a_policy(first: float, second: float, rounds: int) -> Non
         assert following(buyers, found, before) == pytest.approx(after.sum(axis=1), abs=1e-6)
 
 
-def following(buyers: list[Chance], found: Expected, likely: np.ndarray) -> np.ndarray:
+def following(buyers: list[Chance], found: ExpectedShares, likely: np.ndarray) -> np.ndarray:
     """(states,) how likely each state is after a round."""
     then = np.zeros(len(found.states))
     for (state, has), there in np.ndenumerate(likely):

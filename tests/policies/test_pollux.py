@@ -22,7 +22,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.goodput import Goodput, StepParameters
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
-from volvelle.policies.pollux.search import Problem, fitness_of, repair, search
+from volvelle.policies.pollux.search import AllocationProblem, fitness_of, repair, search
 from volvelle.simulate.agent import Agent, fit_error, fitted, minimised
 
 SEARCH = import_module("volvelle.policies.pollux.search")
@@ -151,7 +151,7 @@ class TestFit:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn) -> AllocationProblem:
     """A few jobs on a few nodes, of two types at times; some run, some of these stay."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     jobs, nodes, kinds = int(rng.integers(1, 6)), int(rng.integers(1, 5)), int(rng.integers(1, 3))
@@ -160,7 +160,7 @@ def problems(draw: st.DrawFn) -> Problem:
     least = rng.integers(1, 4, jobs)
     most = least + rng.integers(0, 6, jobs)
     pools = int(rng.integers(0, 3))
-    problem = Problem(
+    problem = AllocationProblem(
         values=np.cumsum(rng.random((jobs, 2, int(capacity.sum()) + 10)), axis=2),
         base=np.zeros((jobs, nodes), dtype=np.int64),
         capacity=capacity,
@@ -180,7 +180,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return problem._replace(base=base, fixed=fixed & (base.sum(axis=1) > 0))
 
 
-def check(problem: Problem, one: Any) -> None:
+def check(problem: AllocationProblem, one: Any) -> None:
     """Whether an allocation can be carried out."""
     gpus = one.sum(axis=1)
     assert (one >= 0).all()
@@ -201,7 +201,9 @@ def check(problem: Problem, one: Any) -> None:
 class TestSearch:
     @settings(max_examples=100)
     @given(problems(), st.integers(0, 1000))
-    def test_whatever_it_finds_can_be_carried_out(self, problem: Problem, seed: int) -> None:
+    def test_whatever_it_finds_can_be_carried_out(
+        self, problem: AllocationProblem, seed: int
+    ) -> None:
         found = search(problem, problem.base[None], 5, 5, 10, seed)
         for one in found:
             check(problem, one)
@@ -209,7 +211,7 @@ class TestSearch:
     @settings(max_examples=50)
     @given(problems(), st.integers(0, 1000))
     def test_the_best_comes_first_and_is_no_worse_than_staying(
-        self, problem: Problem, seed: int
+        self, problem: AllocationProblem, seed: int
     ) -> None:
         found = search(problem, problem.base[None], 5, 5, 10, seed)
         fitness = [fitness_of(problem, one)[0] for one in found]
@@ -218,7 +220,7 @@ class TestSearch:
 
     @settings(max_examples=25)
     @given(problems(), st.integers(0, 1000))
-    def test_compiled_and_plain_find_the_same(self, problem: Problem, seed: int) -> None:
+    def test_compiled_and_plain_find_the_same(self, problem: AllocationProblem, seed: int) -> None:
         compiled = search(problem, problem.base[None], 2, 2, 4, seed)
         with all_plain(SEARCH):
             twin = SEARCH.search(problem, problem.base[None], 2, 2, 4, seed)
@@ -228,7 +230,7 @@ class TestSearch:
         """Two jobs on two nodes of two GPUs, speed-ups in proportion: one node each."""
         values = np.tile(np.arange(5.0), (2, 2, 1))
         values[:, 1] *= 0.6  # what is spread over nodes is slower
-        problem = Problem(
+        problem = AllocationProblem(
             values=values,
             base=np.zeros((2, 2), dtype=np.int64),
             capacity=np.array([2, 2]),

@@ -18,7 +18,7 @@ from volvelle.workload.readers import (
     Unfit,
 )
 from volvelle.workload.readers.base import rigid_job, rigid_jobs
-from volvelle.workload.readers.rows import Header
+from volvelle.workload.readers.rows import ColumnNames
 from volvelle.workload.readers.text import BLOCK_LINES
 from volvelle.workload.reading import read_trace
 
@@ -110,7 +110,7 @@ def test_many_blocks_are_one_table(tmp_path: Path) -> None:
 
 def test_of_several_wrong_things_the_first_looked_at_counts() -> None:
     rows = [(7, ["x", "-1"]), (8, ["1", "2"])]
-    columns = Columns.of_rows(Header(["a", "b"], "log.csv"), rows)
+    columns = Columns.of_rows(ColumnNames(["a", "b"], "log.csv"), rows)
     assert columns.numbers("b")[1] == 2.0
     assert columns.numbers("a")[1] == 1.0
     columns.note(1, Unfit("no job"))
@@ -122,7 +122,7 @@ def test_of_several_wrong_things_the_first_looked_at_counts() -> None:
 
 def test_a_part_of_a_part_keeps_its_lines() -> None:
     rows = [(line, [str(line)]) for line in range(2, 12)]
-    columns = Columns.of_rows(Header(["a"], "log.csv"), rows)
+    columns = Columns.of_rows(ColumnNames(["a"], "log.csv"), rows)
     part = columns.part([1, 3, 5, 7]).part([1, 3])
     assert part.numbers("a") == [5.0, 9.0]
     part.note(1, Broken("bad"))

@@ -62,10 +62,10 @@ class _Pool:
         return [levels.count(level) for level in range(len(self.owned))]
 
 
-class Shares:
+class CellShares:
     """Cells of a cluster that pools own, by level: ``owned[pool][level]``; guests may have the others.
 
-    cells: all of them, free; it is for `Shares` alone to change. Raises `Problem` where they do not suffice.
+    cells: all of them, free; for `CellShares` alone to change. Raises `Problem` where they do not suffice.
     """
 
     def __init__(self, cells: Cells, owned: Mapping[str, Sequence[int]]) -> None:

@@ -12,7 +12,7 @@ from volvelle.model.goodput import Goodput
 from volvelle.model.job import JobSpec, Truth
 
 
-class Profile(msgspec.Struct, frozen=True, gc=False):
+class JobProfile(msgspec.Struct, frozen=True, gc=False):
     """A job ran from ``started`` to ``ended`` to be measured: it takes ``seconds`` on the GPUs it requests.
 
     None where it did no iteration, or did not say how many it has.
@@ -33,7 +33,7 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag="submitted", gc=False, omit_
     number: int
     spec: JobSpec
     truth: Truth | None = None
-    profile: Profile | None = None
+    profile: JobProfile | None = None
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag="started", gc=False):

@@ -242,7 +242,7 @@ class Trees(NamedTuple):
     right: Ints
 
 
-class Samples:
+class QuantumSamples:
     """Features with what came of them, by quantum: what a model is trained on. Forks share the rows."""
 
     def __init__(self, quanta: int) -> None:
@@ -260,7 +260,7 @@ class Samples:
             kept.pop(0)
             self.rows[quantum] -= len(labels.pop(0))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Samples":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "QuantumSamples":
         found = copy.copy(self)
         found.features = [list(each) for each in self.features]
         found.came = [list(each) for each in self.came]
@@ -268,7 +268,7 @@ class Samples:
         return found
 
     def __repr__(self) -> str:
-        return f"Samples({self.rows})"
+        return f"QuantumSamples({self.rows})"
 
 
 class ArrivalModel(NamedTuple):
@@ -285,7 +285,9 @@ class ArrivalModel(NamedTuple):
         return found
 
     @classmethod
-    def train(cls, samples: Samples, quanta: Sequence[float], *, only: Sequence[int] = ()) -> Self:
+    def train(
+        cls, samples: QuantumSamples, quanta: Sequence[float], *, only: Sequence[int] = ()
+    ) -> Self:
         """By LightGBM, from all ``samples``. only: the features that may be looked at (none given: all).
 
         Raises `Problem` without LightGBM, or where nothing was seen for one of ``quanta``.
@@ -440,14 +442,14 @@ def _lightgbm() -> ModuleType:
 
 def record(
     submit: Floats, gpus: Floats, seconds: Floats, pool: Ints, quanta: Sequence[float] = QUANTA
-) -> Samples:
+) -> QuantumSamples:
     """What a model is to be trained on, of jobs of the past as if each had begun at its submission.
 
     submit, ascending, seconds, GPUs and pool (-1: none) of each job. Moments are as far apart as the shortest
     quantum; each adds a row for every pool.
     """
     lengths = np.array(quanta)
-    samples = Samples(len(quanta))
+    samples = QuantumSamples(len(quanta))
     pools = int(pool.max(initial=-1)) + 1
     mine = np.flatnonzero(pool >= 0)
     if not len(mine):

@@ -16,7 +16,7 @@ from volvelle.estimate.measured import Measured
 
 
 @estimators.register
-class Profiled(Measured):
+class ProfiledRunTimes(Measured):
     """What the job's profile measured; without one, or without iterations in it, as `measured`."""
 
     name: ClassVar[str] = "profiled"

@@ -33,12 +33,12 @@ from volvelle.market.fisher import (
     finish_time_fairness,
     utility,
 )
-from volvelle.market.stochastic import Chance, Expected, best_policy
+from volvelle.market.stochastic import Chance, ExpectedShares, best_policy
 
 __all__ = [
     "Chance",
     "Equilibrium",
-    "Expected",
+    "ExpectedShares",
     "Market",
     "Utility",
     "best_policy",

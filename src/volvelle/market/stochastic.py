@@ -57,7 +57,7 @@ class Chance:
             raise ValueError("gains have to be finite and not negative")
 
 
-class Expected(NamedTuple):
+class ExpectedShares(NamedTuple):
     """A policy. states, allocations: (.., buyers) joint ones, by places in `Chance` and ``shares``.
 
     likely: (rounds, states, allocations) pi. utility: (buyers,) in expectation.
@@ -76,7 +76,7 @@ def best_policy(
     rounds: int,
     *,
     tolerance: float = 1e-9,
-) -> Expected:
+) -> ExpectedShares:
     """The policy of the largest welfare in expectation over ``rounds`` rounds.
 
     shares: what a buyer can have of the one resource; no more than all of it is given. Raises ValueError
@@ -114,4 +114,4 @@ def best_policy(
     worth = sparse.csr_matrix(np.tile(gain.reshape(len(buyers), cells), rounds))
     nothing = sparse.csc_matrix((0, rounds * cells)), np.zeros(0)
     x, _ = most_welfare(worth, money, (flow, right), nothing, tolerance)
-    return Expected(states, allocations, x.reshape(rounds, *shape), worth @ x)
+    return ExpectedShares(states, allocations, x.reshape(rounds, *shape), worth @ x)

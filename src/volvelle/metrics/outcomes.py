@@ -75,7 +75,7 @@ class Promised(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Profiled:
+class ProfiledJobs:
     """What happened on a profiling partition, a row for each job; times are seconds.
 
     start, end: of the profile. ended_there: those that never came to the scheduler, done or crashed.
@@ -93,7 +93,7 @@ class Profiled:
     partition_times: FloatColumn
     partition_gpus: FloatColumn
 
-    def first(self, jobs: int) -> "Profiled":
+    def first(self, jobs: int) -> "ProfiledJobs":
         """The same of the first ``jobs``."""
         columns = ("start", "end", "ended_there", "seconds", "run_seconds", "gpu_seconds")
         return replace(self, **{name: getattr(self, name)[:jobs] for name in columns})
@@ -150,7 +150,7 @@ class Outcomes:
     predicted_p50: FloatColumn | None = None
     predicted_p90: FloatColumn | None = None
     solver_gap: float | None = None
-    profiled: Profiled | None = None
+    profiled: ProfiledJobs | None = None
 
     def __len__(self) -> int:
         return len(self.specs)

@@ -99,13 +99,13 @@ def load_drawing(description: Description) -> Drawing:
     )
 
 
-def _end_of_last_full_bin(series: describe.Series, end: float) -> float:
+def _end_of_last_full_bin(series: describe.TimeSeries, end: float) -> float:
     """Where to stop drawing: the last bin, cut off by the trace's end, would look like a fall."""
     full = int((end - series.start_seconds) // series.bin_seconds)
     return series.start_seconds + full * series.bin_seconds if full else end
 
 
-def _steps(series: describe.Series, values: Sequence[float]) -> Steps:
+def _steps(series: describe.TimeSeries, values: Sequence[float]) -> Steps:
     times = series.start_seconds + series.bin_seconds * np.arange(len(values), dtype=np.float64)
     return Steps(times, np.array(values, dtype=np.float64))
 

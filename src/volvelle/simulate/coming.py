@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.beliefs import newcomer, table_of
 from volvelle.core.curves import unit_rate
-from volvelle.core.events import ArrivalsForetold, JobSubmitted, Profile
+from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
@@ -45,7 +45,7 @@ class Coming:
         jobs: Sequence[Job],
         numbers: Sequence[int] | None = None,
         believed: Sequence[Belief] | None = None,
-        profiles: Sequence[Profile] | None = None,
+        profiles: Sequence[JobProfile] | None = None,
         *,
         open_ended: bool = False,
     ) -> None:

@@ -2,7 +2,7 @@
 
 Every job runs there for a limited time, in order of submission. One that ends meanwhile, done or
 crashed, never comes to the scheduler. Of the others the scheduler is told how long they will take
-(`Profile`), and begins them anew. A job wider than a node is run on one node and on two, one after the
+(`JobProfile`), and begins them anew. A job wider than a node is run on one node and on two, one after the
 other, and its iterations on n nodes are taken to last ``t_n = t_1 + log2(n) (t_2 - t_1)`` (section
 3.2.2). The user is taken to have declared how many iterations there are.
 
@@ -26,8 +26,15 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from volvelle.core.events import Profile
-from volvelle.metrics.outcomes import BoolColumn, IntColumn, JobStatus, Outcomes, Profiled, Promised
+from volvelle.core.events import JobProfile
+from volvelle.metrics.outcomes import (
+    BoolColumn,
+    IntColumn,
+    JobStatus,
+    Outcomes,
+    ProfiledJobs,
+    Promised,
+)
 from volvelle.model.cluster import Cluster, NodeChange, NodeState, Profiling, check_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
@@ -52,10 +59,10 @@ class ProfiledWorkload:
 
     whole: Workload
     workload: Workload
-    profiles: tuple[Profile, ...]
+    profiles: tuple[JobProfile, ...]
     rows: IntColumn
     cluster: Cluster
-    profiled: Profiled
+    profiled: ProfiledJobs
     crashed: BoolColumn
 
     def outcomes(self, main: Outcomes, tracked: BoolColumn, until: float | None) -> Outcomes:
@@ -141,7 +148,7 @@ def profile(workload: Workload, cluster: Cluster, overheads: Overheads) -> Profi
         profiles=tuple(partition.profile(row) for row in rows.tolist()),
         rows=rows,
         cluster=_main_cluster(cluster, spec, partition.changes),
-        profiled=Profiled(
+        profiled=ProfiledJobs(
             start=partition.start,
             end=partition.end,
             ended_there=partition.ended_there,
@@ -244,11 +251,11 @@ class _Partition:
                 self._resize(now)
             self._start(now)
 
-    def profile(self, row: int) -> Profile:
+    def profile(self, row: int) -> JobProfile:
         """What the scheduler is told of a job that goes on."""
         seconds = float(self.seconds[row])
         measured = None if math.isnan(seconds) else seconds
-        return Profile(float(self.start[row]), float(self.end[row]), measured)
+        return JobProfile(float(self.start[row]), float(self.end[row]), measured)
 
     def _expect(self, time: float, kind: int, what: Any) -> None:
         self._count += 1

@@ -14,7 +14,7 @@ import numpy as np
 
 import volvelle
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.events import Profile
+from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ASKED, EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
@@ -147,7 +147,7 @@ class _Came(NamedTuple):
     """Jobs that come to the scheduler, with their profiles where they were profiled first."""
 
     workload: Workload
-    profiles: Sequence[Profile] | None = None
+    profiles: Sequence[JobProfile] | None = None
 
 
 def _journalled(

@@ -30,7 +30,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import read_journal
 from volvelle.metrics.jobs_table import write_jobs
-from volvelle.metrics.outcomes import Choice, Outcomes, Profiled, Promised, Segments, Steps
+from volvelle.metrics.outcomes import Choice, Outcomes, ProfiledJobs, Promised, Segments, Steps
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
@@ -287,10 +287,10 @@ _WRITTEN: dict[str, Any] = {
 }
 """What is JSON within the archive."""
 
-_NESTED: dict[str, type[Segments] | type[Steps] | type[Profiled]] = {
+_NESTED: dict[str, type[Segments] | type[Steps] | type[ProfiledJobs]] = {
     "segments": Segments,
     "capacity": Steps,
-    "profiled": Profiled,
+    "profiled": ProfiledJobs,
 }
 
 

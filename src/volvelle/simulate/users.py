@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobCancelled, JobFinished, JobSubmitted
 from volvelle.model.job import Job
-from volvelle.workload.habits import Batch
+from volvelle.workload.habits import UserBatch
 
 
 class Users:
     """Who submits ``batches``, each once that which it follows is through."""
 
-    def __init__(self, batches: Sequence[Batch]) -> None:
+    def __init__(self, batches: Sequence[UserBatch]) -> None:
         self._batches = batches
         self._followers: dict[int, list[int]] = {}
         for place, batch in enumerate(batches):

@@ -29,7 +29,7 @@ Submit = Callable[[str, int], "Future[Figures]"]
 
 
 @dataclass(frozen=True)
-class Stage:
+class EvaluatorStage:
     """What all evaluations of a search share, given to every worker once."""
 
     workloads: tuple[Workload, ...]
@@ -47,7 +47,7 @@ class Stage:
 
 
 @contextmanager
-def processes(stage: Stage, workers: int | None = None) -> Iterator[Submit]:
+def processes(stage: EvaluatorStage, workers: int | None = None) -> Iterator[Submit]:
     """Evaluate in so many processes, one for each CPU we may use unless told otherwise."""
     context = multiprocessing.get_context(START_METHOD)
     with ProcessPoolExecutor(
@@ -65,10 +65,10 @@ def processes(stage: Stage, workers: int | None = None) -> Iterator[Submit]:
             raise
 
 
-_stage: Stage | None = None  # of a worker process
+_stage: EvaluatorStage | None = None  # of a worker process
 
 
-def _enter(stage: Stage) -> None:
+def _enter(stage: EvaluatorStage) -> None:
     global _stage  # noqa: PLW0603 - a worker process has one task in life
     _stage = stage
     signal.signal(signal.SIGINT, signal.SIG_IGN)

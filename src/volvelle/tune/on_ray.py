@@ -23,7 +23,7 @@ from volvelle.core.registry import Registry, load_file
 from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem
 from volvelle.ray_cluster import connection
-from volvelle.tune.evaluators import Figures, Stage, Submit
+from volvelle.tune.evaluators import EvaluatorStage, Figures, Submit
 
 _RETRIES = 10
 """How often a task is begun anew whose worker or node died; one that kills its workers is to end."""
@@ -39,7 +39,7 @@ _REGISTRIES: Mapping[str, Registry[Any]] = {
 
 
 @contextmanager
-def ray_cluster(stage: Stage, address: str) -> Iterator[Submit]:
+def ray_cluster(stage: EvaluatorStage, address: str) -> Iterator[Submit]:
     """Evaluate on the Ray cluster at ``address``. Raises `Problem` where there is none."""
     with connection(address) as ray:
         shipped = ray.put(_Shipment.of(stage))
@@ -73,11 +73,11 @@ def ray_cluster(stage: Stage, address: str) -> Iterator[Submit]:
 class _Shipment:
     """What travels: a stage in which all parts are called by name, and the files that some are in."""
 
-    stage: Stage
+    stage: EvaluatorStage
     files: Mapping[str, bytes]
 
     @classmethod
-    def of(cls, stage: Stage) -> "_Shipment":
+    def of(cls, stage: EvaluatorStage) -> "_Shipment":
         written = msgspec.structs.asdict(stage.setting.composition) | {"policy": stage.policy}
         homes = {WrittenPart.read(part) for part in written.values()}
         named = {kind: _by_name(_REGISTRIES[kind], part) for kind, part in written.items()}
@@ -88,7 +88,7 @@ class _Shipment:
             {part.home: Path(part.home).read_bytes() for part in homes if part.in_a_file},
         )
 
-    def unpacked(self) -> Stage:
+    def unpacked(self) -> EvaluatorStage:
         """The stage; the parts in files are known by their names from now on."""
         for home, text in self.files.items():
             with tempfile.TemporaryDirectory(prefix="volvelle-") as folder:
@@ -110,7 +110,7 @@ def _by_name(registry: Registry[Any], written: str) -> str:
 
 
 def _figures(version: str, shipped: tuple[Any], parameters: str, sample: int) -> Figures:
-    """What `Stage.figures` says. The shipment is in a tuple so that Ray does not unpack it each time."""
+    """What `EvaluatorStage.figures` says. The shipment is in a tuple: Ray does not unpack these."""
     if version != __version__:
         raise Problem(
             f"a node of the Ray cluster has Volvelle {__version__}, this search is of {version}",
@@ -120,7 +120,7 @@ def _figures(version: str, shipped: tuple[Any], parameters: str, sample: int) ->
 
 
 @lru_cache(maxsize=1)
-def _stage(shipped: Any) -> Stage:
+def _stage(shipped: Any) -> EvaluatorStage:
     import ray  # noqa: PLC0415 - it is there where this runs
 
     return cast(_Shipment, ray.get(shipped)).unpacked()

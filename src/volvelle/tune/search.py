@@ -27,7 +27,7 @@ from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem, nearest
 from volvelle.simulate.run import Setting, check
-from volvelle.tune.evaluators import Figures, Stage, Submit, processes
+from volvelle.tune.evaluators import EvaluatorStage, Figures, Submit, processes
 from volvelle.tune.front import Candidate, Front, costs_of, front_of
 from volvelle.tune.on_ray import ray_cluster
 from volvelle.tune.proposals import evolution, into_gaps, variations
@@ -133,7 +133,7 @@ def tune(
     run = _Run.of(history, setting, search)
     for candidate in known(run.described) if known else ():
         run.tried[candidate.parameters] = candidate
-    stage = Stage(run.samples.all, setting, run.policy, search.objectives)
+    stage = EvaluatorStage(run.samples.all, setting, run.policy, search.objectives)
     try:
         with processes(stage, workers) if ray is None else ray_cluster(stage, ray) as submit:
             run.explore(submit, progress)

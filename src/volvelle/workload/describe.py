@@ -80,7 +80,7 @@ class GroupShare:
 
 
 @dataclass(frozen=True)
-class Series:
+class TimeSeries:
     """One value for each bin of ``bin_seconds``, the first beginning at ``start_seconds``.
 
     ``offered_load`` is ``submitted_gpus`` over the cluster's GPUs, None without a cluster. The
@@ -139,8 +139,8 @@ class Description:
     widths: tuple[WidthShare, ...]
     top_users: tuple[GroupShare, ...]
     top_pools: tuple[GroupShare, ...]
-    hourly: Series
-    daily: Series
+    hourly: TimeSeries
+    daily: TimeSeries
     busiest_day: BusiestDay | None
 
     def as_json(self) -> dict[str, Any]:
@@ -212,9 +212,9 @@ def _series(
     durations: FloatColumn,
     bin_seconds: float,
     cluster_gpus: int | None,
-) -> Series:
+) -> TimeSeries:
     if not len(submits):
-        return Series(bin_seconds, 0.0, (), (), (), () if cluster_gpus else None)
+        return TimeSeries(bin_seconds, 0.0, (), (), (), () if cluster_gpus else None)
     first = int(submits[0] // bin_seconds)
     bins = (submits // bin_seconds).astype(np.int64) - first
     count = int(bins[-1]) + 1
@@ -222,7 +222,7 @@ def _series(
     submitted = np.bincount(bins, weights=gpus * durations, minlength=count) / bin_seconds
     edges: FloatColumn = (first + np.arange(count + 1, dtype=np.float64)) * bin_seconds
     demanded = np.diff(_demanded_until(edges, submits, gpus, durations)) / bin_seconds
-    return Series(
+    return TimeSeries(
         bin_seconds=bin_seconds,
         start_seconds=first * bin_seconds,
         submitted_jobs=tuple(jobs.tolist()),
@@ -251,7 +251,7 @@ def _ramps(moments: FloatColumn, begins: FloatColumn, slopes: FloatColumn) -> Fl
     return area
 
 
-def _busiest(daily: Series) -> BusiestDay | None:
+def _busiest(daily: TimeSeries) -> BusiestDay | None:
     if not daily.submitted_gpus:
         return None
     day = int(np.argmax(daily.submitted_gpus))

@@ -40,7 +40,7 @@ def _rising(quantiles: tuple[float, ...]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class UserBatch:
     """Jobs that a user submits together, with their times as in the trace.
 
     after: which batch has to end before (an index; None: none, they come at their own times). think: seconds
@@ -96,9 +96,9 @@ class Habits(BaseModel):
         quantiles = ", ".join(f"{value:.6g}" for value in self.think)
         return "\n".join([*lines, f"think = [{quantiles}]"]) + "\n"
 
-    def batches(self, workload: Workload, seed: int) -> list[Batch]:
+    def batches(self, workload: Workload, seed: int) -> list[UserBatch]:
         """The batches of all users, by their first job; which follow, and after how long, is drawn."""
-        found: list[Batch] = []
+        found: list[UserBatch] = []
         last: dict[tuple[str, str], int] = {}
         rng = np.random.default_rng([seed, len(workload)])
         shares = np.linspace(0.0, 1.0, len(self.think))
@@ -106,7 +106,7 @@ class Habits(BaseModel):
             waits, place = rng.random(2).tolist()  # the same draws whatever the habits
             after = last.get(user) if waits < self.follows else None
             think = float(np.interp(place, shares, self.think))
-            found.append(Batch(tuple(workload.jobs[row] for row in rows), after, think))
+            found.append(UserBatch(tuple(workload.jobs[row] for row in rows), after, think))
             last[user] = len(found) - 1
         return found
 

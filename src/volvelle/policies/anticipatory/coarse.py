@@ -56,7 +56,7 @@ from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.estimate.quanta import DEFAULT, Quanta, read_quanta
 from volvelle.model.validation import Seconds
 from volvelle.policies.anticipatory.alone import Alone
-from volvelle.policies.anticipatory.coming import Coming, lasting, read_model
+from volvelle.policies.anticipatory.coming import LoadPredictions, lasting, read_model
 from volvelle.policies.anticipatory.gangs import gang_type
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ class Anticipatory(Policy):
     )
     preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
 
-    _coming: Coming | None = PrivateAttr(None)
+    _coming: LoadPredictions | None = PrivateAttr(None)
     _levels: Floats = PrivateAttr(default_factory=lambda: np.zeros(0))
     _alone: list[Alone] = PrivateAttr(default_factory=list)
     _pool_of: dict[int, int] = PrivateAttr(default_factory=dict)
@@ -189,11 +189,11 @@ class Anticipatory(Policy):
     def _thresholds(self) -> Floats:
         return np.minimum(1.0 - self._levels, self.threshold)
 
-    def _look(self, view: View) -> Coming:
+    def _look(self, view: View) -> LoadPredictions:
         if self._coming is None:
             pools = len(view.owned)
             quanta = read_quanta(self.quanta)
-            self._coming = Coming(
+            self._coming = LoadPredictions(
                 view.pools,
                 np.array(quanta),
                 self.recent,

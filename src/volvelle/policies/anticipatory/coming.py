@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.view import FloatColumn, IntColumn, View
-from volvelle.estimate.arrivals import ArrivalModel, Past, Samples
+from volvelle.estimate.arrivals import ArrivalModel, Past, QuantumSamples
 from volvelle.model.problems import Problem
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Waiting:
 
 
 @dataclass
-class Coming:
+class LoadPredictions:
     """Predictions for ``pools`` pools over ``quanta``, seconds; ``names`` for what is said of them.
 
     windows: how many recent quanta count for the load. refit: seconds between trainings on what was seen,
@@ -64,7 +64,7 @@ class Coming:
         self.off = np.zeros(shape, dtype=np.bool_)
         self._hits, self._misses, self._alarms = (np.zeros(shape) for _ in range(3))
         self._open: list[deque[Waiting]] = [deque() for _ in self.quanta]
-        self._samples = Samples(len(self.quanta))
+        self._samples = QuantumSamples(len(self.quanta))
         self.due = self._fitted = -np.inf
         self._fitted_after = 0
         self._numbers, self._pools = np.zeros(0), np.zeros(0, dtype=np.int64)

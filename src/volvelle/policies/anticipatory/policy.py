@@ -66,7 +66,7 @@ UNKNOWN, BOOKED, FORETOLD, STARTED = 0.0, 1.0, 2.0, 3.0
 """`STATE`: new; with a reservation; with one as soon as the plan reaches so far; without."""
 
 
-class Plan:
+class LendingPlan:
     """What is reserved, and who was foretold.
 
     times, reserved: minus the GPUs reserved from each time on, the first ``count`` entries
@@ -102,7 +102,7 @@ class Plan:
 
     def __repr__(self) -> str:
         step = slice(0, self.count)
-        return f"Plan({self.times[step]!r}, {self.reserved[step]!r}, {self.clocks!r})"
+        return f"LendingPlan({self.times[step]!r}, {self.reserved[step]!r}, {self.clocks!r})"
 
 
 @policies.register
@@ -122,7 +122,7 @@ class AnticipatoryVc(Policy):
     )
 
     _by_node: NodePlan | None = PrivateAttr(None)
-    _plan: Plan = PrivateAttr(default_factory=Plan)
+    _plan: LendingPlan = PrivateAttr(default_factory=LendingPlan)
     _told: ArrivalsForetold | None = PrivateAttr(None)
     _wake: float | None = PrivateAttr(None)
 

@@ -31,6 +31,6 @@ ones; with ``delta`` given, so do we.
 
 from volvelle.policies.pcs.heterogeneous import PcsGavel
 from volvelle.policies.pcs.policy import Pcs
-from volvelle.policies.pcs.queues import Queues, create_queues
+from volvelle.policies.pcs.queues import PcsQueues, create_queues
 
-__all__ = ["Pcs", "PcsGavel", "Queues", "create_queues"]
+__all__ = ["Pcs", "PcsGavel", "PcsQueues", "create_queues"]

@@ -11,7 +11,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.units import parse_duration
 
 
-class Queues(NamedTuple):
+class PcsQueues(NamedTuple):
     """Queue i takes sizes up to ``thresholds[i]``, the last takes the rest; weights add up to 1."""
 
     thresholds: tuple[float, ...]
@@ -24,7 +24,7 @@ class Queues(NamedTuple):
         return f"thresholds={thresholds},weights={weights}" if thresholds else ""
 
 
-def create_queues(sizes: Iterable[float], variation: float, disparity: float) -> Queues:
+def create_queues(sizes: Iterable[float], variation: float, disparity: float) -> PcsQueues:
     """Queues for jobs of ``sizes`` such that C^2 within each is at most ``variation``, T in the paper.
 
     C^2 is the squared coefficient of variation (population variance over squared mean), taken over
@@ -47,7 +47,7 @@ def create_queues(sizes: Iterable[float], variation: float, disparity: float) ->
         else:
             count, mean, squares = count + 1, new_mean, new_squares
         largest = size
-    return Queues(tuple(thresholds), decaying(len(thresholds) + 1, disparity))
+    return PcsQueues(tuple(thresholds), decaying(len(thresholds) + 1, disparity))
 
 
 def one_queue_variation(sizes: Iterable[float]) -> float:

@@ -21,7 +21,7 @@ from volvelle.core.space import Dimension, Point, Space
 from volvelle.model.job import Job
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.policies.pcs.queues import (
-    Queues,
+    PcsQueues,
     create_queues,
     decaying,
     from_disparities,
@@ -96,13 +96,13 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
     as_written = (*thresholds, greatest, *disparities, _SPARE_DISPARITY)
     steps = (delta, 0.0 if delta else _SOME_STEP)
 
-    def queues(point: Point) -> Queues:
+    def queues(point: Point) -> PcsQueues:
         kept: dict[float, float] = {}
         for limit, disparity in sorted(zip(point[:between], point[between:-2], strict=True)):
             jobs = int(np.searchsorted(sizes, limit * (1.0 + _ROUNDING), side="right"))
             if 0 < jobs < len(sizes):
                 kept.setdefault(float(sizes[jobs - 1]), disparity)
-        return Queues(tuple(kept), from_disparities(list(kept.values())))
+        return PcsQueues(tuple(kept), from_disparities(list(kept.values())))
 
     def write(point: Point) -> str:
         step = point[-2] if point[-2] >= _LEAST_STEP else 0.0
@@ -181,7 +181,7 @@ def _efficiency(point: Point) -> str:
     return f"efficiency={point[-1]:.12g}"
 
 
-def _facts(queues: Queues) -> Mapping[str, Any]:
+def _facts(queues: PcsQueues) -> Mapping[str, Any]:
     limits = [*queues.thresholds, None]
     return {
         "queues": [
@@ -191,7 +191,7 @@ def _facts(queues: Queues) -> Mapping[str, Any]:
     }
 
 
-def _limits(queues: Queues) -> str:
+def _limits(queues: PcsQueues) -> str:
     limits = "/".join(f"{limit:.12g}" for limit in queues.thresholds)
     return f"thresholds={limits}" if limits else ""
 

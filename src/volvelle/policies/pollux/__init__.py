@@ -39,7 +39,7 @@ from volvelle.core.policy import Allocation, Period, Policy, policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.goodput import Goodput
 from volvelle.model.validation import Seconds
-from volvelle.policies.pollux.search import Problem, search
+from volvelle.policies.pollux.search import AllocationProblem, search
 
 Rows = NDArray[np.int64]
 
@@ -155,7 +155,9 @@ class Pollux(Policy):
                 base[row, : len(kept)] = kept
         return base
 
-    def _problem(self, view: View, base: Rows, fixed: BoolColumn, order: IntColumn) -> Problem:
+    def _problem(
+        self, view: View, base: Rows, fixed: BoolColumn, order: IntColumn
+    ) -> AllocationProblem:
         """What the search needs to know, jobs in ``order``."""
         jobs, resources = view.jobs, view.resources
         sizes = np.diff(resources.first_slot)
@@ -173,7 +175,7 @@ class Pollux(Policy):
         )
         restarted = np.where(jobs.running, restarted, np.maximum(restarted, _LEAST_FACTOR))
         values = self._values(view, most)
-        return Problem(
+        return AllocationProblem(
             values=values[order],
             base=base[order],
             capacity=capacity,

@@ -30,7 +30,7 @@ _SOMEBODY = 0.63  # the chance of at least one of many whose odds add up to one
 _SMALLEST = 1e-3  # added to every speed-up, so that a job without GPUs counts at all
 
 
-class Problem(NamedTuple):
+class AllocationProblem(NamedTuple):
     """What is searched for: jobs (J) on nodes (N), jobs in the order in which repair serves them.
 
     values: (J, 2, GPUs + 1) by being spread and by GPUs. base: (J, N) GPUs now. fixed: jobs that stay as
@@ -75,7 +75,7 @@ def chance(state: Ints) -> float:
 
 
 @compiled
-def fitness_of(problem: Problem, one: Ints) -> tuple[float, int]:
+def fitness_of(problem: AllocationProblem, one: Ints) -> tuple[float, int]:
     """The power mean of the jobs' values, and a fingerprint of the allocation."""
     jobs, nodes = one.shape
     total, fingerprint = 0.0, 17
@@ -97,7 +97,7 @@ def fitness_of(problem: Problem, one: Ints) -> tuple[float, int]:
 
 
 @compiled
-def mutate(problem: Problem, one: Ints, state: Ints) -> None:
+def mutate(problem: AllocationProblem, one: Ints, state: Ints) -> None:
     """Change an allocation at random, in place."""
     jobs, nodes = one.shape
     for j in range(jobs):
@@ -128,7 +128,7 @@ def mutate(problem: Problem, one: Ints, state: Ints) -> None:
 
 
 @compiled
-def repair(problem: Problem, one: Ints, state: Ints) -> None:
+def repair(problem: AllocationProblem, one: Ints, state: Ints) -> None:
     """Make an allocation one that can be carried out, in place."""
     jobs, nodes = one.shape
     free = problem.capacity.copy()
@@ -185,7 +185,7 @@ def repair(problem: Problem, one: Ints, state: Ints) -> None:
 
 @compiled
 def complete(
-    problem: Problem,
+    problem: AllocationProblem,
     one: Ints,
     j: int,
     kind: int,
@@ -250,7 +250,7 @@ def survivors(fitness: Floats, fingerprints: Ints, size: int) -> Ints:
 
 @compiled
 def search(
-    problem: Problem, start: Ints, generations: int, patience: int, size: int, seed: int
+    problem: AllocationProblem, start: Ints, generations: int, patience: int, size: int, seed: int
 ) -> Ints:
     """The best ``size`` allocations found, (size, J, N), the best first.
 

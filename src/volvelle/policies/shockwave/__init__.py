@@ -53,7 +53,7 @@ from volvelle.model.validation import Seconds
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
 from volvelle.plan.rounds import RoundJobs, share_rounds
-from volvelle.policies.shockwave.run_times import Course, run_times
+from volvelle.policies.shockwave.run_times import BelievedCourse, run_times
 from volvelle.policies.shockwave.sequence import by_priority
 from volvelle.policies.shockwave.welfare import (
     OWN_COLUMNS,
@@ -94,7 +94,7 @@ class Shockwave(PlanPolicy):
         10.0, description="seconds of real time for each plan"
     )
 
-    _courses: dict[int, Course] = PrivateAttr(default_factory=dict)
+    _courses: dict[int, BelievedCourse] = PrivateAttr(default_factory=dict)
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
     _waits: bool = PrivateAttr(default=False)
     """Whether anybody does."""

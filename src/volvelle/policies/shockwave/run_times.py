@@ -51,7 +51,7 @@ class RunTimes(NamedTuple):
         return progress
 
 
-class Course(NamedTuple):
+class BelievedCourse(NamedTuple):
     """A job as it was believed to be, and what of it `RunTimes` has a row of."""
 
     believed: Truth
@@ -59,7 +59,7 @@ class Course(NamedTuple):
     seconds: tuple[float, ...]
 
 
-def run_times(view: View, known: dict[int, Course]) -> RunTimes:
+def run_times(view: View, known: dict[int, BelievedCourse]) -> RunTimes:
     """Those of all jobs in ``view``.
 
     known: courses by number; those of beliefs that have not changed are kept, in place.
@@ -83,7 +83,7 @@ def run_times(view: View, known: dict[int, Course]) -> RunTimes:
             known[number] = _by_regime(believed, gpus, gpu_type)
         else:
             work = believed.work
-            known[number] = Course(believed, (0.0, work), (0.0, work / rate))
+            known[number] = BelievedCourse(believed, (0.0, work), (0.0, work / rate))
     width = max((len(course.work) for course in known.values()), default=2)
     table = np.zeros((2, len(known), width))
     for row, course in enumerate(known.values()):
@@ -96,14 +96,14 @@ def run_times(view: View, known: dict[int, Course]) -> RunTimes:
     return RunTimes(table[0], table[1], done, jobs.column("scale"), gap)
 
 
-def _by_regime(believed: Truth, gpus: float, gpu_type: str) -> Course:
+def _by_regime(believed: Truth, gpus: float, gpu_type: str) -> BelievedCourse:
     work, seconds = [0.0], [0.0]
     begins = [one.start_work for one in believed.regimes if 0.0 < one.start_work < believed.work]
     for end in [*begins, believed.work]:
         rate = believed.rate(gpus, gpu_type, 1, work[-1])
         seconds.append(seconds[-1] + (end - work[-1]) / rate)
         work.append(end)
-    return Course(believed, tuple(work), tuple(seconds))
+    return BelievedCourse(believed, tuple(work), tuple(seconds))
 
 
 @compiled

@@ -12,22 +12,22 @@ from pydantic import ValidationError
 
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.validation import describe_validation
-from volvelle.workload.generators.anticipatory import Anticipatory
+from volvelle.workload.generators.anticipatory import AnticipatoryPools
 from volvelle.workload.generators.base import Generator
 from volvelle.workload.generators.gavel import GavelJobs
 from volvelle.workload.generators.lognormal import DEMO_SEED, Demo, LogNormal, demo_workload
 from volvelle.workload.generators.pcs import PcsGavelJobs, PcsThemis1
-from volvelle.workload.generators.shockwave import Shockwave
+from volvelle.workload.generators.shockwave import ShockwaveJobs
 from volvelle.workload.generators.synergy import SynergyJobs
 
 GENERATORS: dict[str, type[Generator]] = {
     family.name: family
     for family in (
         GavelJobs,
-        Shockwave,
+        ShockwaveJobs,
         PcsGavelJobs,
         PcsThemis1,
-        Anticipatory,
+        AnticipatoryPools,
         SynergyJobs,
         LogNormal,
         Demo,

@@ -43,7 +43,7 @@ WIDTHS: dict[str, dict[float, float]] = {
 """Probability of each number of GPUs."""
 
 
-class Anticipatory(Declarations, Generator):
+class AnticipatoryPools(Declarations, Generator):
     """Bursts of jobs into queues of equal size, each queue with a load of its own."""
 
     name: ClassVar[str] = "anticipatory"

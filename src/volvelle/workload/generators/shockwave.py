@@ -57,7 +57,7 @@ _CRITICAL = (
 )  # shares of the work
 
 
-class Shockwave(StationaryGenerator):
+class ShockwaveJobs(StationaryGenerator):
     """Four size classes in GPU-hours, and jobs that adapt their batch size."""
 
     name: ClassVar[str] = "shockwave"

@@ -8,7 +8,7 @@ else's subclasses `TraceFormat` (or `RowFormat`, or `ColumnFormat`) and is an en
 from importlib.metadata import entry_points
 
 from volvelle.workload.readers.base import ColumnFormat, ReaderOptions, RowFormat, TraceFormat
-from volvelle.workload.readers.chronus import Chronus
+from volvelle.workload.readers.chronus import ChronusTrace
 from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.gavel import GavelTrace
 from volvelle.workload.readers.helios import Helios
@@ -42,7 +42,7 @@ FORMATS: dict[str, TraceFormat] = {
         SpotGpu(),
         GavelTrace(),
         PcsTrace(),
-        Chronus(),
+        ChronusTrace(),
         TiresiasTrace(),
         PolluxTrace(),
         JournalTrace(),

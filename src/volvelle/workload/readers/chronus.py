@@ -19,7 +19,7 @@ from volvelle.workload.readers.rows import MOST_SECONDS, read_number, read_numbe
 _CLASSES = {"soft": JobClass.SOFT, "strict": JobClass.STRICT, "best": JobClass.BEST_EFFORT}
 
 
-class Chronus(ColumnFormat):
+class ChronusTrace(ColumnFormat):
     """One row a job; zero-GPU rows are dropped."""
 
     name = "chronus"

@@ -18,7 +18,7 @@ from volvelle.workload.readers.rows import (
     MOST,
     MOST_GPUS,
     MOST_SECONDS,
-    Header,
+    ColumnNames,
     read_duration,
     read_number,
     read_numbers,
@@ -35,7 +35,7 @@ class Columns:
 
     def __init__(
         self,
-        header: Header,
+        header: ColumnNames,
         lines: Sequence[int],
         cells: Sequence[Sequence[str]],
         wrong: dict[int, Broken | Unfit],
@@ -46,7 +46,7 @@ class Columns:
         self._cells = cells
 
     @classmethod
-    def of_rows(cls, header: Header, rows: Sequence[tuple[int, Sequence[str]]]) -> "Columns":
+    def of_rows(cls, header: ColumnNames, rows: Sequence[tuple[int, Sequence[str]]]) -> "Columns":
         """The columns of ``rows``: lines and cells."""
         cells = list(zip(*(cells for _, cells in rows), strict=True))
         return cls(header, [line for line, _ in rows], cells or [()] * header.width, {})
@@ -54,7 +54,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def under(self, header: Header, scales: Iterable[tuple[int, float]]) -> "Columns":
+    def under(self, header: ColumnNames, scales: Iterable[tuple[int, float]]) -> "Columns":
         """The same rows under another header, with a column more for each of ``scales``.
 
         That is the column at a position times a factor.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers.columns import Columns
-from volvelle.workload.readers.rows import Header
+from volvelle.workload.readers.rows import ColumnNames
 
 UNITS: dict[str, float] = {
     "ms": 1e-3,
@@ -68,11 +68,11 @@ def parse_map(entries: Iterable[str]) -> dict[str, str]:
 
 
 def mapped_header(
-    header: Header, columns: Mapping[str, str], known: Iterable[str]
-) -> tuple[Header, Callable[[Columns], Columns]]:
+    header: ColumnNames, columns: Mapping[str, str], known: Iterable[str]
+) -> tuple[ColumnNames, Callable[[Columns], Columns]]:
     """``header`` under our names, and what puts its rows under it. Raises `Problem`."""
     known = tuple(known)
-    mapped = Header(header.names, header.file)
+    mapped = ColumnNames(header.names, header.file)
     scales: list[tuple[int, float]] = []
     for ours, theirs in columns.items():
         if ours not in known:
@@ -92,7 +92,7 @@ def mapped_header(
     return mapped, under
 
 
-def _located(header: Header, ours: str, theirs: str) -> tuple[int, float | None]:
+def _located(header: ColumnNames, ours: str, theirs: str) -> tuple[int, float | None]:
     if theirs in header:
         return header.index[theirs], None
     name, separator, unit = theirs.rpartition(":")

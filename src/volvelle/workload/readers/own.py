@@ -40,7 +40,7 @@ from volvelle.workload.readers.rows import (
     ABSENT,
     MOST_GPUS,
     MOST_SECONDS,
-    Header,
+    ColumnNames,
     in_range,
     parse_timestamp,
     read_numbers,
@@ -125,7 +125,7 @@ def mapped(blocks: Iterable[Columns], columns: Mapping[str, str]) -> Iterator[Co
         yield block if under is None else under(block)
 
 
-def _check(header: Header) -> None:
+def _check(header: ColumnNames) -> None:
     header.require(("submit_time", "gpus"))
     if not (
         "duration" in header

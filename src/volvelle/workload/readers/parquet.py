@@ -12,7 +12,7 @@ from volvelle.workload.readers.base import TraceFormat
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.readers.own import OwnOptions, mapped, own_jobs
-from volvelle.workload.readers.rows import Header
+from volvelle.workload.readers.rows import ColumnNames
 from volvelle.workload.readers.text import Sample
 
 MAGIC = b"PAR1"
@@ -52,7 +52,7 @@ def _blocks(path: Path, ledger: Ledger) -> Iterator[Columns]:
     with _damage_named(path):
         table = parquet.ParquetFile(path)
     with table:
-        header = Header(table.schema_arrow.names, path.name)
+        header = ColumnNames(table.schema_arrow.names, path.name)
         line = 2
         for rows, columns in _batches(table, path):
             ledger.row(rows)

@@ -38,7 +38,7 @@ def parse_timestamp(text: str) -> float:
     return since.total_seconds()
 
 
-class Header:
+class ColumnNames:
     """The column names of a table, looked up without regard to case."""
 
     __slots__ = ("file", "index", "names", "width")
@@ -70,7 +70,7 @@ class Row:
 
     __slots__ = ("cells", "header", "line")
 
-    def __init__(self, header: Header, cells: Sequence[str], line: int) -> None:
+    def __init__(self, header: ColumnNames, cells: Sequence[str], line: int) -> None:
         self.header = header
         self.cells = cells
         self.line = line

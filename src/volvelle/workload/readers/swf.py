@@ -16,7 +16,7 @@ from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
-from volvelle.workload.readers.rows import MOST_GPUS, MOST_SECONDS, Header, Row
+from volvelle.workload.readers.rows import MOST_GPUS, MOST_SECONDS, ColumnNames, Row
 from volvelle.workload.readers.text import Sample, text_lines
 
 FIELDS = (
@@ -83,7 +83,7 @@ def _check(path: Path, options: SwfOptions) -> None:
 
 def _rows(path: Path, ledger: Ledger) -> Iterator[Row]:
     ledger.file = path.name
-    header = Header(FIELDS, path.name)
+    header = ColumnNames(FIELDS, path.name)
     for number, line in enumerate(text_lines(path, ledger), 1):
         cells = line.split()
         if not cells or line.startswith(";"):

@@ -18,7 +18,7 @@ from typing import BinaryIO, TextIO, cast
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.rows import Header, Row
+from volvelle.workload.readers.rows import ColumnNames, Row
 
 SAMPLE_BYTES = 65536
 BLOCK_LINES = 128
@@ -156,7 +156,7 @@ def csv_rows(
     after it: only its own line is given up, the others are read again one by one.
     """
     ledger.file = path.name
-    header = Header(names, path.name) if names is not None else None
+    header = ColumnNames(names, path.name) if names is not None else None
     for line, cells in chain.from_iterable(_blocks(path, ledger, delimiter, quoted)):
         if header is None:
             header = _header(cells, path, required)
@@ -179,7 +179,7 @@ def csv_columns(
 ) -> Iterator[Columns]:
     """The rows of a delimited file as columns, a hundred or so at a time; otherwise as `csv_rows`."""
     ledger.file = path.name
-    header: Header | None = None
+    header: ColumnNames | None = None
     for block in _blocks(path, ledger, delimiter, quoted):
         if header is None:
             header = _header(block.pop(0)[1], path, required)
@@ -193,13 +193,13 @@ def csv_columns(
         yield columns
 
 
-def _header(cells: list[str], path: Path, required: Sequence[str]) -> Header:
-    header = Header([cell.strip() for cell in cells], path.name)
+def _header(cells: list[str], path: Path, required: Sequence[str]) -> ColumnNames:
+    header = ColumnNames([cell.strip() for cell in cells], path.name)
     header.require(required)
     return header
 
 
-def _of_another_width(cells: list[str], header: Header, delimiter: str) -> Broken:
+def _of_another_width(cells: list[str], header: ColumnNames, delimiter: str) -> Broken:
     kind = "too few cells" if len(cells) < header.width else "too many cells"
     return Broken(kind, value=delimiter.join(cells))
 
