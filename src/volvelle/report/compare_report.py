@@ -19,6 +19,8 @@ DEFAULT_COLUMNS = (
     "responsiveness:p50",
     "slowdown:mean",
     "rho:max",
+    "rho_static:max",
+    "rho_contention:max",
     "unfair",
     "eta_error:p90",
     "eta_p90_coverage",
