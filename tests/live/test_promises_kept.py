@@ -13,7 +13,7 @@ from volvelle.core.promises import keeps
 
 CONFIG = """
 cluster = "1x4"
-policy = "chronus:lease=10,parts=5,share=1"
+policy = "chronus:lease=10,parts=5"
 executor = { name = "local", pretend = true, linger_seconds = 5 }
 
 [listen]

@@ -23,6 +23,7 @@ from volvelle.model.cluster import (
 )
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.world import World
@@ -217,6 +218,6 @@ def test_an_error_of_a_policy_is_what_is_raised_and_what_went_before_is_kept() -
 
     jobs = [linear_job(number, float(number), 1.0, 5.0) for number in range(4)]
     scenario = Scenario.of(parse_cluster("1x1"), jobs)
-    with pytest.raises(LookupError, match="the third decision"):
+    with pytest.raises(Problem, match=r"LookupError: .*the third decision"):
         happen(scenario, Watching(), scheduler=under(Breaking(), scenario))
     assert seen == [0.0, 1.0]

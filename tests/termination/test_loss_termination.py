@@ -11,6 +11,9 @@ from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, LossPoint, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.model.throughput import Linear, Table
+from volvelle.simulate.forecast import forecast
+from volvelle.simulate.world import World
 from volvelle.workload.generators import make_generator
 
 CURVE = (LossPoint(0.0, 10.0), LossPoint(40.0, 1.001), LossPoint(100.0, 1.0))
@@ -93,3 +96,24 @@ def test_three_quarters_of_generated_jobs_converge_at_forty_percent_of_their_wor
         assert losses == sorted(losses, reverse=True)
         early += near
     assert early / 4000 == pytest.approx(0.75, abs=0.03)
+
+
+@pytest.mark.parametrize("throughput", [Linear(1.0), Table((1.0, 1.7, 2.1))])
+def test_a_forecast_sees_the_end_of_a_job_that_runs_already(
+    throughput: Linear | Table,
+) -> None:
+    points = (LossPoint(0.0, 0.5), LossPoint(100.0, 0.2), LossPoint(500.0, 0.1))
+    spec = JobSpec(id="job-0", submit_time=0.0, gpus=2.0, lowest_loss=0.1)
+    jobs = [Job(spec, Truth(work=500.0, throughput=throughput, loss_curve=points))]
+    jobs.append(linear_job(1, 10.0, 1.0, 5.0))
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, termination="loss:threshold=2,every=1")
+    foreseen: list[float] = []
+
+    def look_ahead(world: World) -> None:
+        if world.settled and (finish := forecast(world.scheduler).finish.get(0)) is not None:
+            foreseen.append(finish)
+
+    outcomes = happen(scenario, on_moment=look_ahead).outcomes
+    assert outcomes.finish[0] < 100.0
+    assert foreseen
+    assert foreseen == pytest.approx([outcomes.finish[0]] * len(foreseen))

@@ -203,6 +203,10 @@ class Scheduler:
             self._machine_code().believe()
         else:
             believe(s)
+        if self.composition.loss_every is not None:
+            for number, row in self.known.rows.items():
+                if self.known[number].believed.loss_curve:
+                    s.jobs.truly_asked[row] = 1.0  # it may end by what it says of its loss
 
     def expect_ends(self) -> None:
         """Expect the ends of jobs that run, by the truth about them."""
