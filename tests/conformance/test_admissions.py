@@ -22,7 +22,7 @@ policies = st.sampled_from(["fifo", "srtf", "las:round=30", "max-min", "easy"])
 
 
 @every_admission
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(scenario=scenarios(DEADLINES), policy=policies)
 def test_nothing_is_given_twice_and_nobody_waits_for_ever(
     admission: str, scenario: Scenario, policy: str
@@ -35,7 +35,7 @@ def test_nothing_is_given_twice_and_nobody_waits_for_ever(
 
 
 @every_admission
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(scenario=scenarios(DEADLINES), policy=policies)
 def test_machine_code_leaves_the_same_journal_and_its_replay_the_same_state(
     admission: str,
@@ -53,7 +53,7 @@ def test_machine_code_leaves_the_same_journal_and_its_replay_the_same_state(
 
 
 @every_admission
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(scenario=scenarios(DEADLINES), policy=policies)
 def test_a_forecast_at_any_moment_leaves_the_scheduler_alone(
     admission: str, scenario: Scenario, policy: str

@@ -118,7 +118,7 @@ every_policy = pytest.mark.parametrize(
 
 
 @every_policy
-@settings(max_examples=15)
+@settings(max_examples=9)
 @given(scenarios(EVERYTHING))
 def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scenario) -> None:
     scenario = scenario.under(policy)
@@ -130,7 +130,7 @@ def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scen
 
 
 @pytest.mark.parametrize("policy", SHARING)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(scenarios(CROWDED))
 def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
     policy: str, scenario: Scenario
@@ -142,7 +142,7 @@ def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
 
 
 @every_policy
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(scenarios(EVERYTHING))
 def test_every_job_that_waits_can_say_why(policy: str, scenario: Scenario) -> None:
     def check(world: World) -> None:
@@ -156,7 +156,7 @@ def test_every_job_that_waits_can_say_why(policy: str, scenario: Scenario) -> No
 
 
 @every_policy
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(scenarios(EVERYTHING))
 def test_the_same_seed_leaves_the_same_journal(policy: str, scenario: Scenario) -> None:
     scenario = scenario.under(policy)
@@ -164,7 +164,7 @@ def test_the_same_seed_leaves_the_same_journal(policy: str, scenario: Scenario) 
 
 
 @every_policy
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(scenario=scenarios(EVERYTHING))
 def test_replaying_the_written_journal_rebuilds_the_state(
     policy: str, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
@@ -177,7 +177,7 @@ def test_replaying_the_written_journal_rebuilds_the_state(
 
 
 @every_policy
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(scenario=scenarios(EVERYTHING))
 def test_following_a_journal_without_asking_the_policy_leads_to_the_same_holdings(
     policy: str, scenario: Scenario
@@ -195,7 +195,7 @@ def test_following_a_journal_without_asking_the_policy_leads_to_the_same_holding
 
 
 @every_policy
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(scenarios(EVERYTHING), st.integers(0, 30))
 def test_a_fork_that_runs_to_the_end_leaves_its_parent_alone(
     policy: str, scenario: Scenario, moment: int
@@ -212,7 +212,7 @@ def test_a_fork_that_runs_to_the_end_leaves_its_parent_alone(
 
 
 @every_policy
-@settings(max_examples=15)
+@settings(max_examples=9)
 @given(scenarios(KNOWN))
 def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
     policy: str, scenario: Scenario
@@ -233,7 +233,7 @@ def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
 @pytest.mark.parametrize(
     "policy", [name for name, kind in policies.all().items() if not kind.needs_durations]
 )
-@settings(max_examples=15)
+@settings(max_examples=9)
 @given(scenarios(EVERYTHING))
 def test_a_policy_that_needs_no_durations_does_not_look_at_them(
     policy: str, scenario: Scenario
@@ -243,7 +243,7 @@ def test_a_policy_that_needs_no_durations_does_not_look_at_them(
     np.testing.assert_array_equal(happen(scenario).outcomes.finish, happen(wrong).outcomes.finish)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False)))
 def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario) -> None:
     foreseen: dict[int, float] = {}
@@ -259,7 +259,7 @@ def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario
 @pytest.mark.parametrize(
     "policy", [name for name, part in policies.all().items() if part.work_conserving]
 )
-@settings(max_examples=15)
+@settings(max_examples=9)
 @given(scenarios(Features(types=False, pools=False, slots=False, nodes=False)))
 def test_no_gpu_idles_while_a_job_that_fits_it_waits(policy: str, scenario: Scenario) -> None:
     scenario = scenario.under(policy)
@@ -279,7 +279,7 @@ PATIENT = [name for name, part in policies.all().items() if part.starvation_free
 
 
 @pytest.mark.parametrize("policy", PATIENT)
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(clusters(GANGS), st.integers(1, 6), st.floats(1.0, 1.5))
 def test_a_wide_job_is_served_while_narrow_jobs_keep_arriving(
     policy: str, cluster: object, seconds: int, load: float
@@ -357,7 +357,7 @@ def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
 
 
 @every_policy
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
 def test_a_snapshot_read_back_stands_where_it_was_taken(
     policy: str, scenario: Scenario, moment: int, tmp_path_factory: pytest.TempPathFactory

@@ -79,7 +79,7 @@ def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
         "pcs:thresholds=60,weights=9/1,efficiency=0.9,delta=0.1",
     ],
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(scenario=scenarios(TABULATED))
 def test_a_policy_decides_the_same_as_machine_code(policy: str, scenario: Scenario) -> None:
     scenario = tabled(scenario.under(policy))
@@ -92,7 +92,7 @@ def test_a_policy_decides_the_same_as_machine_code(policy: str, scenario: Scenar
 
 
 @pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(scenario=scenarios(EVERYTHING), counted=st.booleans())
 def test_keeping_an_order_decides_what_serving_everybody_anew_does(
     policy: str, scenario: Scenario, counted: bool
@@ -135,7 +135,7 @@ def test_many_jobs_at_once_find_room() -> None:
     np.testing.assert_array_equal(compiled.preemptions, interpreted.preemptions)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(scenarios(COUNTED))
 def test_a_key_is_the_same_for_one_job_and_for_all(scenario: Scenario) -> None:
     for policy in map(policies.make, ORDERS):
