@@ -43,17 +43,26 @@ class Lives:
                 ):
                     holding.free_at = time  # the node went down under the checkpoint
             free_from = self._free_from(holding, past)
-            if holding.started is not None:
+            if holding.started is not None and not self._beside_one_that_grows(holding):
                 assert free_from > holding.decided, "nobody waits for GPUs that are free"
                 if not self.ledger.downs:
                     assert holding.started == free_from, "it starts as soon as its GPUs are free"
+            if holding.started is not None:
                 # Stopped just when it would start, it holds its GPUs only for a checkpoint, if it writes one.
                 writes = holding.free_at > holding.ended == holding.started
                 holding.never = holding.ended <= holding.started and not writes
                 assert holding.end != "finished" or not holding.never
-            else:
+            elif holding.started is None:
                 assert free_from == holding.decided, "a start on GPUs that are not free"
             past.append(holding)
+
+    def _beside_one_that_grows(self, holding: Holding) -> bool:
+        """Whether GPUs are counted and another job of the decision grows: whose old GPUs are free is open."""
+        return not holding.slots and any(
+            other.resized and other.decided == holding.decided and other.number != holding.number
+            for books in self.ledger.books.values()
+            for other in books.holdings
+        )
 
     def _in_order_of_decision(self) -> list[Holding]:
         """Those that shrink before others of the same decision: they keep some of their own GPUs."""
@@ -79,25 +88,13 @@ class Lives:
             return max([own, *before])
         there = self.ledger.gpus_of(holding.kind)
         others = [h for h in past if h.kind == holding.kind]
-        come = {id(h) for h in past} | {id(holding)}
-        resized_later = {
-            h.number
-            for books in self.ledger.books.values()
-            for h in books.holdings
-            if h.resized and h.decided == now and id(h) not in come
-        }
 
         def fits(time: float) -> bool:
             """Whether there is room at ``time``, by what was known at the decision."""
             busy = sum(
                 h.gpus
                 for h in others
-                if h.start <= time
-                and (
-                    h.ended > now
-                    or (h.free_at > time and not h.never)
-                    or (h.ended == now and h.number in resized_later)  # it keeps its own GPUs
-                )
+                if h.start <= time and (h.ended > now or (h.free_at > time and not h.never))
             )
             return busy + holding.gpus <= there + TOLERANCE
 
