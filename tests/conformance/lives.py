@@ -37,22 +37,16 @@ class Lives:
         """Work out when each holding had its GPUs in fact: after those before it had gone."""
         past: list[Holding] = []
         for holding in self._in_order_of_decision():
-            for time, node in self.ledger.downs:
-                if holding.ended <= time < holding.free_at and node in self.ledger.nodes(
-                    holding.slots
-                ):
-                    holding.free_at = time  # the node went down under the checkpoint
             free_from = self._free_from(holding, past)
             if holding.started is not None and not self._beside_one_that_grows(holding):
                 assert free_from > holding.decided, "nobody waits for GPUs that are free"
-                if not self.ledger.downs:
-                    assert holding.started == free_from, "it starts as soon as its GPUs are free"
+                assert holding.started == free_from, "it starts as soon as its GPUs are free"
             if holding.started is not None:
                 # Stopped just when it would start, it holds its GPUs only for a checkpoint, if it writes one.
                 writes = holding.free_at > holding.ended == holding.started
                 holding.never = holding.ended <= holding.started and not writes
                 assert holding.end != "finished" or not holding.never
-            elif holding.started is None:
+            else:
                 assert free_from == holding.decided, "a start on GPUs that are not free"
             past.append(holding)
 

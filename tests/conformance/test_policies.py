@@ -260,7 +260,7 @@ def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario
     "policy", [name for name, part in policies.all().items() if part.work_conserving]
 )
 @settings(max_examples=9)
-@given(scenarios(Features(types=False, pools=False, slots=False, nodes=False)))
+@given(scenarios(Features(types=False, pools=False, slots=False, nodes=False, amounts=False)))
 def test_no_gpu_idles_while_a_job_that_fits_it_waits(policy: str, scenario: Scenario) -> None:
     scenario = scenario.under(policy)
     period = scenario.scheduler().composition.policy.round
