@@ -4,6 +4,7 @@ When GPUs were physically held (a decision may give GPUs that are free only when
 that all work was done at the true rates, and that the outcomes say the same.
 """
 
+import itertools
 import math
 
 import pytest
@@ -59,14 +60,16 @@ class Lives:
         )
 
     def _in_order_of_decision(self) -> list[Holding]:
-        """Those that shrink before others of the same decision: they keep some of their own GPUs."""
+        """Those that run and shrink before others of the same decision: they keep some of their own GPUs."""
         found: list[tuple[float, bool, int, Holding]] = []
         for books in self.ledger.books.values():
-            before = 0.0
-            for holding in books.holdings:
-                shrinks = holding.resized and holding.gpus < before
-                found.append((holding.decided, not shrinks, holding.sequence, holding))
-                before = holding.gpus
+            for before, holding in itertools.pairwise([*books.holdings[:1], *books.holdings]):
+                keeps = (
+                    holding.resized
+                    and before.start <= holding.decided
+                    and holding.gpus < before.gpus
+                )
+                found.append((holding.decided, not keeps, holding.sequence, holding))
         return [holding for *_, holding in sorted(found, key=lambda one: one[:3])]
 
     def _free_from(self, holding: Holding, past: list[Holding]) -> float:

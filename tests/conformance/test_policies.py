@@ -118,15 +118,98 @@ every_policy = pytest.mark.parametrize(
 
 
 @every_policy
-@settings(max_examples=9)
-@given(scenarios(EVERYTHING))
-def test_nothing_is_given_twice_and_all_work_is_done(policy: str, scenario: Scenario) -> None:
+@settings(max_examples=10)
+@given(scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
+def test_a_run_keeps_what_every_policy_promises(
+    policy: str, scenario: Scenario, moment: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """One run feeds all checks, which are below, in this order."""
     scenario = scenario.under(policy)
     audit = Audit(scenario)
-    run = happen(scenario, audit)
+    taken: list[tuple[bytes, Scheduler]] = []
+
+    def look(world: World) -> None:
+        _every_job_that_waits_can_say_why(world)
+        if world.moments == moment:
+            taken.append((Snapshot.of(world.scheduler, "0").encode(), world.scheduler.fork()))
+            _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world)
+
+    run = happen(scenario, audit, on_moment=look)
+    _nothing_is_given_twice_and_all_work_is_done(audit, run)
+    _the_same_seed_leaves_the_same_journal(scenario, run)
+    path = tmp_path_factory.mktemp("run") / "journal.jsonl"
+    _replaying_the_written_journal_rebuilds_the_state(run, path)
+    _following_without_asking_the_policy_leads_to_the_same_holdings(run)
+    _jobs_that_could_never_run_are_turned_away_with_the_reason(scenario, run)
+    for encoded, original in taken:
+        _a_snapshot_read_back_stands_where_it_was_taken(encoded, original, path)
+
+
+def _every_job_that_waits_can_say_why(world: World) -> None:
+    jobs = world.scheduler.view().jobs
+    reasons = reasons_to_wait(world.scheduler)
+    waiting = {int(number) for number in jobs.number[jobs.held == 0.0]}
+    assert set(reasons) == waiting
+    assert Reason.NONE not in reasons.values()
+
+
+def _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world: World) -> None:
+    before = state_of(world.scheduler)
+    forecast(world.scheduler)
+    assert state_of(world.scheduler) == before
+
+
+def _nothing_is_given_twice_and_all_work_is_done(audit: Audit, run: Run) -> None:
     audit.close(run.outcomes)
     chooses = run.scheduler.composition.policy.chooses_nodes
     assert chooses or not run.scheduler.nodes_wanted
+
+
+def _the_same_seed_leaves_the_same_journal(scenario: Scenario, run: Run) -> None:
+    """Also where nobody looked and no fork was taken."""
+    assert happen(scenario).journal_bytes == run.journal_bytes
+
+
+def _replaying_the_written_journal_rebuilds_the_state(run: Run, path: Path) -> None:
+    run.journal.write(path)
+    header, entries = read_journal(path)
+    assert state_of(replay(header, entries)) == state_of(run.scheduler)
+
+
+def _following_without_asking_the_policy_leads_to_the_same_holdings(run: Run) -> None:
+    followed = follow(run.journal.header, run.journal.entries)
+    left_behind = ["table", "curve", "reason"]  # by a policy that is asked
+    if run.scheduler.composition.policy.divides:
+        left_behind += ["rate", "done", "progress_from", "cpus", "memory"]
+    ours, theirs = followed.view().jobs, run.scheduler.view().jobs
+    for name in Jobs.float_columns[:KNOWN_COLUMNS]:
+        if name not in left_behind and not name.startswith("tru"):
+            np.testing.assert_array_equal(ours.column(name), theirs.column(name), name)
+    np.testing.assert_array_equal(followed.resources.owner, run.scheduler.resources.owner)
+
+
+def _jobs_that_could_never_run_are_turned_away_with_the_reason(
+    scenario: Scenario, run: Run
+) -> None:
+    outcomes = run.outcomes
+    for spec, status, reason in zip(outcomes.specs, outcomes.status, outcomes.reason, strict=True):
+        if spec.least_gpus > scenario.cluster.gpus:
+            assert status == JobStatus.REJECTED
+            assert reason.startswith(f"wants {spec.least_gpus:g} GPUs, the cluster has ")
+
+
+def _a_snapshot_read_back_stands_where_it_was_taken(
+    encoded: bytes, original: Scheduler, path: Path
+) -> None:
+    path.write_bytes(encoded)
+    snapshot = read_snapshot(path)
+    assert Snapshot.of(snapshot.scheduler(), "0").encode() == encoded
+    again = snapshot.scheduler()
+    assert again.known == original.known
+    np.testing.assert_array_equal(again.resources.owner, original.resources.owner)
+    np.testing.assert_array_equal(again.resources.schedulable, original.resources.schedulable)
+    free_at = (np.maximum(each.state.slots.free_at, each.now) for each in (again, original))
+    np.testing.assert_array_equal(*free_at)
 
 
 @pytest.mark.parametrize("policy", SHARING)
@@ -142,77 +225,7 @@ def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
 
 
 @every_policy
-@settings(max_examples=7)
-@given(scenarios(EVERYTHING))
-def test_every_job_that_waits_can_say_why(policy: str, scenario: Scenario) -> None:
-    def check(world: World) -> None:
-        jobs = world.scheduler.view().jobs
-        reasons = reasons_to_wait(world.scheduler)
-        waiting = {int(number) for number in jobs.number[jobs.held == 0.0]}
-        assert set(reasons) == waiting
-        assert Reason.NONE not in reasons.values()
-
-    happen(scenario.under(policy), on_moment=check)
-
-
-@every_policy
-@settings(max_examples=7)
-@given(scenarios(EVERYTHING))
-def test_the_same_seed_leaves_the_same_journal(policy: str, scenario: Scenario) -> None:
-    scenario = scenario.under(policy)
-    assert happen(scenario).journal_bytes == happen(scenario).journal_bytes
-
-
-@every_policy
-@settings(max_examples=7)
-@given(scenario=scenarios(EVERYTHING))
-def test_replaying_the_written_journal_rebuilds_the_state(
-    policy: str, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    run = happen(scenario.under(policy))
-    path = tmp_path_factory.mktemp("journal") / "run.jsonl"
-    run.journal.write(path)
-    header, entries = read_journal(path)
-    assert state_of(replay(header, entries)) == state_of(run.scheduler)
-
-
-@every_policy
-@settings(max_examples=7)
-@given(scenario=scenarios(EVERYTHING))
-def test_following_a_journal_without_asking_the_policy_leads_to_the_same_holdings(
-    policy: str, scenario: Scenario
-) -> None:
-    run = happen(scenario.under(policy))
-    followed = follow(run.journal.header, run.journal.entries)
-    left_behind = ["table", "curve", "reason"]  # by a policy that is asked
-    if run.scheduler.composition.policy.divides:
-        left_behind += ["rate", "done", "progress_from", "cpus", "memory"]
-    ours, theirs = followed.view().jobs, run.scheduler.view().jobs
-    for name in Jobs.float_columns[:KNOWN_COLUMNS]:
-        if name not in left_behind and not name.startswith("tru"):
-            np.testing.assert_array_equal(ours.column(name), theirs.column(name), name)
-    np.testing.assert_array_equal(followed.resources.owner, run.scheduler.resources.owner)
-
-
-@every_policy
-@settings(max_examples=7)
-@given(scenarios(EVERYTHING), st.integers(0, 30))
-def test_a_fork_that_runs_to_the_end_leaves_its_parent_alone(
-    policy: str, scenario: Scenario, moment: int
-) -> None:
-    scenario = scenario.under(policy)
-
-    def fork_once(world: World) -> None:
-        if world.moments == moment:
-            before = state_of(world.scheduler)
-            forecast(world.scheduler)
-            assert state_of(world.scheduler) == before
-
-    assert happen(scenario, on_moment=fork_once).journal_bytes == happen(scenario).journal_bytes
-
-
-@every_policy
-@settings(max_examples=9)
+@settings(max_examples=6)
 @given(scenarios(KNOWN))
 def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
     policy: str, scenario: Scenario
@@ -296,19 +309,6 @@ def test_a_wide_job_is_served_while_narrow_jobs_keep_arriving(
     assert set(run.outcomes.status) == {JobStatus.FINISHED}
 
 
-@every_policy
-@settings(max_examples=5)
-@given(scenarios(EVERYTHING))
-def test_jobs_that_could_never_run_are_turned_away_with_the_reason(
-    policy: str, scenario: Scenario
-) -> None:
-    outcomes = happen(scenario.under(policy)).outcomes
-    for spec, status, reason in zip(outcomes.specs, outcomes.status, outcomes.reason, strict=True):
-        if spec.least_gpus > scenario.cluster.gpus:
-            assert status == JobStatus.REJECTED
-            assert reason.startswith(f"wants {spec.least_gpus:g} GPUs, the cluster has ")
-
-
 ONE_OF_EACH = """
 import hashlib, sys
 sys.path[:0] = {paths!r}
@@ -354,29 +354,3 @@ def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
     assert there.stdout.strip() == journal_digests()
-
-
-@every_policy
-@settings(max_examples=7)
-@given(scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
-def test_a_snapshot_read_back_stands_where_it_was_taken(
-    policy: str, scenario: Scenario, moment: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    taken: list[tuple[bytes, Scheduler]] = []
-
-    def take(world: World) -> None:
-        if world.moments == moment:
-            taken.append((Snapshot.of(world.scheduler, "0").encode(), world.scheduler.fork()))
-
-    happen(scenario.under(policy), on_moment=take)
-    path = tmp_path_factory.mktemp("snapshot") / "snapshot.json"
-    for encoded, original in taken:
-        path.write_bytes(encoded)
-        snapshot = read_snapshot(path)
-        assert Snapshot.of(snapshot.scheduler(), "0").encode() == encoded
-        again = snapshot.scheduler()
-        assert again.known == original.known
-        np.testing.assert_array_equal(again.resources.owner, original.resources.owner)
-        np.testing.assert_array_equal(again.resources.schedulable, original.resources.schedulable)
-        free_at = (np.maximum(each.state.slots.free_at, each.now) for each in (again, original))
-        np.testing.assert_array_equal(*free_at)
