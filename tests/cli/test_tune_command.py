@@ -17,6 +17,7 @@ SEARCH = [
     "--samples", "2", "--jobs", "100", "--population", "6",
 ]  # fmt: skip
 SMALL = [*SEARCH, "--candidates", "12"]
+FEW = [*SEARCH, "--candidates", "4"]
 
 
 def test_a_search_leaves_a_front_that_can_be_used(volvelle: Volvelle) -> None:
@@ -55,14 +56,14 @@ def test_three_objectives_and_json(volvelle: Volvelle) -> None:
 
 
 def test_jobs_enter_and_end_as_told_while_searching(volvelle: Volvelle) -> None:
-    generate = "lognormal:jobs=200,load=1.5,converging_share=1"
+    generate = "lognormal:jobs=100,load=1.5,converging_share=1"
     fastest = {}
     for name, *more in (
         ("plain",),
         ("admitted", "--admission", "backlog:factor=1"),
         ("ended", "--termination", "loss"),
     ):
-        ran = volvelle(*SMALL, "--generate", generate, *more, "--out", name)
+        ran = volvelle(*FEW, "--generate", generate, *more, "--out", name)
         assert ran.status == 0, ran.err
         front = json.loads(Path(name, "front.json").read_text())
         composition = front["search"]["composition"]

@@ -16,14 +16,14 @@ SMALL: dict[str, tuple[str, ...]] = {
     "themis_error": ("--jobs", "40"),
     "toy": (),
     "feasibility": ("--jobs", "40"),
-    "held_back": (*SEARCH, "--jobs", "40"),
-    "load_mismatch": (*SEARCH, "--jobs", "40"),
+    "held_back": (*SEARCH, "--jobs", "20"),
+    "load_mismatch": (*SEARCH, "--jobs", "20"),
     "long_traces": ("--jobs", "200"),
     "parameterisation": SEARCH,
     "size_error": (*SEARCH, "--jobs", "40"),
     "workload1": ("--jobs", "20"),
     "workload2": ("--jobs", "40"),
-    "workload3": (*SEARCH, "--jobs", "100"),
+    "workload3": (*SEARCH, "--jobs", "80"),
 }
 ON_TRACES = {
     "held_back": "0e4a51",

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from server_process import server_process, volvelle
+from waiting import until
 
 CONFIG = """
 cluster = "1x4"
@@ -120,6 +121,8 @@ def test_a_second_server_of_a_folder_is_refused(server: Path) -> None:
 
 FAILS_LATER = """
 from typing import ClassVar
+from waiting import until
+
 from volvelle import policy
 
 @policy.register
@@ -150,7 +153,7 @@ def test_a_server_whose_policy_fails_ends_and_says_so_and_another_takes_its_jobs
         assert "LookupError: three" in server.output
         assert "jobs run on; start volvelle serve again" in server.output.lower()
         server.start(CONFIG)
-        assert "running" in volvelle(tmp_path, "queue").stdout
+        until(lambda: "running" in volvelle(tmp_path, "queue").stdout, "the job that was kept")
         server.stop()
 
 

@@ -199,7 +199,7 @@ def check(problem: AllocationProblem, one: Any) -> None:
 
 
 class TestSearch:
-    @settings(max_examples=100)
+    @settings(max_examples=40)
     @given(problems(), st.integers(0, 1000))
     def test_whatever_it_finds_can_be_carried_out(
         self, problem: AllocationProblem, seed: int
