@@ -121,7 +121,6 @@ def test_a_second_server_of_a_folder_is_refused(server: Path) -> None:
 
 FAILS_LATER = """
 from typing import ClassVar
-from waiting import until
 
 from volvelle import policy
 
