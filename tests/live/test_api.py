@@ -47,6 +47,16 @@ def test_the_same_key_submits_once_for_each_user(api: ApiFixture) -> None:
     assert lee.post("/v1/jobs", json=TRAIN, headers=key).json()["numbers"] == [1]
 
 
+def test_the_same_key_with_another_job_is_refused(api: ApiFixture) -> None:
+    dana = api.client("dana")
+    key = {"Idempotency-Key": "tuesday"}
+    dana.post("/v1/jobs", json=TRAIN, headers=key)
+    refused = dana.post("/v1/jobs", json={**TRAIN, "name": "other"}, headers=key)
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "the key 'tuesday' was sent before, with another job"
+    assert len(dana.get("/v1/jobs").json()["jobs"]) == 1
+
+
 def test_jobs_of_others_are_rows_without_details_and_cannot_be_changed(api: ApiFixture) -> None:
     api.client("dana").post("/v1/jobs", json=TRAIN)
     lee = api.client("lee")

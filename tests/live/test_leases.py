@@ -1,5 +1,6 @@
 """Leases of nodes: jobs end when a node is without contact for long, and only then is it lost."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +63,20 @@ def test_supervisors_kill_jobs_after_the_lease_without_an_agent(
     lost = until(lambda: next(iter(harness.since(NodeLost)), None))
     assert lost.reason.startswith("no contact for")
     assert harness.end().outcome is Outcome.LOST
+
+
+def test_jobs_and_supervisors_end_where_the_folder_of_their_agent_is_deleted(
+    harness: DialInHarness,
+) -> None:
+    harness.start("orphan")
+    harness.wait(AttemptProgress)
+    harness.end_agents()
+    supervisors = [pid for node in harness.nodes for pid in harness.supervisors(node)]
+    assert supervisors
+    for node in harness.nodes:
+        shutil.rmtree(harness.agent_folder(node))
+    until(lambda: not harness.jobs())
+    until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in supervisors))
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -3,6 +3,8 @@
 Unknown keys are errors that name the nearest known one. No shell interprets any part of a request.
 """
 
+import hashlib
+import json
 import shlex
 import signal
 from enum import StrEnum
@@ -282,3 +284,8 @@ class JobRequest(StrictModel):
     def as_json(self) -> dict[str, Any]:
         """The request without defaults, as a user would write it."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+    def digest(self) -> str:
+        """The same for the same request only."""
+        text = json.dumps(self.as_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -6,6 +6,7 @@ dead.
 """
 
 import contextlib
+import math
 from pathlib import Path
 
 from volvelle.live.agent.processes import since_boot
@@ -30,11 +31,9 @@ class NodeLease:
 
     def renew(self, at: float) -> None:
         """The controller had contact ``at`` this time of our clock since boot."""
-        if not self.seconds:
-            self._ends = None
-            self._path.unlink(missing_ok=True)
+        if not self.seconds and not self._path.exists():
             return
-        self._ends = at + self.seconds
+        self._ends = at + self.seconds if self.seconds else math.inf  # for jobs that began with one
         text = f"{self._ends:.3f}".ljust(_WIDTH).encode()
         mode = "r+b" if self._path.exists() else "wb"
         with contextlib.suppress(OSError), self._path.open(mode) as file:

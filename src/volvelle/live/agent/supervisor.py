@@ -138,14 +138,17 @@ def _lifetime_ended(lifetime: list[int] | None) -> bool:
 
 
 def _lease_expired(lease: str | None) -> bool:
-    """Whether the node's lease has expired, by the clock that counts suspension."""
+    """Whether the node's lease has expired, by the clock that counts suspension.
+
+    One that cannot be read has: another agent may have the node by now, and its GPUs other jobs.
+    """
     if lease is None:
         return False
     try:
         with open(lease) as file:
             return time.clock_gettime(time.CLOCK_BOOTTIME) > float(file.read())
     except (OSError, ValueError):
-        return False
+        return True
 
 
 def _kill_remaining(leader: int) -> None:
@@ -220,6 +223,8 @@ def _write_with_retries(name: str, content: Json) -> None:
     while True:
         try:
             return _write(name, content)
+        except FileNotFoundError:
+            return None  # the folder was deleted: nobody will look
         except OSError:
             time.sleep(_RETRY_SECONDS)
 

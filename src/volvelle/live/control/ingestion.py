@@ -23,6 +23,7 @@ from volvelle.live.control.requests import (
     Cancel,
     ControlRequest,
     Hold,
+    KeyUsedBefore,
     Recompose,
     Release,
     SetNodeState,
@@ -87,7 +88,13 @@ class RequestIngestion:
     def _submit(self, submit: Submit) -> tuple[int, ...]:
         request, state, now = submit.request, self._state, self._changes.now
         key = None if submit.key is None else (submit.user, submit.key)
+        digest = request.digest()
         if key is not None and (before := self._known_submissions.get(key)):
+            if before.digest not in ("", digest):
+                raise KeyUsedBefore(
+                    f"the key {submit.key!r} was sent before, with another job",
+                    mend="send a new Idempotency-Key with every new job",
+                )
             return tuple(range(before.first, before.first + before.count))
         first = state.next_number
         spec = request.spec(first, submit.user, now)
@@ -109,7 +116,7 @@ class RequestIngestion:
             numbered = spec if number == first else request.spec(number, submit.user, now)
             self.arrivals.append(JobSubmitted(now, number, numbered))
         if key is not None:
-            submission = Submission(*key, first, request.array)
+            submission = Submission(*key, first, request.array, digest)
             self._known_submissions[key] = submission
             self.submissions.append(submission)
         return numbers

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 
 from volvelle.live.job_request import JobRequest
 from volvelle.model.cluster import NodeState
+from volvelle.model.problems import Problem
+
+
+class KeyUsedBefore(Problem):
+    """An idempotency key came with another request than before."""
 
 
 @dataclass(frozen=True)
 class Submit:
     """Submit a job or an array. Answer: the numbers of the jobs.
 
-    A repeated idempotency ``key`` of the same user answers with the numbers of the first submission.
+    A repeated idempotency ``key`` of the same user answers with the numbers of the first submission, and
+    fails with `KeyUsedBefore` if that was another request.
     """
 
     user: str

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from volvelle.live.control.requests import KeyUsedBefore
 from volvelle.live.job_request import JobRequest
 from volvelle.live.store import StoreFailed
 from volvelle.model.problems import Problem
@@ -112,7 +113,7 @@ async def _on_store_failure(_: Request, error: Exception) -> Response:
 async def _on_problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     problem = ProblemDetails(detail=_shorten(str(error.args[0])), hint=error.mend)
-    return error_response(409, problem)
+    return error_response(422 if isinstance(error, KeyUsedBefore) else 409, problem)
 
 
 async def _on_bug(_: Request, error: Exception) -> Response:

@@ -29,7 +29,7 @@ IdempotencyKey = Annotated[
     Annotated[str, Field(min_length=1, max_length=200)] | SkipJsonSchema[None],
     Header(
         alias="Idempotency-Key",
-        description="the same key again answers with the jobs of the first time",
+        description="the same key again answers with the jobs of the first time; 422 with another job",
     ),
 ]
 User = Annotated[

@@ -53,12 +53,16 @@ class JobEnd:
 
 @dataclass(frozen=True)
 class Submission:
-    """The jobs ``first`` to ``first + count - 1``, submitted under idempotency key ``key``."""
+    """The jobs ``first`` to ``first + count - 1``, submitted under idempotency key ``key``.
+
+    digest: of the request; empty where it was stored before digests were.
+    """
 
     user: str
     key: str
     first: int
     count: int
+    digest: str = ""
 
 
 @dataclass(frozen=True)

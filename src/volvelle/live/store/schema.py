@@ -13,7 +13,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "1"
+VERSION = "2"
 """The revision of `migrations` that makes these tables."""
 
 metadata = MetaData()
@@ -62,6 +62,7 @@ submissions = Table(
     Column("key", String(200), primary_key=True),  # idempotency key
     Column("first", BigInteger, nullable=False),
     Column("count", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),  # of the request
 )
 
 tokens = Table(
