@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from api_fixtures import ApiFixture
 from volvelle.core.snapshot import read_snapshot
 from volvelle.live.http import controller_requests
 from volvelle.live.http.authentication import Principal, TokenAuthenticator
+from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.role import Role
 from volvelle.live.store import StoreFailed, Token
 from volvelle.policies.orders import SmallestJob
@@ -55,6 +59,26 @@ def test_the_same_key_with_another_job_is_refused(api: ApiFixture) -> None:
     assert refused.status_code == 422
     assert refused.json()["detail"] == "the key 'tuesday' was sent before, with another job"
     assert len(dana.get("/v1/jobs").json()["jobs"]) == 1
+
+
+def test_forecasts_that_take_long_are_given_up_and_delay_nobody_else(
+    api: ApiFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    api.app.state.forecasts = ForecastThreads(1.0)
+    monkeypatch.setattr(api.controller, "forecast", lambda *_: over.wait())
+    dana, lee = api.client("dana"), api.client("lee")
+    with ThreadPoolExecutor(20) as askers:
+        answers = [askers.submit(dana.post, "/v1/forecast", json=TRAIN) for _ in range(20)]
+        assert lee.post("/v1/jobs", json=TRAIN).status_code == 201
+    over.set()
+    told = Counter((f.result().status_code, f.result().json()["detail"]) for f in answers)
+    refused, late = (
+        (429, "user dana waits for 8 forecasts already"),
+        (503, "no forecast within 1 s"),
+    )
+    assert set(told) == {refused, late}
+    assert told[late] >= 8
 
 
 def test_jobs_of_others_are_rows_without_details_and_cannot_be_changed(api: ApiFixture) -> None:

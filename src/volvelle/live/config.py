@@ -44,6 +44,9 @@ class Limits(StrictModel):
     request: Annotated[Seconds, Field(gt=0)] = Field(
         10.0, description="for a request's headers, and again for its body, to arrive"
     )
+    forecast: Annotated[Seconds, Field(gt=0)] = Field(
+        30.0, description="for a forecast, or what would start a job sooner, to be worked out"
+    )
     connections: Annotated[int, Field(ge=1)] = Field(1000, description="open at once")
     jobs: Annotated[int, Field(ge=1)] = Field(100_000, description="active jobs of all users")
     jobs_of_a_user: Annotated[int, Field(ge=1)] = Field(

@@ -9,6 +9,7 @@ from volvelle.live.config import Limits
 from volvelle.live.control.controller import Controller
 from volvelle.live.http import errors, forecasts, health, jobs, nodes, operations, streams
 from volvelle.live.http.authentication import TokenAuthenticator
+from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.request_limits import RequestLimits
 from volvelle.live.http.streams import IsClosing
@@ -31,6 +32,7 @@ def create_app(
     app.state.controller = controller
     app.state.store = store
     app.state.authenticator = TokenAuthenticator(store)
+    app.state.forecasts = ForecastThreads(limits.forecast)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user)
     app.state.jobs_folder = jobs_folder
     app.state.is_closing = is_closing

@@ -13,6 +13,7 @@ from fastapi.security.utils import get_authorization_scheme_param
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal, TokenAuthenticator
 from volvelle.live.http.errors import HttpError
+from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.store import Store
 
 
@@ -29,6 +30,11 @@ async def _controller(request: Request) -> Controller:
 async def _store(request: Request) -> Store:
     store: Store = request.app.state.store
     return store
+
+
+async def _forecast_threads(request: Request) -> ForecastThreads:
+    threads: ForecastThreads = request.app.state.forecasts
+    return threads
 
 
 class _BearerToken(SecurityBase):
@@ -68,3 +74,4 @@ OperatorPrincipal = Annotated[Principal, Depends(_operator)]
 TheController = Annotated[Controller, Depends(_controller)]
 TheAuthenticator = Annotated[TokenAuthenticator, Depends(_authenticator)]
 TheStore = Annotated[Store, Depends(_store)]
+TheForecastThreads = Annotated[ForecastThreads, Depends(_forecast_threads)]

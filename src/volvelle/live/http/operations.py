@@ -1,5 +1,6 @@
 """For operators: the policy, the journal, snapshots, tokens."""
 
+from functools import partial
 from pathlib import Path as FilePath
 from tempfile import NamedTemporaryFile
 from typing import Annotated
@@ -20,6 +21,7 @@ from volvelle.live.http.dependencies import (
     OperatorPrincipal,
     TheAuthenticator,
     TheController,
+    TheForecastThreads,
     TheStore,
 )
 from volvelle.live.http.errors import HttpError, error_responses
@@ -73,14 +75,20 @@ async def set_policy(
 
 
 @router.post(
-    "/policy/forecast", response_model=RecompositionEffect, responses=error_responses(403, 409)
+    "/policy/forecast",
+    response_model=RecompositionEffect,
+    responses=error_responses(403, 409, 429),
 )
 async def forecast_policy(
-    wanted: NewPolicy, principal: OperatorPrincipal, controller: TheController
+    wanted: NewPolicy,
+    principal: OperatorPrincipal,
+    controller: TheController,
+    threads: TheForecastThreads,
 ) -> Response:
     """Which jobs another policy or admission would stop, start and resize at once. Nothing is changed."""
     request = _recomposition(wanted, controller)
-    return json_response(await run_in_threadpool(controller.forecast_recomposition, request))
+    work = partial(controller.forecast_recomposition, request)
+    return json_response(await threads.run(principal, work))
 
 
 def _recomposition(wanted: NewPolicy, controller: Controller) -> Recompose:

@@ -1,0 +1,52 @@
+"""Threads of their own for what takes long to work out: forecasts and suggestions.
+
+Nothing else waits behind them: authentication and reads of the store have the server's other threads.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from volvelle.live.http.authentication import Principal
+from volvelle.live.http.errors import RETRY_AFTER_SECONDS, HttpError, unavailable
+
+_THREADS = 2
+_OF_A_USER = 8
+"""Forecasts of one user that are asked for at once."""
+
+_T = TypeVar("_T")
+
+
+class ForecastThreads:
+    """Works out forecasts; an answer that takes longer than ``seconds``, waiting included, is given up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._threads = ThreadPoolExecutor(_THREADS, "forecasts")
+        self._asked: Counter[str] = Counter()
+
+    async def run(self, principal: Principal, work: Callable[[], _T]) -> _T:
+        """What ``work`` returns.
+
+        Raises `HttpError`: 429 where the user asks for too many at once, 503 where none is there in time.
+        """
+        if self._asked[principal.user] >= _OF_A_USER:
+            raise HttpError(
+                429,
+                f"user {principal.user} waits for {_OF_A_USER} forecasts already",
+                place="forecasts",
+                hint="ask again when they are there",
+                headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+            )
+        self._asked[principal.user] += 1
+        future = self._threads.submit(work)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise unavailable(f"no forecast within {self._seconds:g} s") from None
+        finally:
+            future.cancel()  # it has not begun, and nobody waits for it any more
+            self._asked[principal.user] -= 1
