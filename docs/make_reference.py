@@ -95,8 +95,8 @@ HTTP = """What `volvelle serve` answers. Every request but those of `/healthz` a
 token: `Authorization: Bearer TOKEN`. Users see and touch their own jobs; of others' jobs there are rows
 without command, environment, metrics and logs. Bodies are JSON; times are seconds since the Unix epoch. An
 error is always `{"detail": "what is wrong", "place": "where", "hint": "what to do"}`; 503 comes with
-`Retry-After`, and with an `Idempotency-Key` a submission may be repeated until it is answered. `/docs` and
-`/openapi.json` of a server have every schema."""
+`Retry-After`, and with an `Idempotency-Key` a submission may be repeated until it is answered.
+`/openapi.json` of a server has every schema."""
 
 COMMANDS = """Results go to standard output, progress and remarks to standard error. Exit status:
 0 done, 1 failed, 2 misused, 130 interrupted. Durations are seconds or `90m`, `4h30m`, `14d`,

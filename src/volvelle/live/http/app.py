@@ -48,6 +48,8 @@ def create_routes() -> FastAPI:
         summary="A scheduler for GPU clusters that train models.",
         redirect_slashes=False,
         separate_input_output_schemas=False,
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere
+        redoc_url=None,
     )
     for module in (jobs, forecasts, streams, nodes, operations, health):
         app.include_router(module.router)

@@ -94,13 +94,15 @@ async def _on_invalid_request(_: Request, error: Exception) -> Response:
         return error_response(422, problem)
     place, *first["loc"] = first["loc"]
     detail = _shorten(describe_error(first, _KEYS))
-    hint = "see: /docs of this server"
+    hint = "see: /openapi.json of this server"
     return error_response(422, ProblemDetails(detail=detail, place=str(place), hint=hint))
 
 
 async def _on_framework_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    problem = ProblemDetails(detail=str(error.detail).lower(), hint="see: /docs of this server")
+    problem = ProblemDetails(
+        detail=str(error.detail).lower(), hint="see: /openapi.json of this server"
+    )
     return error_response(error.status_code, problem, error.headers)
 
 
