@@ -262,6 +262,7 @@ def _wait_for_forecast(client: "ApiClient", number: int) -> dict[str, Any]:
     while True:
         job: dict[str, Any] = client.get(f"/v1/jobs/{number}")
         known = job["predicted_p50"] is not None or job["ended"] is not None
+        known |= job["profiling"]
         if known or time.monotonic() > deadline:
             return job
         time.sleep(0.05)
