@@ -49,13 +49,19 @@ class _FailureEntry(_Strict):
 
 
 class ProfilingEntry(_Strict):
-    """A ``[profiling]`` table."""
+    """A ``[profiling]`` table: the last nodes of the cluster, on which jobs run first."""
 
-    nodes: Annotated[int, Field(gt=0)]
-    most_nodes: Annotated[int, Field(gt=0)] | None = None
-    seconds: Annotated[Seconds, Field(gt=0)] = 300.0
-    resize_every: Annotated[Seconds, Field(gt=0)] = 3600.0
-    user_gpus: Annotated[float, Field(gt=0)] | None = None
+    nodes: Annotated[int, Field(gt=0)] = Field(description="how many")
+    most_nodes: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="up to which more are taken as jobs come; in simulations only"
+    )
+    seconds: Annotated[Seconds, Field(gt=0)] = Field(300.0, description="for which a job runs")
+    resize_every: Annotated[Seconds, Field(gt=0)] = Field(
+        3600.0, description="how often nodes are taken and given back"
+    )
+    user_gpus: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="that jobs of one user request together in each interval of `seconds`"
+    )
 
     def read(self) -> Profiling:
         """What it says."""
