@@ -4,7 +4,7 @@ Jobs and deadlines are those of the file, submitted faster or slower to meet the
 the margin that adapts (``broken=0.01``) is compared with none (``broken=0.99``: what jobs that ran tell about
 others is not used); how long a job's own believed seconds take is seen in both. Those runs are
 of one in three of these jobs. Admission ``deadlines`` promises under any policy, by look aheads, with the
-same margin; it sees nothing of a job but its end. Here it is in front of srsf and fifo.
+same margin, which there learns only from promises kept and broken. Here it is in front of srsf and fifo.
 """
 
 from dataclasses import replace
@@ -41,8 +41,8 @@ def main() -> None:
     made = at_load(workload(few, None), LOADS[1], few.gpus)
     report.say(f"Runs with wrong estimates: {few.setting}.")
     report.say(
-        "The margin learns from promises that break, one at a time, so that the chosen share holds in the long\n"
-        "run. Behind fifo few promises are made at this load, too few for that."
+        "The margin learns from promises that break, one at a time, so that the chosen share holds in\n"
+        "the long run. Behind fifo few promises are made at this load, too few for that."
     )
     for error in ERRORS:
         for name, broken in MARGINS.items():
