@@ -10,7 +10,7 @@ from volvelle.live.control.state import ControllerState, EndedJob
 from volvelle.live.scheduler_queries import preemptions
 from volvelle.live.status.publisher import StatusUpdate
 from volvelle.live.status.reasons import BORROWS
-from volvelle.live.status.view import JobState, JobStatusView, NodeStatusView
+from volvelle.live.status.view import PROFILING, JobState, JobStatusView, NodeStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
 from volvelle.profiling.partition import PartitionNode
@@ -144,7 +144,7 @@ class ViewBuilder:
         slots = state.ledger.slots_of(node.name)
         holders = [occupied[slot] for slot in slots if slot in occupied]
         drained = node.name in state.drained
-        there = NodeState.DRAINING.value if drained else "profiling"
+        there = NodeState.DRAINING.value if drained else PROFILING
         return NodeStatusView(
             name=node.name,
             gpus=node.gpus,

@@ -127,9 +127,13 @@ class JobStatusView:
         return shown
 
 
+PROFILING = "profiling"
+"""The state of a node that is up and on which jobs run first, to be measured."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeStatusView:
-    """One node. ``free``: GPUs that nobody holds."""
+    """One node. ``state``: a `NodeState`, or `PROFILING`. ``free``: GPUs that nobody holds."""
 
     name: str
     gpus: int
