@@ -170,7 +170,7 @@ def test_without_a_number_of_iterations_the_estimate_falls_back_and_that_is_said
     harness.step(1.0)
     job = harness.controller.status.jobs[number]
     assert job.profile is not None and job.profile.seconds is None
-    assert "takes what its user declared" in format_profile(asdict(job))
+    assert "believed to take what its user declared" in format_profile(asdict(job))
     assert believed_work(harness.controller._cycle.state.scheduler, number) == pytest.approx(70.0)
 
 

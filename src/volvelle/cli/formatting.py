@@ -80,7 +80,7 @@ def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
 
 
 def format_profile(job: Job) -> str:
-    """``it was profiled for 5m: 2h 3m are left of it``, or what is believed where nothing was measured."""
+    """``it was profiled for 5m, and was to take 2h from then on``, or what is believed instead."""
     from volvelle.model.units import format_duration
 
     profile = job["profile"]
@@ -89,7 +89,8 @@ def format_profile(job: Job) -> str:
         return f"{text}, and was to take {format_duration(profile['seconds'])} from then on"
     declared = job["request"].get("estimate") is not None
     takes = "what its user declared" if declared else "what jobs like it took"
-    return f"{text}; its script did not report iterations and how many there are: it takes {takes}"
+    nothing = "its script did no iteration, or did not say how many it has"
+    return f"{text}; {nothing}: it is believed to take {takes}"
 
 
 def format_kept(job: Job, now: datetime) -> str:

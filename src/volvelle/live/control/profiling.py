@@ -144,7 +144,7 @@ class LivePartition:
             _, nodes = self.rules.runs[number]
             where = " and ".join(node.name for node in nodes)
             if job.began is None:
-                return f"its profile on {where} begins, or ends"
+                return f"its profile on {where} begins or ends"
             return f"is profiled on {where} for {format_duration(self.seconds)} at most"
         if self.rules.kept_back(number, now):
             return "waits for its profile: jobs of its user that are profiled now request much"
