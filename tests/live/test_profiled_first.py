@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from executor_harnesses import SOURCES
 from fake_cluster import ControllerHarness, header_of, sleeping, wait_for
+from strategies import linear_job
 
 from volvelle.cli.formatting import format_profile
 from volvelle.core.events import JobSubmitted
@@ -19,11 +21,15 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Cancel, ControlRequest, Hold, SetNodeState, Submit
 from volvelle.live.job_request import JobRequest
 from volvelle.live.nodes.executor import ExecutorContext, executors
+from volvelle.live.records import ProfileStarted
 from volvelle.live.scheduler_queries import believed_work
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, NodeState, Profiling, parse_cluster
+from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
+from volvelle.simulate.profiling import profile
+from volvelle.workload.workload import Workload
 
 
 def cluster(nodes: int = 1, of: str = "3x2", **more: Any) -> Cluster:
@@ -159,6 +165,41 @@ def test_a_wide_job_runs_on_one_node_and_on_two(tmp_path: Path) -> None:
     step(harness, 10.0)
     step(harness, 1.0)
     assert submissions(harness)[wide].profile.seconds == pytest.approx(78.0)  # type: ignore[union-attr]
+
+
+def test_runs_begin_when_they_begin_in_a_simulation(tmp_path: Path) -> None:
+    on = cluster(2, "4x2", user_gpus=3.0)
+    came = (
+        (3, 100.0, 3, "ada"),
+        (3, 100.0, 1, "ada"),
+        (4, 4.0, 2, "bo"),
+        (4, 100.0, 2, "cy"),
+        (5, 7.0, 1, "dan"),
+        (6, 100.0, 1, "dan"),
+        (16, 3.0, 2, "ada"),
+    )
+    jobs = [
+        msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, user=user))
+        for number, (submit_time, seconds, gpus, user) in enumerate(came)
+        for job in [linear_job(number, float(submit_time), float(gpus), seconds)]
+    ]
+    foreseen = profile(Workload(jobs), on, Overheads()).profiled
+
+    harness = harness_at(tmp_path, on)
+    for now in range(1, 60):
+        step(harness, 1.0)
+        step(harness, 0.0)
+        for submit_time, seconds, gpus, user in came:
+            if submit_time == now:
+                submit(harness, sleeping(seconds, gpus), user)
+    starts: dict[int, float] = {}
+    for stored in harness.controller.store.entries():
+        for record in stored.records:
+            if isinstance(record, ProfileStarted):
+                starts.setdefault(record.number, record.time)
+    assert [starts[number] for number in range(len(came))] == pytest.approx(foreseen.start)
+    ended_there = set(range(len(came))) - set(submissions(harness))
+    assert ended_there == set(np.flatnonzero(foreseen.ended_there).tolist())
 
 
 def test_without_a_number_of_iterations_the_estimate_falls_back_and_that_is_said(
