@@ -139,11 +139,14 @@ def outcomes_of(
     *,
     estimator: str = "oracle",
     placement: str = "none",
+    admission: str = "accept-all",
 ) -> Outcomes:
     """What becomes of the jobs on nodes of 8 GPUs."""
     setting = Setting(
         cluster=parse_cluster(f"{gpus // 8}x8"),
-        composition=WrittenComposition(policy, placement=placement, estimator=estimator),
+        composition=WrittenComposition(
+            policy, placement=placement, admission=admission, estimator=estimator
+        ),
         overheads=Overheads(start=START, restore=START),
         play_outs=0,
     )

@@ -11,9 +11,11 @@ from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios, stat
 
 from volvelle.core.decision import Promise
 from volvelle.core.journal import follow, read_journal, replay
+from volvelle.core.parts import admissions
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
+from volvelle.model.problems import Problem
 
 STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, deadlines=True)
 """What a look ahead foresees: jobs that go on as fast as they start."""
@@ -124,6 +126,28 @@ def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None
     run = told(late, "deadlines:otherwise=reject")
     [rejection] = [one for entry in run.journal.entries for one in entry.decision.rejected]
     assert (rejection.number, rejection.reason) == (1, "keeps none of its deadlines")
+
+
+def test_the_margin_grows_with_a_broken_promise_and_shrinks_with_a_kept_one() -> None:
+    def job(number: int, submit: float, seconds: float, believed: float, due: float) -> Job:
+        made = due_in(linear_job(number, submit, 4.0, seconds), due, accept_later=True)
+        spec = msgspec.structs.replace(made.spec, estimate_seconds=believed)
+        return msgspec.structs.replace(made, spec=spec)
+
+    jobs = [job(0, 0.0, 100.0, 50.0, 60.0), job(1, 110.0, 20.0, 20.0, 1.0)]
+    jobs.append(job(2, 200.0, 20.0, 20.0, 1.0))
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="fifo")
+    run = happen(scenario.under(estimator="declared", admission="deadlines:broken=0.1"))
+    told = [one for _, one in promises(run)]
+    assert told[0].finish_by == 60.0
+    assert told[1].finish_by is None  # revoked
+    assert [one.finish_by for one in told[2:]] == pytest.approx([139.0, 228.0])
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, float("nan")])
+def test_a_share_of_promises_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(Problem, match="broken"):
+        admissions.make(f"deadlines:broken={share}")
 
 
 def test_promised_jobs_of_one_user_or_pool_request_a_share_at_most() -> None:

@@ -257,7 +257,8 @@ def header_of(cluster: Cluster, policy: str = "fifo", **parts: str) -> Header:
         admission=parts.get("admission", "accept-all"),
         estimator=parts.get("estimator", "declared"),
     )
-    return Header(volvelle="test", cluster=cluster, composition=written)
+    whole = None if cluster.profiling is None else cluster
+    return Header(volvelle="test", cluster=cluster.main, composition=written, whole=whole)
 
 
 @dataclass
@@ -271,9 +272,9 @@ class ControllerHarness:
 
     @classmethod
     def at(
-        cls, folder: Path, cluster: str = "1x2", policy: str = "fifo", **parts: str
+        cls, folder: Path, cluster: str | Cluster = "1x2", policy: str = "fifo", **parts: str
     ) -> "ControllerHarness":
-        made = parse_cluster(cluster)
+        made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
         fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
         header = header_of(made, policy, **parts)
         return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
@@ -312,7 +313,7 @@ def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> 
         (folder / "store.db").write_bytes(_empty_store())
     store = Store.open(str(folder / "store.db"))
     _disable_fsync(store)
-    context = ExecutorContext(header.cluster, folder, "secret")
+    context = ExecutorContext(header.whole or header.cluster, folder, "secret")
     controller = Controller(
         store, header, FakeExecutor(fake_cluster=fake_cluster), context, fake_cluster.clock()
     )

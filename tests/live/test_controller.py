@@ -10,7 +10,6 @@ from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of
 
 from volvelle.core.events import Recomposed
 from volvelle.core.journal import read_journal, replay
-from volvelle.live.control.composition_checks import check_composition
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import (
     Cancel,
@@ -26,7 +25,7 @@ from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 from volvelle.metrics.recorder import outcomes_of
-from volvelle.model.cluster import Cluster, NodeState, Profiling, parse_cluster
+from volvelle.model.cluster import Cluster, NodeState, parse_cluster
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.simulate.forecast import forecast
@@ -376,12 +375,6 @@ def test_compositions_unsuitable_for_live_jobs_are_refused(
 ) -> None:
     with pytest.raises(Problem, match=error):
         ControllerHarness.at(tmp_path, **parts)
-
-
-def test_a_profiling_partition_is_refused_where_jobs_are_real() -> None:
-    cluster = msgspec.structs.replace(parse_cluster("3x2"), profiling=Profiling(nodes=1))
-    with pytest.raises(Problem, match="real jobs are not profiled first yet"):
-        check_composition(cluster, header_of(cluster).composition)
 
 
 def test_another_configured_policy_decides_from_the_next_start(

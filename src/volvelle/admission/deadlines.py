@@ -5,7 +5,9 @@ run ahead with it. A job that would make another break its promise waits in the 
 later can break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
 once: under a steady flow of promised jobs one that would break their promises may wait for long. With
 true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
-then, and no job waits for the sake of a promise that would be broken without it.
+then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
+promises broken and kept, as that of `volvelle.policies.chronus` does, so that in the long run the share
+``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
 
 Deadlines that nobody needs cost others their place (Chronus, SoCC'21, section 3.3.2), so what promised jobs
 of one user or one pool request together can be limited to a share of the cluster's GPUs.
@@ -15,15 +17,15 @@ Each verdict costs a look ahead while there are promises, or where the job has d
 
 import math
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from volvelle.core.ahead import Ahead
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
-from volvelle.core.promises import keeps, over_share
+from volvelle.core.promises import Margin, keeps, over_share
 from volvelle.core.view import View
 
 
@@ -43,7 +45,10 @@ class Deadlines(Admission):
     looks_past: ClassVar[int] = 16
 
     margin: Annotated[float, Field(ge=0, lt=10)] = Field(
-        0.0, description="share by which jobs may take longer than believed and keep their promise"
+        0.0, description="share by which jobs may take longer than believed, to begin with"
+    )
+    broken: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="share of promises that may be broken where estimates are wrong"
     )
     user_share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="of the cluster, that promised jobs of one user may request together"
@@ -55,16 +60,27 @@ class Deadlines(Admission):
         Otherwise.BEST_EFFORT, description="what becomes of a job that keeps no deadline"
     )
 
+    _adapts: Margin = PrivateAttr()
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Begin with the margin that is given."""
+        self._adapts = Margin(self.margin, self.broken)
+
+    def learn(self, *, kept: bool) -> None:
+        """Adapt the margin."""
+        self._adapts.learn(kept=kept)
+
     def judge(self, job: JobSubmitted, view: View, ahead: Ahead) -> Verdict:
         """Admit it with what can be promised to it, unless it would break another's promise."""
         promised = {number: given.finish_by for number, given in ahead.promises.items()}
         if not promised and not job.spec.rewards:
             return Verdict(Fate.ADMIT)
         finishes = ahead.finishes([job], of={job.number, *promised})
-        late = _late(promised, finishes, view.now, self.margin)
-        if late and late - _late(promised, ahead.finishes(of=promised), view.now, self.margin):
+        margin = self._adapts.now
+        late = _late(promised, finishes, view.now, margin)
+        if late and late - _late(promised, ahead.finishes(of=promised), view.now, margin):
             return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
-        finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + self.margin)
+        finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + margin)
         given = self._promise(job, finish)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in promised]

@@ -79,6 +79,20 @@ def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
     return f"{text}; earliest {format_moment(guarantee['earliest'], now)}"
 
 
+def format_profile(job: Job) -> str:
+    """``it was profiled for 5m, and was to take 2h from then on``, or what is believed instead."""
+    from volvelle.model.units import format_duration
+
+    profile = job["profile"]
+    text = f"it was profiled for {format_duration(profile['ended'] - profile['started'])}"
+    if profile["seconds"] is not None:
+        return f"{text}, and was to take {format_duration(profile['seconds'])} from then on"
+    declared = job["request"].get("estimate") is not None
+    takes = "what its user declared" if declared else "what jobs like it took"
+    nothing = "its script did no iteration, or did not say how many it has"
+    return f"{text}; {nothing}: it is believed to take {takes}"
+
+
 def format_kept(job: Job, now: datetime) -> str:
     """What was last promised to a job that is over, and whether that was kept."""
     text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]

@@ -114,8 +114,19 @@ def _history_heads(now: "datetime") -> list[Head]:
         Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
         Head("promised", lambda job: _format_period(job, "submitted", "promised"), right=True),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
-        Head("reason", lambda job: "" if job["state"] == "finished" else job["reason"]),
+        Head("reason", _reason_of_end),
     ]
+
+
+def _reason_of_end(job: Row) -> str:
+    """Why a job ended so; of one that was profiled first, how long that took."""
+    from volvelle.model.units import format_duration
+
+    profile = job["profile"]
+    if profile is None or profile["ended"] == job["ended"]:
+        return "" if job["state"] == "finished" and profile is None else str(job["reason"])
+    took = f"profiled {format_duration(profile['ended'] - profile['started'])}"
+    return took if job["state"] == "finished" else f"{job['reason']}; {took}"
 
 
 def _format_period(job: Row, since: str, until: str) -> str:
@@ -142,6 +153,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"{formatting.format_job(job)} {formatting.format_end(job)}.")
         if job["guarantee"] is not None:
             print(f"{formatting.format_kept(job, now).capitalize()}.")
+        _print_profile(job)
         return
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
     print(f"{formatting.format_job(job)}{reason}.")
@@ -154,12 +166,20 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"It {formatting.format_forecast(forecast, now)}.")
     if job["guarantee"] is not None:
         print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
+    _print_profile(job)
     if found["after"] is not None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_describe_change(change, now))
     if not found["complete"]:
         print("Not all suggestions were tried: with so many jobs that takes too long.")
+
+
+def _print_profile(job: Row) -> None:
+    from volvelle.cli import formatting
+
+    if job["profile"] is not None and job["profile"]["ended"] != job["ended"]:
+        print(f"{formatting.format_profile(job).capitalize()}.")
 
 
 def _list_jobs(numbers: list[int]) -> str:

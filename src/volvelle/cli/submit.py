@@ -247,6 +247,9 @@ def _print_submitted(
         print(f"job {numbers[0]}{last}  {formatting.format_end(job)}")
         return
     waits = job["reason"] or f"waits for {formatting.format_gpus(job['gpus'])}"
+    if job["profiling"]:
+        print(f"job {numbers[0]}{last}  {waits}; when it finishes is said after its profile")
+        return
     print(f"job {numbers[0]}{last}  {waits if job['state'] == 'waiting' else job['state']}")
     at = job["started"] or job["predicted_start"]
     forecast = {"start": at, "p50": job["predicted_p50"], "p90": job["predicted_p90"]}
@@ -262,6 +265,7 @@ def _wait_for_forecast(client: "ApiClient", number: int) -> dict[str, Any]:
     while True:
         job: dict[str, Any] = client.get(f"/v1/jobs/{number}")
         known = job["predicted_p50"] is not None or job["ended"] is not None
+        known |= job["profiling"]
         if known or time.monotonic() > deadline:
             return job
         time.sleep(0.05)

@@ -194,12 +194,16 @@ def divide_cpus(scheduler: "Scheduler") -> list[int]:
 
 
 def _revoke_overdue(scheduler: "Scheduler") -> None:
-    """Forget promises to jobs that are through, and revoke those that are due."""
+    """Forget promises to jobs that are through, and revoke those that are due; the admission learns."""
+    learn = scheduler.composition.admission.learn
     queue = {event.number for event in waiting_for_admission(scheduler)}
     for number, given in sorted(scheduler.promises.items()):
         if not any(number in there for there in (scheduler.known, scheduler.held, queue)):
             del scheduler.promises[number]
+            if given.finish_by is not None:
+                learn(kept=True)
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
+            learn(kept=False)
             promise(scheduler, Promise(number, reason=_LATE))
     expect_promises(scheduler)
 

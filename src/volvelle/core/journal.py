@@ -24,7 +24,10 @@ FORMAT = 1
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler is made from, and how many jobs the workload behind it has."""
+    """What a scheduler is made from.
+
+    whole: the cluster with the profiling partition that a live world has beside ``cluster``.
+    """
 
     volvelle: str
     cluster: Cluster
@@ -32,6 +35,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     overheads: dict[str, float | None] = {}
     seed: int = 0
     format: int = FORMAT
+    whole: Cluster | None = None
 
     def scheduler(self) -> Scheduler:
         """A scheduler at its very start."""

@@ -63,6 +63,9 @@ class Admission(Part):
         """
         raise NotImplementedError
 
+    def learn(self, *, kept: bool) -> None:
+        """A promise was kept or broken: told once for each, when it or a later one is due."""
+
 
 class KnownJob(NamedTuple):
     """What the scheduler keeps of a job beside its columns."""

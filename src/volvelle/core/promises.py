@@ -5,6 +5,7 @@ moment (`volvelle.core.answers`); a policy that can no longer hold one says so e
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volvelle.core.decision import Promise
@@ -16,6 +17,30 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-3
 """Seconds. Times of ends are sums of floats, so that a job may end a little after its believed end."""
+
+_STEP = 0.5
+"""How much a broken promise adds to a margin that adapts."""
+
+
+@dataclass
+class Margin:
+    """The share by which jobs may take longer than is believed of them and keep their promises.
+
+    It adapts: each broken promise adds to it, each that is kept takes a little away, so that in the long run
+    the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21). least: where it begins, never less.
+    """
+
+    least: float
+    broken: float
+    now: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now = self.least
+
+    def learn(self, *, kept: bool) -> None:
+        """A promise was kept or broken."""
+        error = -self.broken if kept else 1.0 - self.broken
+        self.now = max(self.now + _STEP * error, self.least)
 
 
 def keeps(finish: float, finish_by: float) -> bool:

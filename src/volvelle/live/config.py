@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import Field, ValidationError, model_validator
 
 from volvelle.core.composition import WrittenComposition
@@ -15,7 +16,8 @@ from volvelle.core.written import Written
 from volvelle.live.nodes.executor import Executor, executors
 from volvelle.live.serve_folder import DEFAULT_FOLDER
 from volvelle.live.strict_model import StrictModel
-from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
+from volvelle.model.cluster import Cluster, check_cluster, cluster_from, parse_cluster
+from volvelle.model.cluster_file import ProfilingEntry
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
@@ -60,6 +62,9 @@ class ServeConfig(StrictModel):
     cluster: str | None = Field(None, description="2x8:a100, or a cluster file")
     nodes: list[dict[str, Any]] = Field([], description="the nodes, as in a cluster file")
     pools: list[dict[str, Any]] = Field([], description="the pools, as in a cluster file")
+    profiling: ProfilingEntry | None = Field(
+        None, description="nodes on which jobs run first, as in a cluster file"
+    )
     policy: Written = Field("fifo", description="who gets how many GPUs")
     placement: Written = Field("consolidated", description="which GPUs")
     admission: Written = Field("accept-all", description="which jobs are admitted")
@@ -97,6 +102,13 @@ class ServeConfig(StrictModel):
 
     def read_cluster(self) -> Cluster:
         """The cluster. Raises `Problem`."""
+        cluster = self._read_nodes()
+        if self.profiling is not None:
+            cluster = msgspec.structs.replace(cluster, profiling=self.profiling.read())
+            check_cluster(cluster, "serve")
+        return cluster
+
+    def _read_nodes(self) -> Cluster:
         if self.nodes:
             return cluster_from({"nodes": self.nodes, "pools": self.pools}, "serve")
         if self.cluster is None:

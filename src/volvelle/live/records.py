@@ -24,4 +24,51 @@ class AttemptLostNode(msgspec.Struct, frozen=True, tag="attempt-lost-node"):
     node: str
 
 
-ControlRecord = AttemptStarted | AttemptEnded | AttemptLostNode | NodeDrained
+class ProfileQueued(msgspec.Struct, frozen=True, tag="profile-queued"):
+    """A job was accepted and is to be profiled first; the scheduler is told of it after that."""
+
+    number: int
+    time: float
+    user: str
+    gpus: float
+
+
+class ProfileStarted(msgspec.Struct, frozen=True, tag="profile-started"):
+    """A job has GPUs on the profiling partition: ``slots`` of the GPU ledger."""
+
+    number: int
+    time: float
+    gpus: float
+    slots: tuple[int, ...]
+
+
+class ProfileRunOver(msgspec.Struct, frozen=True, tag="profile-run-over"):
+    """The time of a run on the profiling partition is over: the job stops at a checkpoint.
+
+    iteration_seconds: that its script reported; None where it did none. total_iterations: 0 if not known.
+    """
+
+    number: int
+    iteration_seconds: float | None
+    total_iterations: int
+
+
+class ProfileRunEnded(msgspec.Struct, frozen=True, tag="profile-run-ended"):
+    """A run on the profiling partition ended, its job did not. again: it was cut short, and is repeated."""
+
+    number: int
+    again: bool
+
+
+class ProfileConcluded(msgspec.Struct, frozen=True, tag="profile-concluded"):
+    """A job is over, in this final state, and never came to the scheduler."""
+
+    number: int
+    time: float
+    state: str
+    reason: str = ""
+
+
+ProfileRecord = ProfileQueued | ProfileStarted | ProfileRunOver | ProfileRunEnded | ProfileConcluded
+
+ControlRecord = AttemptStarted | AttemptEnded | AttemptLostNode | NodeDrained | ProfileRecord

@@ -38,10 +38,11 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     executor = config.make_executor()
     header = Header(
         volvelle=__version__,
-        cluster=cluster,
+        cluster=cluster.main,
         composition=config.composition,
         overheads=config.overheads.model_dump(),
         seed=config.seed,
+        whole=None if cluster.profiling is None else cluster,
     )
     policy = config.composition.build().policy.label
     folder = ServeFolder(config.folder)

@@ -84,6 +84,19 @@ class Cluster(msgspec.Struct, frozen=True):
     profiling: Profiling | None = None
 
     @property
+    def main(self) -> "Cluster":
+        """What the scheduler has: all nodes but those on which jobs are profiled first."""
+        if self.profiling is None:
+            return self
+        nodes = self.nodes[: len(self.nodes) - self.profiling.nodes]
+        return msgspec.structs.replace(self, nodes=nodes, profiling=None)
+
+    @property
+    def partition(self) -> tuple[Node, ...]:
+        """The nodes on which jobs are profiled first, as few as there ever are."""
+        return self.nodes[len(self.main.nodes) :]
+
+    @property
     def gpus(self) -> int:
         """GPUs of all nodes together."""
         return sum(node.gpus for node in self.nodes)
@@ -229,6 +242,7 @@ def _check_profiling(cluster: Cluster, profiling: Profiling, place: str) -> None
             f"{place}: profiling needs nodes that are alike, and these are {cluster}",
             mend="leave out [profiling], or describe one kind of nodes",
         )
+    check_cluster(cluster.main, f"{place}, without the nodes for profiling")
     taken = {node.name for node in cluster.nodes[-profiling.most :]}
     for change in cluster.changes:
         if change.node in taken:

@@ -48,12 +48,24 @@ class _FailureEntry(_Strict):
     mttr: Annotated[Seconds, Field(gt=0)]
 
 
-class _ProfilingEntry(_Strict):
-    nodes: Annotated[int, Field(gt=0)]
-    most_nodes: Annotated[int, Field(gt=0)] | None = None
-    seconds: Annotated[Seconds, Field(gt=0)] = 300.0
-    resize_every: Annotated[Seconds, Field(gt=0)] = 3600.0
-    user_gpus: Annotated[float, Field(gt=0)] | None = None
+class ProfilingEntry(_Strict):
+    """A ``[profiling]`` table: the last nodes of the cluster, on which jobs run first."""
+
+    nodes: Annotated[int, Field(gt=0)] = Field(description="how many")
+    most_nodes: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="up to which more are taken as jobs come; in simulations only"
+    )
+    seconds: Annotated[Seconds, Field(gt=0)] = Field(300.0, description="for which a job runs")
+    resize_every: Annotated[Seconds, Field(gt=0)] = Field(
+        3600.0, description="how often nodes are taken and given back"
+    )
+    user_gpus: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="that jobs of one user request together in each interval of `seconds`"
+    )
+
+    def read(self) -> Profiling:
+        """What it says."""
+        return Profiling(**self.model_dump())
 
 
 class _ClusterFile(_Strict):
@@ -61,7 +73,7 @@ class _ClusterFile(_Strict):
     pools: list[_PoolEntry] = []
     changes: list[_ChangeEntry] = []
     failures: _FailureEntry | None = None
-    profiling: _ProfilingEntry | None = None
+    profiling: ProfilingEntry | None = None
 
 
 def described(document: dict[str, Any], place: str) -> Cluster:
@@ -81,7 +93,7 @@ def described(document: dict[str, Any], place: str) -> Cluster:
             for change in sorted(file.changes, key=lambda change: change.at)
         ),
         FailureProcess(file.failures.mtbf, file.failures.mttr) if file.failures else None,
-        Profiling(**file.profiling.model_dump()) if file.profiling else None,
+        file.profiling.read() if file.profiling else None,
     )
 
 

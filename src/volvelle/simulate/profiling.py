@@ -1,25 +1,21 @@
 """Jobs run first on a profiling partition, which measures them (Chronus, SoCC'21, section 3.2).
 
-Every job runs there for a limited time, in order of submission. One that ends meanwhile, done or
-crashed, never comes to the scheduler. Of the others the scheduler is told how long they will take
-(`JobProfile`), and begins them anew. A job wider than a node is run on one node and on two, one after the
-other, and its iterations on n nodes are taken to last ``t_n = t_1 + log2(n) (t_2 - t_1)`` (section
-3.2.2). The user is taken to have declared how many iterations there are.
+Every job runs there for a limited time, in order of submission, by the rules of
+`volvelle.profiling.partition`. One that ends meanwhile, done or crashed, never comes to the scheduler. Of the
+others the scheduler is told how long they will take (`JobProfile`), and begins them anew. The user is taken
+to have declared how many iterations there are.
 
 Nothing there depends on what the scheduler does, so this stage is worked out before it::
 
     workload ─▶ submission control ─▶ queue ─▶ nodes of the partition ─┬▶ done, crashed
                                                                        └▶ profiled, in this order ─▶ scheduler
 
-Departures: a user's job that alone requests more than the limit passes once nothing else of the user has
-in an interval (the paper does not say). CPUs and memory are not limited in the partition, whose nodes do
-not fail. With a partition of one node there is no run on two, and ``t_2`` is taken for ``t_1``. A node that
-the partition takes is empty after the longest checkpoint of a job; jobs that ran there are queued again.
+Departures beside those of the rules: the partition's nodes do not fail. A node that it takes is empty after
+the longest checkpoint of a job; jobs that ran there are queued again.
 """
 
 import heapq
 import math
-from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -35,15 +31,13 @@ from volvelle.metrics.outcomes import (
     ProfiledJobs,
     Promised,
 )
-from volvelle.model.cluster import Cluster, NodeChange, NodeState, Profiling, check_cluster
+from volvelle.model.cluster import Cluster, NodeChange, NodeState, Profiling
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, Log2, PerBatchSize, PerType
+from volvelle.profiling.partition import Partition, PartitionNode, Run
 from volvelle.workload.workload import Workload
-
-_FITS = 1e-9
-"""GPUs that sums of fractions may be over by rounding."""
 
 _CRASHED = "crashed while it was profiled"
 
@@ -136,7 +130,7 @@ def profile(workload: Workload, cluster: Cluster, overheads: Overheads) -> Profi
                 f"profiling takes nodes from running jobs, and job {fixed!r} may not be preempted",
                 mend="leave out profiling.most_nodes, so that the partition keeps its size",
             )
-    partition = _Partition(workload, cluster, spec, overheads)
+    partition = _SimulatedPartition(workload, cluster, spec, overheads)
     partition.run()
     jobs = workload.jobs
     goes_on = np.flatnonzero(~partition.ended_there)
@@ -147,7 +141,7 @@ def profile(workload: Workload, cluster: Cluster, overheads: Overheads) -> Profi
         workload=Workload([jobs[row] for row in rows.tolist()], workload.name, workload.report),
         profiles=tuple(partition.profile(row) for row in rows.tolist()),
         rows=rows,
-        cluster=_main_cluster(cluster, spec, partition.changes),
+        cluster=_main_cluster(cluster, partition.changes),
         profiled=ProfiledJobs(
             start=partition.start,
             end=partition.end,
@@ -162,79 +156,56 @@ def profile(workload: Workload, cluster: Cluster, overheads: Overheads) -> Profi
     )
 
 
-def _main_cluster(cluster: Cluster, spec: Profiling, changes: list[NodeChange]) -> Cluster:
-    """What the scheduler has: all nodes but those that the partition has from the beginning."""
-    main = msgspec.structs.replace(
-        cluster,
-        nodes=cluster.nodes[: len(cluster.nodes) - spec.nodes],
-        changes=tuple(sorted((*cluster.changes, *changes), key=lambda change: change.time)),
-        profiling=None,
-    )
-    check_cluster(main, "the cluster without its profiling partition")
-    return main
+def _main_cluster(cluster: Cluster, changes: list[NodeChange]) -> Cluster:
+    """The nodes that the partition does not always have, some of which it takes and gives back."""
+    all_changes = sorted((*cluster.changes, *changes), key=lambda change: change.time)
+    return msgspec.structs.replace(cluster.main, changes=tuple(all_changes))
 
 
 # ---------------------------------------------------------------------- the partition
 
 
-class _Run(NamedTuple):
-    """A job on one or two ``nodes``: with ``gpus``, for ``seconds``; what ends it."""
+class _End(NamedTuple):
+    """How a run ends: after ``seconds``; whether its job did, done or crashed."""
 
-    row: int
-    nodes: int
-    gpus: float
+    run: Run
     seconds: float
     ended: bool
     crashed: bool
-
-
-class _Node:
-    """A node of the partition; ``since`` when it is there, ``leaving``: it goes once nothing runs on it."""
-
-    def __init__(self, name: str, gpus: int) -> None:
-        self.name = name
-        self.free = float(gpus)
-        self.since = math.inf
-        self.leaving = False
 
 
 _END, _RESIZE, _SUBMIT, _READY = range(4)
 """What happens on the partition, in the order in which simultaneous events are handled."""
 
 
-class _Partition:
-    """First come, first served, on as many nodes as there are; `run` fills the columns."""
+class _SimulatedPartition:
+    """The partition in a world that knows how long jobs take; `run` fills the columns."""
 
     def __init__(
         self, workload: Workload, cluster: Cluster, spec: Profiling, overheads: Overheads
     ) -> None:
         self._jobs, self._spec = workload.jobs, spec
-        self._width = float(cluster.nodes[-1].gpus)
         self._type = cluster.nodes[-1].gpu_type
         self._start_seconds = overheads.start
         self._vacating_seconds = max(
             (overheads.checkpoint_seconds(job.spec) for job in workload), default=0.0
         )
-        nodes = cluster.nodes[-spec.most :]
-        self._nodes = [_Node(node.name, node.gpus) for node in reversed(nodes)]
+        names = [node.name for node in reversed(cluster.nodes[-spec.most :])]
+        self._partition = Partition(spec, names, cluster.nodes[-1].gpus)
+        self._width = self._partition.node_gpus
         first = float(workload.submit_times[0])
-        for node in self._nodes[: spec.nodes]:
+        for node in self._partition.nodes[: spec.nodes]:
             node.since = first
-        self._queue: deque[_Run] = deque()
         self._happens: list[tuple[float, int, int, Any]] = []
         self._count = 0
-        self._asked: deque[tuple[float, float]] = (
-            deque()
-        )  # submissions of late: when, GPUs of their runs
         rows = len(workload)
         self.start, self.end, self.seconds = (np.full(rows, np.nan) for _ in range(3))
         self.run_seconds, self.gpu_seconds = np.zeros(rows), np.zeros(rows)
-        self._one_node = np.full(rows, np.nan)
         self.crashed, self.ended_there = (np.zeros(rows, dtype=np.bool_) for _ in range(2))
         self.changes: list[NodeChange] = []
         self.sizes = [(first, spec.nodes * self._width)]
-        for row, time in enumerate(_released(workload, spec)):
-            self._expect(time, _SUBMIT, row)
+        for row, job in enumerate(self._jobs):
+            self._expect(job.spec.submit_time, _SUBMIT, row)
         if spec.most > spec.nodes:
             self._expect(first + spec.resize_every, _RESIZE, None)
 
@@ -243,10 +214,12 @@ class _Partition:
         while self._happens:
             now, kind, _, what = heapq.heappop(self._happens)
             if kind == _SUBMIT:
-                self._submitted(what, now)
+                spec = self._jobs[what].spec
+                released = self._partition.arrive(what, spec.user, spec.gpus, now)
+                if released > now:
+                    self._expect(released, _READY, None)
             elif kind == _END:
-                run, held, each = what
-                self._ended(run, held, each, now)
+                self._ended(what, now)
             elif kind == _RESIZE:
                 self._resize(now)
             self._start(now)
@@ -261,97 +234,61 @@ class _Partition:
         self._count += 1
         heapq.heappush(self._happens, (time, kind, self._count, what))
 
-    def _submitted(self, row: int, now: float) -> None:
-        run = self._one(row, 1)
-        self._queue.append(run)
-        wide = self._two_too(row)
-        self._asked.append((now, run.gpus + (self._one(row, 2).gpus if wide else 0.0)))
+    def _start(self, now: float) -> None:
+        """Start the first in the queue, as long as there is room for it."""
+        while found := self._partition.next_run(now):
+            self._partition.begin(*found, now)
+            end = self._end(found[0])
+            if end.run.nodes == 1:
+                self.start[end.run.number] = now
+            self._expect(now + end.seconds, _END, end)
 
-    def _two_too(self, row: int) -> bool:
-        return self._jobs[row].spec.gpus > self._width and self._spec.nodes > 1
-
-    def _one(self, row: int, nodes: int) -> _Run:
-        """A run of the job on so many nodes."""
-        job = self._jobs[row]
-        gpus = min(job.spec.gpus, nodes * self._width)
+    def _end(self, run: Run) -> _End:
+        """How a run will end."""
+        job = self._jobs[run.number]
         limit = self._spec.seconds
-        whole = self._start_seconds + job.seconds_on(gpus, self._type, nodes)
+        whole = self._start_seconds + job.seconds_on(run.gpus, self._type, run.nodes)
         crash = math.inf
         if job.truth.failures:
             truth = msgspec.structs.replace(job.truth, work=min(job.truth.failures))
-            until = msgspec.structs.replace(job, truth=truth).seconds_on(gpus, self._type, nodes)
-            crash = self._start_seconds + until
-        seconds = min(whole, crash, limit)
+            broken = msgspec.structs.replace(job, truth=truth)
+            crash = self._start_seconds + broken.seconds_on(run.gpus, self._type, run.nodes)
         ended = min(whole, crash) <= limit
-        return _Run(row, nodes, gpus, seconds, ended, ended and crash < whole)
+        return _End(run, min(whole, crash, limit), ended, ended and crash < whole)
 
-    def _start(self, now: float) -> None:
-        """Start the first in the queue, as long as there is room for it."""
-        while self._queue and (found := self._room(self._queue[0], now)):
-            run = self._queue.popleft()
-            each = run.gpus / run.nodes
-            for node in found:
-                node.free -= each
-            if run.nodes == 1:
-                self.start[run.row] = now
-            self._expect(now + run.seconds, _END, (run, found, each))
-
-    def _room(self, run: _Run, now: float) -> list[_Node]:
-        """Nodes with enough free GPUs; none where there are not as many."""
-        each = run.gpus / run.nodes - _FITS
-        fit = [
-            node
-            for node in self._nodes
-            if node.since <= now and not node.leaving and node.free >= each
-        ][: run.nodes]
-        return fit if len(fit) == run.nodes else []
-
-    def _ended(self, run: _Run, held: list[_Node], each: float, now: float) -> None:
-        for node in held:
-            node.free += each
+    def _ended(self, end: _End, now: float) -> None:
+        row = end.run.number
+        run, nodes = self._partition.over(row)
+        for node in nodes:
             self._leave(node, now)
-        row = run.row
-        self.run_seconds[row] += run.seconds
-        self.gpu_seconds[row] += run.seconds * run.gpus
+        self.run_seconds[row] += end.seconds
+        self.gpu_seconds[row] += end.seconds * run.gpus
         self.end[row] = now
-        if run.ended:
-            self.ended_there[row], self.crashed[row] = True, run.crashed
-        elif run.nodes == 1 and self._two_too(row):
-            self._one_node[row] = self._iteration_seconds(row, 1)
-            self._queue.appendleft(self._one(row, 2))
-        else:
-            self.seconds[row] = self._measured(row, run.nodes)
+        if end.ended:
+            self.ended_there[row], self.crashed[row] = True, end.crashed
+            self._partition.leave(row)
+            return
+        lasts = self._partition.conclude(run, self._iteration_seconds(run))
+        if lasts is not None:
+            job = self._jobs[row]
+            self.seconds[row] = job.truth.work / _units(job, self._type, job.spec.gpus) * lasts
+            self._partition.leave(row)
 
-    def _iteration_seconds(self, row: int, nodes: int) -> float:
-        """How long an iteration takes at the batch size that goes with the GPUs of so many nodes.
+    def _iteration_seconds(self, run: Run) -> float:
+        """How long an iteration takes at the batch size that goes with the GPUs of a run.
 
         NaN where the job makes no progress there.
         """
-        job = self._jobs[row]
-        gpus = min(job.spec.gpus, nodes * self._width)
-        rate = job.truth.rate(gpus, self._type, nodes)
-        return _units(job, self._type, gpus) / rate if rate > 0.0 else math.nan
-
-    def _measured(self, row: int, nodes: int) -> float:
-        """Seconds that the job takes on the GPUs it requests, by the iterations that it did."""
-        job = self._jobs[row]
-        last = self._iteration_seconds(row, nodes)
-        wanted = math.ceil(job.spec.gpus / self._width - _FITS)
-        if nodes == 2:
-            first = self._one_node[row]
-            last = first + math.log2(wanted) * (last - first)
-        return job.truth.work / _units(job, self._type, job.spec.gpus) * last
+        job = self._jobs[run.number]
+        rate = job.truth.rate(run.gpus, self._type, run.nodes)
+        return _units(job, self._type, run.gpus) / rate if rate > 0.0 else math.nan
 
     # ------------------------------------------------------------------ how large it is
 
     def _resize(self, now: float) -> None:
-        """Have as many nodes as ``C >= lambda T`` says, by the submissions since the last time."""
-        spec = self._spec
-        while self._asked and self._asked[0][0] <= now - spec.resize_every:
-            self._asked.popleft()
-        needs = sum(gpus for _, gpus in self._asked) * spec.seconds / spec.resize_every
-        wanted = min(max(math.ceil(needs / self._width - _FITS), spec.nodes), spec.most)
-        for at, node in enumerate(self._nodes):
+        """Have as many nodes as the submissions since the last time ask for."""
+        wanted = self._partition.nodes_wanted(now)
+        for at, node in enumerate(self._partition.nodes):
             if at < wanted and node.since == math.inf:
                 node.since = now + self._vacating_seconds
                 self.changes.append(NodeChange(now, node.name, NodeState.VACATED))
@@ -359,19 +296,18 @@ class _Partition:
                 self._expect(node.since, _READY, None)
             node.leaving = at >= wanted
             self._leave(node, now)
-        if self._happens or self._queue or wanted > spec.nodes:
-            self._expect(now + spec.resize_every, _RESIZE, None)
+        if self._happens or not self._partition.idle or wanted > self._spec.nodes:
+            self._expect(now + self._spec.resize_every, _RESIZE, None)
 
-    def _leave(self, node: _Node, now: float) -> None:
+    def _leave(self, node: PartitionNode, now: float) -> None:
         """Give a node back that is to leave, where nothing runs on it."""
-        idle = node.free >= self._width - _FITS
-        if node.leaving and idle and node.since < math.inf:
+        if node.leaving and node.idle and node.since < math.inf:
             node.since = math.inf
             self.changes.append(NodeChange(now, node.name, NodeState.UP))
             self._note_size(now)
 
     def _note_size(self, now: float) -> None:
-        there = sum(node.since < math.inf for node in self._nodes)
+        there = sum(node.since < math.inf for node in self._partition.nodes)
         self.sizes.append((now, there * self._width))
 
 
@@ -388,24 +324,3 @@ def _units(job: Job, gpu_type: str, gpus: float) -> float:
             else model.batch_sizes[model.default]
         )
     return 1.0 if isinstance(model, Log2) else gpus
-
-
-def _released(workload: Workload, spec: Profiling) -> list[float]:
-    """When each job may queue for its profile: submission control (section 3.2.1)."""
-    if spec.user_gpus is None:
-        return [job.spec.submit_time for job in workload]
-    taken: dict[str, tuple[int, float]] = {}
-    released = []
-    for job in workload:
-        time, user = job.spec.submit_time, job.spec.user
-        if user:
-            interval, asked = taken.get(user, (-1, 0.0))
-            now = math.floor(time / spec.seconds)
-            if now > interval:
-                interval, asked = now, 0.0
-            if asked > 0.0 and asked + job.spec.gpus > spec.user_gpus + _FITS:
-                interval, asked = interval + 1, 0.0
-            taken[user] = interval, asked + job.spec.gpus
-            time = max(time, interval * spec.seconds)
-        released.append(time)
-    return released

@@ -34,12 +34,6 @@ def try_recomposition(fork: Scheduler, request: Recompose, now: float) -> None:
 
 def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
     """Raise `Problem` if a composition cannot schedule real jobs on this cluster."""
-    if cluster.profiling is not None:
-        raise Problem(
-            "the cluster has a [profiling] partition, and real jobs are not profiled first yet",
-            mend="leave it out: estimator 'measured' believes the iterations that running jobs report",
-            usage=True,
-        )
     composition = written.build()
     if not composition.placement.names_gpus:
         raise Problem(
@@ -62,3 +56,15 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
             usage=True,
         )
     composition.policy.refuse(cluster, ())
+
+
+def check_partition(whole: Cluster | None) -> None:
+    """Raise `Problem` if real jobs cannot be profiled on the partition of this cluster."""
+    profiling = None if whole is None else whole.profiling
+    if profiling is not None and profiling.most > profiling.nodes:
+        raise Problem(
+            f"profiling.most_nodes is {profiling.most}, and the partition of a server keeps its "
+            f"{profiling.nodes} nodes",
+            mend="leave out profiling.most_nodes",
+            usage=True,
+        )

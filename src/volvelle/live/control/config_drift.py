@@ -4,7 +4,7 @@ Policy and admission change with the next start. Changing another part of the sc
 an error. Everything else that the journal fixed stays as it is, with a warning.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -31,6 +31,7 @@ def config_drift(state: ControllerState, configured: Header, where: str) -> tupl
         *_changed_parts(state, configured),
         *_overheads(stored, configured, where),
         *_fixed("seed", stored.seed, configured.seed, where),
+        *_profiling(stored, configured, where),
         *_pools(stored, configured, where),
         *_nodes(state, configured, where),
     )
@@ -61,6 +62,24 @@ def _overheads(stored: Header, configured: Header, where: str) -> Iterator[str]:
     )
     for key, value in was.items():
         yield from _fixed(f"overheads.{key}", value, wanted[key], where)
+
+
+def _profiling(stored: Header, configured: Header, where: str) -> Iterator[str]:
+    was, wanted = (
+        None
+        if each.whole is None or each.whole.profiling is None
+        else msgspec.structs.asdict(each.whole.profiling) | {"on": _names(each.whole.partition)}
+        for each in (stored, configured)
+    )
+    if was is None or wanted is None:
+        yield from _fixed("profiling", was, wanted, where)
+        return
+    for key, value in was.items():
+        yield from _fixed(f"profiling.{key}", value, wanted[key], where)
+
+
+def _names(nodes: Iterable[Node]) -> str:
+    return ", ".join(node.name for node in nodes)
 
 
 def _pools(stored: Header, configured: Header, where: str) -> Iterator[str]:

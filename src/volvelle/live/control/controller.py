@@ -265,6 +265,8 @@ class Controller:
         seconds = _MAX_SLEEP_SECONDS
         if (wake := self._cycle.state.scheduler.wake_at()) is not None:
             seconds = min(max(wake - self._clock.now(), 0.0), seconds)
+        if (partition := self._cycle.state.partition) is not None:
+            seconds = min(max(partition.next_time() - self._clock.now(), 0.0), seconds)
         pause = self._forecaster.seconds_until_ready()
         if self._forecast_is_stale and pause is not None:
             seconds = min(pause, seconds)

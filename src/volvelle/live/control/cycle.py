@@ -25,7 +25,7 @@ from volvelle.live.control.state import ControllerState, CycleEffects
 from volvelle.live.control.views import ViewBuilder
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import AttemptEnded, Order
-from volvelle.live.records import ControlRecord
+from volvelle.live.records import ControlRecord, ProfileRunOver
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.publisher import StatusPublisher
 from volvelle.live.status.view import JobState, JobStatusView
@@ -110,12 +110,28 @@ class ControlCycle:
                 changes.touched |= self._apply_forecasts(each)
             else:
                 reports.ingest(each)
+        self._profile(changes)
         prepared = self._decide(changes, requests)
         for fork_request in fork_requests:
             fork = self.state.scheduler.fork()
             fork.now = max(fork.now, now)
             prepared.answers.append((fork_request.answer, fork))
         return prepared
+
+    def _profile(self, changes: CycleChanges) -> None:
+        """Let runs on the profiling partition end whose time is over, and others begin."""
+        state = self.state
+        if (partition := state.partition) is None:
+            return
+        for number in partition.overdue(changes.now):
+            job = state.jobs[number]
+            lasts, total = job.iteration_seconds or None, job.total_iterations
+            changes.record(ProfileRunOver(number, lasts, total))
+            changes.orders.append(state.ledger.attempts[number].stop)
+            changes.touched.add(number)
+        for start in partition.starts(changes.now, state.drained, state.ledger):
+            changes.record(start)
+            changes.touched.add(start.number)
 
     def _apply_forecasts(self, update: ForecastUpdate) -> set[int]:
         """Take over forecasts; the numbers of the jobs whose status changes."""
@@ -180,6 +196,7 @@ class ControlCycle:
             *revoked_grants,
             *changes.job_events,
             *changes.node_events,
+            *sorted(changes.profiled, key=lambda event: event.number),
             *requests.arrivals,
             *requests.job_events,
             *requests.recompositions,

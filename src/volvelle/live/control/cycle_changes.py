@@ -1,6 +1,6 @@
 """What one cycle collects before the scheduler decides: records, events, orders."""
 
-from volvelle.core.events import Event, NodeChanged
+from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.live.control.state import ControllerState
 from volvelle.live.messages import Order
 from volvelle.live.records import ControlRecord
@@ -17,6 +17,8 @@ class CycleChanges:
         self.orders: list[Order] = []
         self.job_events: list[Event] = []
         self.node_events: list[NodeChanged] = []
+        self.profiled: list[JobSubmitted] = []
+        """Jobs that come to the scheduler after their profiles."""
         self.touched: set[int] = set()
         """Numbers of the jobs that changed."""
         self.node_problems: dict[str, str] = {}
@@ -25,7 +27,7 @@ class CycleChanges:
     def record(self, record: ControlRecord) -> None:
         """Record something that the scheduler is not told."""
         self.records.append(record)
-        self.state.apply_record(record)
+        self.state.apply_record(record, self.now)
 
     def node_state(self, name: str) -> NodeState | None:
         """The state of a node after the events so far; None if it is not known."""

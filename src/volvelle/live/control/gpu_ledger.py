@@ -18,6 +18,10 @@ from volvelle.core.decision import Decision
 from volvelle.core.resources import Resources
 from volvelle.live.messages import AttemptEnded, AttemptStarted, Grant, Stop
 from volvelle.live.records import AttemptLostNode, ControlRecord
+from volvelle.model.node import Node
+
+PARTITION = 1 << 40
+"""The slot of the first GPU of the profiling partition, which the scheduler does not number."""
 
 
 class AttemptPhase(Enum):
@@ -49,6 +53,11 @@ class Attempt:
     killed: bool = False
 
     @property
+    def profiles(self) -> bool:
+        """Whether it runs on the profiling partition."""
+        return self.granted[0] >= PARTITION
+
+    @property
     def wanted(self) -> bool:
         """Whether its end was not ordered."""
         return self.phase is not AttemptPhase.STOPPING
@@ -72,9 +81,13 @@ class PendingGrant:
 
 @dataclass
 class GpuLedger:
-    """The ledger. ``resources``: the scheduler's, which number the GPUs as slots."""
+    """The ledger. ``resources``: the scheduler's, which number the GPUs as slots.
+
+    partition: nodes on which jobs are profiled first, whose GPUs are numbered from `PARTITION` on.
+    """
 
     resources: Resources
+    partition: tuple[Node, ...] = ()
     attempts: dict[int, Attempt] = field(default_factory=dict)
     """By number of the job: at most one each."""
     pending: dict[int, PendingGrant] = field(default_factory=dict)
@@ -139,6 +152,11 @@ class GpuLedger:
             stops += self.revoke(conclusion.number, kill=False)
         return stops
 
+    def grant_profile(self, number: int, slots: tuple[int, ...]) -> None:
+        """Give a job GPUs of the profiling partition."""
+        self._grant_counts[number] += 1
+        self.pending[number] = PendingGrant(number, self._grant_counts[number], 0, slots, 0.0)
+
     def revoke(self, number: int, *, kill: bool) -> list[Stop]:
         """Take everything from a job; the order to end its attempt, if it has one."""
         self.pending.pop(number, None)
@@ -198,9 +216,30 @@ class GpuLedger:
         """The slots of a node."""
         index = self.resources.index.get(node)
         if index is None:
-            return set()
+            return set(self._partition_slots(node))
         first, last = self.resources.first_slot[index : index + 2].tolist()
         return set(range(first, last))
+
+    def _partition_slots(self, node: str) -> range:
+        first = PARTITION
+        for each in self.partition:
+            if each.name == node:
+                return range(first, first + each.gpus)
+            first += each.gpus
+        return range(0)
+
+    def free_slots(self, node: str) -> list[int]:
+        """The slots of a node that no attempt occupies and no job is given."""
+        given = {slot for grant in self.pending.values() for slot in grant.slots}
+        return sorted(self.slots_of(node) - self.occupied.keys() - given)
+
+    def _gpu(self, slot: int) -> tuple[str, int]:
+        """A slot as an executor knows it: its node, and its number there."""
+        if slot >= PARTITION:
+            node, gpu = divmod(slot - PARTITION, self.partition[0].gpus)
+            return self.partition[node].name, gpu
+        at = int(self.resources.slot_node[slot])
+        return self.resources.nodes[at].name, slot - int(self.resources.first_slot[at])
 
     def attempts_on(self, node: str) -> list[Attempt]:
         """The attempts that occupy a GPU of a node."""
@@ -209,11 +248,8 @@ class GpuLedger:
 
     def grants(self, slots: tuple[int, ...]) -> tuple[Grant, ...]:
         """Slots as GPUs by node, as executors number them."""
-        resources = self.resources
-        by_node: dict[int, list[int]] = {}
+        by_node: dict[str, list[int]] = {}
         for slot in sorted(slots):
-            node = int(resources.slot_node[slot])
-            by_node.setdefault(node, []).append(slot - int(resources.first_slot[node]))
-        return tuple(
-            Grant(resources.nodes[node].name, tuple(gpus)) for node, gpus in by_node.items()
-        )
+            node, gpu = self._gpu(slot)
+            by_node.setdefault(node, []).append(gpu)
+        return tuple(Grant(node, tuple(gpus)) for node, gpus in by_node.items())

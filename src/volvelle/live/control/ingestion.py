@@ -29,7 +29,8 @@ from volvelle.live.control.requests import (
     SetNodeState,
     Submit,
 )
-from volvelle.live.records import NodeDrained
+from volvelle.live.records import NodeDrained, ProfileConcluded, ProfileQueued
+from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
 from volvelle.model.job import JobSpec
@@ -72,7 +73,7 @@ class RequestIngestion:
                 if request.number not in self._cancelled:
                     self._check_live(request.number)
                     self._cancelled.add(request.number)
-                    self.job_events.append(JobCancelled(now, request.number))
+                    self._cancel(request.number)
             case Hold() | Release():
                 self._set_held(request.number, held=isinstance(request, Hold))
             case SetNodeState():
@@ -84,6 +85,14 @@ class RequestIngestion:
             case _:
                 assert_never(request)
         return None
+
+    def _cancel(self, number: int) -> None:
+        now = self._changes.now
+        if not self._state.is_profiled(number):
+            self.job_events.append(JobCancelled(now, number))
+            return
+        cancelled = JobState.CANCELLED.value
+        self._changes.record(ProfileConcluded(number, now, cancelled, "cancelled"))
 
     def _submit(self, submit: Submit) -> tuple[int, ...]:
         request, state, now = submit.request, self._state, self._changes.now
@@ -113,6 +122,11 @@ class RequestIngestion:
             )
             self.accepted.append(record)
             state.add_job(record, request)
+            if state.partition is not None:
+                queued = ProfileQueued(number, now, submit.user, float(request.gpus))
+                self._changes.record(queued)
+                self._changes.touched.add(number)
+                continue
             numbered = spec if number == first else request.spec(number, submit.user, now)
             self.arrivals.append(JobSubmitted(now, number, numbered))
         if key is not None:
@@ -139,6 +153,11 @@ class RequestIngestion:
 
     def _set_held(self, number: int, *, held: bool) -> None:
         self._check_live(number)
+        if self._state.is_profiled(number):
+            raise Problem(
+                f"job {number} is profiled first, and is not in the queue yet",
+                mend="hold it once it is, or cancel it",
+            )
         job = self._state.jobs[number]
         if job.held is not held:
             job.held = held
@@ -154,12 +173,13 @@ class RequestIngestion:
         raise Problem(f"there is no job {number}", mend="see: volvelle queue")
 
     def _set_node_state(self, request: SetNodeState) -> None:
-        changes = self._changes
+        changes, partition = self._changes, self._state.partition
+        profiles = partition is not None and partition.node(request.name) is not None
         before = changes.node_state(request.name)
-        if before is None:
+        if before is None and not profiles:
             raise Problem(f"there is no node {request.name!r}", mend="see: volvelle nodes")
         if request.state is NodeState.DOWN:
             raise Problem("a node that is there cannot be told to be down", mend="drain it")
         changes.record(NodeDrained(request.name, request.state is NodeState.DRAINING))
-        if before not in (request.state, NodeState.DOWN):
+        if not profiles and before not in (request.state, NodeState.DOWN):
             changes.node_events.append(NodeChanged(changes.now, request.name, request.state))

@@ -5,7 +5,7 @@ from typing import Any
 
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
-from volvelle.live.status.view import Guarantee
+from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
 
 _MIN_CHANGE_SECONDS = 0.5
@@ -43,6 +43,8 @@ class LiveJob:
     predicted_p50: float | None = None
     predicted_p90: float | None = None
     guarantee: Guarantee | None = None
+    profile: ProfileView | None = None
+    """What its profile showed; None until that is over."""
     promised: float | None = None
     promised_p90: float | None = None
     forecast_finish: float | None = None

@@ -4,15 +4,18 @@ Whether an order was carried out meanwhile, nodes report when they join (`volvel
 running job is touched.
 """
 
+from collections.abc import Mapping
+
 from volvelle.core.events import JobSubmitted, NodeChanged
 from volvelle.core.journal import Entry, Header
-from volvelle.live.control.composition_checks import check_composition
+from volvelle.live.control.composition_checks import check_composition, check_partition
 from volvelle.live.control.state import ControllerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import Order
+from volvelle.live.records import ProfileQueued
 from volvelle.live.status.view import JobState
-from volvelle.live.store import CycleBatch, Store, StoredEntry
+from volvelle.live.store import CycleBatch, JobRecord, Store, StoredEntry
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
 
@@ -26,6 +29,7 @@ def recover_state(store: Store, header: Header, now: float) -> ControllerState:
     Raises `Problem` if the header's composition cannot schedule real jobs.
     """
     check_composition(header.cluster, header.composition)
+    check_partition(header.whole)
     stored = store.header()
     if stored is None:
         store.begin(header, now)
@@ -65,12 +69,13 @@ def first_batch(state: ControllerState) -> CycleBatch:
 
 def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
     """The nodes that were up, or on which an attempt may run whose end was not reported."""
-    resources = state.scheduler.resources
+    resources, ledger = state.scheduler.resources, state.ledger
+    up = zip(resources.nodes, resources.node_states, strict=True)
+    states = [*up, *((node, NodeState.DOWN) for node in ledger.partition)]
     return tuple(
         node
-        for node, node_state in zip(resources.nodes, resources.node_states, strict=True)
-        if state.next_seq
-        and (node_state is not NodeState.DOWN or state.ledger.attempts_on(node.name))
+        for node, node_state in states
+        if state.next_seq and (node_state is not NodeState.DOWN or ledger.attempts_on(node.name))
     )
 
 
@@ -78,6 +83,13 @@ def unconfirmed_orders(state: ControllerState) -> list[Order]:
     """All orders that may not have arrived."""
     orders = (state.unconfirmed_order(attempt) for attempt in state.ledger.attempts.values())
     return [order for order in orders if order is not None]
+
+
+def _restore(state: ControllerState, number: int, unfinished: Mapping[int, JobRecord]) -> None:
+    """Add an accepted job again, unless it is there already or is over by now."""
+    state.next_number = max(state.next_number, number + 1)
+    if number not in state.jobs and (record := unfinished.get(number)) is not None:
+        state.add_job(record, JobRequest.model_validate(record.request))
 
 
 def _replay(store: Store, state: ControllerState, *, follow: bool) -> bool:
@@ -92,11 +104,11 @@ def _replay(store: Store, state: ControllerState, *, follow: bool) -> bool:
         entry = stored.entry
         for event in entry.events:
             if isinstance(event, JobSubmitted):
-                state.next_number = event.number + 1
-                if (record := unfinished.get(event.number)) is not None:
-                    state.add_job(record, JobRequest.model_validate(record.request))
+                _restore(state, event.number, unfinished)
         for record_of_cycle in stored.records:
-            state.apply_record(record_of_cycle)
+            if isinstance(record_of_cycle, ProfileQueued):
+                _restore(state, record_of_cycle.number, unfinished)
+            state.apply_record(record_of_cycle, entry.time)
         if follow:
             scheduler.follow(entry.time, entry.events, entry.decision)
         elif scheduler.handle(entry.time, entry.events) != entry.decision:

@@ -10,6 +10,7 @@ from volvelle.core.events import (
     JobFinished,
     JobStarted,
     JobStopped,
+    JobSubmitted,
     LossReported,
     NodeChanged,
     ProgressReported,
@@ -30,8 +31,9 @@ from volvelle.live.messages import (
     Report,
     Stop,
 )
-from volvelle.live.records import AttemptLostNode
+from volvelle.live.records import AttemptLostNode, ProfileConcluded, ProfileRunEnded
 from volvelle.live.scheduler_queries import attempt_number, believed_work, estimated_work
+from volvelle.live.status.view import JobState
 from volvelle.model.cluster import NodeState
 
 _PROGRESS_SECONDS = 10.0
@@ -39,6 +41,8 @@ _PROGRESS_SECONDS = 10.0
 
 _KILLED_EXIT_CODES = (-9, 137)
 """Of processes that were killed and could not write a checkpoint."""
+
+_WHILE_PROFILED = "while it was profiled"
 
 
 class ReportIngestion:
@@ -78,9 +82,11 @@ class ReportIngestion:
     def _record_start(self, attempt: Attempt) -> None:
         changes = self._changes
         changes.record(AttemptStarted(attempt.number, attempt.attempt))
-        changes.job_events.append(
-            JobStarted(changes.now, attempt.number, attempt.scheduler_attempt, attempt.since)
-        )
+        changes.touched.add(attempt.number)
+        if not attempt.profiles:
+            changes.job_events.append(
+                JobStarted(changes.now, attempt.number, attempt.scheduler_attempt, attempt.since)
+            )
 
     def _attempt_progress(self, report: AttemptProgress) -> None:
         attempt = self._state.ledger.current(report.number, report.attempt)
@@ -91,7 +97,7 @@ class ReportIngestion:
             self._record_start(attempt)
         job.update_progress(report)
         self._changes.touched.add(report.number)
-        if not attempt.wanted:
+        if not attempt.wanted or attempt.profiles:
             return
         if report.batch_size not in (0, job.batch_size):
             self._add_batch_size_event(attempt, job, report)
@@ -157,6 +163,9 @@ class ReportIngestion:
     def _end_attempt(self, attempt: Attempt, report: AttemptEnded) -> None:
         """End an attempt. What that means to the scheduler depends on whether it wanted the end."""
         number, changes = attempt.number, self._changes
+        if attempt.profiles:
+            self._end_profile_run(attempt, report)
+            return
         if report.outcome is Outcome.FINISHED and number in self._state.jobs:
             current = attempt_number(self._state.scheduler, number)
             finished_attempt = attempt.scheduler_attempt if current is None else current
@@ -170,6 +179,36 @@ class ReportIngestion:
             )
         changes.touched.add(number)
         changes.record(report)
+
+    def _end_profile_run(self, attempt: Attempt, report: AttemptEnded) -> None:
+        """A run on the profiling partition ended; its job is over, or runs again, or goes on."""
+        number, changes, state = attempt.number, self._changes, self._state
+        in_time = attempt.wanted
+        changes.record(report)
+        changes.touched.add(number)
+        if not state.is_profiled(number):
+            return
+        if report.outcome is Outcome.FINISHED:
+            finished = JobState.FINISHED.value
+            changes.record(ProfileConcluded(number, changes.now, finished, _WHILE_PROFILED))
+        elif attempt.killed or (in_time and report.outcome is Outcome.LOST):
+            changes.record(ProfileRunEnded(number, again=True))
+        elif in_time:
+            reason = f"{report.reason or _describe_end(report)}, {_WHILE_PROFILED}"
+            changes.record(ProfileConcluded(number, changes.now, JobState.FAILED.value, reason))
+        else:
+            self._end_profile(state.jobs[number])
+
+    def _end_profile(self, job: LiveJob) -> None:
+        """The time of a run is over: the job goes on to the queue, or runs on two nodes."""
+        changes, state = self._changes, self._state
+        assert state.partition is not None
+        changes.record(ProfileRunEnded(job.number, again=False))
+        profile = state.partition.profile(job, changes.now)
+        if profile is not None:
+            state.partition.left(job.number)
+            spec = job.request.spec(job.number, job.user, job.submitted - state.epoch)
+            changes.profiled.append(JobSubmitted(changes.now, job.number, spec, profile=profile))
 
     def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
         now = self._changes.now
@@ -219,6 +258,8 @@ class ReportIngestion:
 
     def _node_joined(self, report: NodeJoined) -> None:
         node, changes = report.node, self._changes
+        if self._joins_partition(report):
+            return
         resources = self._state.scheduler.resources
         index = resources.index.get(node.name)
         if index is not None and resources.nodes[index].gpus != node.gpus:
@@ -233,6 +274,20 @@ class ReportIngestion:
         if changes.node_state(node.name) is not state:
             changes.node_events.append(NodeChanged(changes.now, node.name, state, node))
         self._reconcile(report)
+
+    def _joins_partition(self, report: NodeJoined) -> bool:
+        """Whether a node that joined is one on which jobs are profiled, which the scheduler does not know."""
+        partition, node = self._state.partition, report.node
+        mine = None if partition is None else partition.node(node.name)
+        if partition is None or mine is None:
+            return False
+        problem = ""
+        if node.gpus != mine.gpus:
+            problem = f"node {node.name!r} has {node.gpus} GPUs, and {mine.gpus:g} are profiled on"
+        self._changes.node_problems[node.name] = problem
+        mine.since = math.inf if problem or report.leaving else 0.0
+        self._reconcile(report)
+        return True
 
     def _reconcile(self, report: NodeJoined) -> None:
         """Compare the attempts on a node with those that should be there, and order what differs."""
@@ -250,7 +305,11 @@ class ReportIngestion:
 
     def _node_lost(self, report: NodeLost) -> None:
         changes, ledger = self._changes, self._state.ledger
-        if changes.node_state(report.name) is None:
+        partition = self._state.partition
+        mine = None if partition is None else partition.node(report.name)
+        if mine is not None:
+            mine.since = math.inf
+        elif changes.node_state(report.name) is None:
             return
         changes.node_problems[report.name] = ""
         lost_slots = ledger.slots_of(report.name)
@@ -263,7 +322,7 @@ class ReportIngestion:
                     changes.now, grant.number, grant.scheduler_attempt, grant.work, 0.0, reason
                 )
                 changes.job_events.append(failure)
-        if changes.node_state(report.name) is not NodeState.DOWN:
+        if mine is None and changes.node_state(report.name) is not NodeState.DOWN:
             changes.node_events.append(NodeChanged(changes.now, report.name, NodeState.DOWN))
 
     def _lose_attempt(self, attempt: Attempt, node: str, lost_slots: set[int], reason: str) -> None:
@@ -281,7 +340,7 @@ class ReportIngestion:
         if attempt.slots <= lost_slots and not uncertain:
             self._end_attempt(attempt, end)
             return
-        if attempt.wanted:
+        if attempt.wanted and not attempt.profiles:
             changes.job_events.append(self._failure(attempt, end))
         if not uncertain:
             changes.record(AttemptLostNode(attempt.number, attempt.attempt, node))

@@ -5,6 +5,7 @@ A cycle calls `apply_record` for its records, lets the scheduler handle the even
 same state.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,18 +16,31 @@ from volvelle.core.events import (
     JobFailed,
     JobFinished,
     JobHeld,
+    JobProfile,
     JobReleased,
     JobStopped,
+    JobSubmitted,
 )
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
+from volvelle.live.control.profiling import LivePartition
 from volvelle.live.job_request import JobRequest
-from volvelle.live.messages import AttemptEnded, Order, Start, Stop
-from volvelle.live.records import ControlRecord, NodeDrained
+from volvelle.live.messages import AttemptEnded, AttemptStarted, Order, Start, Stop
+from volvelle.live.records import (
+    AttemptLostNode,
+    ControlRecord,
+    NodeDrained,
+    ProfileConcluded,
+    ProfileQueued,
+    ProfileRecord,
+    ProfileRunEnded,
+    ProfileRunOver,
+    ProfileStarted,
+)
 from volvelle.live.scheduler_queries import estimated_work
-from volvelle.live.status.view import Guarantee, JobState
+from volvelle.live.status.view import Guarantee, JobState, ProfileView
 from volvelle.live.store.rows import JobRecord
 
 
@@ -56,7 +70,13 @@ class ControllerState:
         self.header = header
         self.epoch = epoch
         self.scheduler: Scheduler = header.scheduler()
-        self.ledger = GpuLedger(self.scheduler.resources)
+        whole = header.whole
+        self.partition = None if whole is None else LivePartition(whole)
+        """On which jobs are profiled first."""
+        nodes = () if self.partition is None else self.partition.nodes
+        self.ledger = GpuLedger(self.scheduler.resources, nodes)
+        self._concluded: list[ProfileConcluded] = []
+        """Jobs of which the next decision hears that they are over."""
         self.jobs: dict[int, LiveJob] = {}
         self.drained: set[str] = set()
         """Nodes that an operator has drained, whether they are connected or not."""
@@ -76,17 +96,66 @@ class ControllerState:
         """Add an accepted job."""
         self.jobs[record.number] = LiveJob.of(record, request)
 
-    def apply_record(self, record: ControlRecord) -> None:
-        """Apply a record."""
-        if isinstance(record, NodeDrained):
-            (self.drained.add if record.drained else self.drained.discard)(record.name)
+    def is_profiled(self, number: int) -> bool:
+        """Whether a job waits for a profile or is profiled, and the scheduler does not know it yet."""
+        return self.partition is not None and number in self.partition.jobs
+
+    def apply_record(self, record: ControlRecord, time: float) -> None:
+        """Apply a record of a cycle at ``time``."""
+        match record:
+            case NodeDrained():
+                (self.drained.add if record.drained else self.drained.discard)(record.name)
+            case AttemptStarted() | AttemptEnded() | AttemptLostNode():
+                self._apply_attempt(record, time)
+            case _:
+                self._apply_profile(record)
+
+    def _apply_attempt(
+        self, record: AttemptStarted | AttemptEnded | AttemptLostNode, time: float
+    ) -> None:
+        attempt = self.ledger.current(record.number, record.attempt)
+        if attempt is None:
             return
-        if isinstance(record, AttemptEnded):
-            job = self.jobs.get(record.number)
-            if job is not None and self.ledger.current(record.number, record.attempt):
-                job.iterations = record.saved_iterations
-                job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
+        job = self.jobs.get(record.number)
+        if isinstance(record, AttemptEnded) and job is not None:
+            job.iterations = record.saved_iterations
+            job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
+        starting = attempt.phase is AttemptPhase.STARTING
         self.ledger.apply_record(record)
+        if attempt.profiles and self.partition is not None:
+            if isinstance(record, AttemptStarted) and starting:
+                self.partition.running(record.number, time)
+            elif isinstance(record, AttemptEnded):
+                self.partition.released(record.number)
+
+    def _apply_profile(self, record: ProfileRecord) -> None:
+        partition = self.partition
+        assert partition is not None
+        match record:
+            case ProfileQueued():
+                partition.queued(record)
+            case ProfileStarted():
+                partition.started(record, [g.node for g in self.ledger.grants(record.slots)])
+                self.ledger.grant_profile(record.number, record.slots)
+            case ProfileRunOver():
+                partition.stopping(record)
+                if (job := self.jobs.get(record.number)) is not None:
+                    job.total_iterations = record.total_iterations
+                self.ledger.revoke(record.number, kill=False)
+            case ProfileRunEnded():
+                partition.ended(record)
+            case ProfileConcluded():
+                self._conclude_profile(record)
+
+    def _conclude_profile(self, record: ProfileConcluded) -> None:
+        """A job is over before it came to the scheduler; `apply_decision` ends it."""
+        assert self.partition is not None
+        started = self.partition.jobs[record.number].started
+        if (job := self.jobs.get(record.number)) is not None and not math.isnan(started):
+            job.profile = ProfileView.of(JobProfile(started, record.time), self.epoch)
+            job.first_started = self.epoch + started
+        self.partition.left(record.number)
+        self._concluded.append(record)
 
     def apply_decision(
         self, time: float, events: Iterable[Event], decision: Decision
@@ -95,6 +164,9 @@ class ControllerState:
         self.next_seq += 1
         self.last_time = time
         effects = CycleEffects()
+        for record in self._concluded:
+            self._end_job(record.number, JobState(record.state), record.reason, effects)
+        self._concluded = []
         for event in events:
             self._apply_event(event, effects)
         effects.stops += self.ledger.apply_decision(
@@ -124,7 +196,9 @@ class ControllerState:
             return
         attempt.iterations = job.saved_iterations
         job.batch_size = 0
-        if job.first_started is None:
+        if attempt.profiles:
+            job.iteration_seconds = 0.0  # those of an earlier run are no measure of this one
+        elif job.first_started is None:
             job.first_started = self.epoch + time
         job.failure_reason = ""
         grants = self.ledger.grants(attempt.granted)
@@ -135,6 +209,8 @@ class ControllerState:
         if number is not None:
             effects.touched.add(number)
         match event:
+            case JobSubmitted():
+                self._enter(event)
             case JobFinished():
                 self._end_job(event.number, JobState.FINISHED, "", effects)
             case JobCancelled():
@@ -149,6 +225,13 @@ class ControllerState:
                     job.held = isinstance(event, JobHeld)
             case JobStopped():
                 self.ledger.revoked.pop(event.number, None)
+
+    def _enter(self, event: JobSubmitted) -> None:
+        """A job comes to the scheduler."""
+        if event.profile is not None and self.partition is not None:
+            self.partition.left(event.number)
+            if (job := self.jobs.get(event.number)) is not None:
+                job.profile = ProfileView.of(event.profile, self.epoch)
 
     def _end_job(self, number: int, state: JobState, reason: str, effects: CycleEffects) -> None:
         finished = state is JobState.FINISHED

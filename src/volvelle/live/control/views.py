@@ -1,15 +1,19 @@
 """Builds status views from the controller state."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from volvelle.live.control.gpu_ledger import AttemptPhase
+from volvelle.live.control.gpu_ledger import PARTITION, AttemptPhase
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.state import ControllerState, EndedJob
 from volvelle.live.scheduler_queries import preemptions
 from volvelle.live.status.publisher import StatusUpdate
 from volvelle.live.status.reasons import BORROWS
-from volvelle.live.status.view import JobState, JobStatusView, NodeStatusView
+from volvelle.live.status.view import PROFILING, JobState, JobStatusView, NodeStatusView
+from volvelle.model.cluster import NodeState
+from volvelle.model.node import Node
+from volvelle.profiling.partition import PartitionNode
 
 _STATES = {
     AttemptPhase.STARTING: JobState.STARTING,
@@ -25,6 +29,13 @@ class ViewBuilder:
         self._state = state
         self._nodes = tuple(map(self._node_view, range(len(state.ledger.resources.nodes))))
         state.ledger.changed_slots.clear()
+
+    @property
+    def _all_nodes(self) -> tuple[NodeStatusView, ...]:
+        partition = self._state.partition
+        if partition is None:
+            return self._nodes
+        return (*self._nodes, *map(self._partition_view, partition.nodes, partition.rules.nodes))
 
     def update(
         self,
@@ -47,7 +58,7 @@ class ViewBuilder:
                 if number in state.jobs
             ),
             ended=tuple(ended),
-            nodes=self._nodes,
+            nodes=self._all_nodes,
         )
 
     def final_view(self, ended: EndedJob, published: Mapping[int, JobStatusView]) -> JobStatusView:
@@ -57,6 +68,7 @@ class ViewBuilder:
         return replace(
             view,
             state=ended.state,
+            profiling=False,
             reason=ended.reason,
             started=before.started,
             attempt=before.attempt,
@@ -90,7 +102,7 @@ class ViewBuilder:
             ran_on=job.ran_on,
             preemptions=preemptions(self._state.scheduler, job.number),
             failures=job.failures,
-            reason=_reason(job, state),
+            reason=self._reason(job, state),
             iterations=job.iterations,
             saved_iterations=job.saved_iterations,
             total_iterations=job.total_iterations,
@@ -101,7 +113,15 @@ class ViewBuilder:
             predicted_p90=job.predicted_p90,
             promised=job.promised,
             guarantee=job.guarantee,
+            profiling=self._state.is_profiled(job.number),
+            profile=job.profile,
         )
+
+    def _reason(self, job: LiveJob, state: JobState) -> str:
+        partition = self._state.partition
+        if partition is not None and job.number in partition.jobs:
+            return partition.describe(job.number, self._state.last_time)
+        return _reason(job, state)
 
     def _update_nodes(self, names: Iterable[str]) -> None:
         """Rebuild the views of nodes that changed, or whose GPUs changed hands."""
@@ -109,7 +129,8 @@ class ViewBuilder:
         resources = ledger.resources
         changed = {resources.index[name] for name in names}
         if ledger.changed_slots:
-            changed.update(resources.slot_node[list(ledger.changed_slots)].tolist())
+            slots = [slot for slot in ledger.changed_slots if slot < PARTITION]
+            changed.update(resources.slot_node[slots].tolist())
             ledger.changed_slots.clear()
         if not changed:
             return
@@ -117,6 +138,21 @@ class ViewBuilder:
         for at in sorted(changed):  # a new node comes after all others
             nodes[at : at + 1] = [self._node_view(at)]
         self._nodes = tuple(nodes)
+
+    def _partition_view(self, node: Node, place: PartitionNode) -> NodeStatusView:
+        state, occupied = self._state, self._state.ledger.occupied
+        slots = state.ledger.slots_of(node.name)
+        holders = [occupied[slot] for slot in slots if slot in occupied]
+        drained = node.name in state.drained
+        there = NodeState.DRAINING.value if drained else PROFILING
+        return NodeStatusView(
+            name=node.name,
+            gpus=node.gpus,
+            gpu_type=node.gpu_type,
+            state=NodeState.DOWN.value if place.since == math.inf else there,
+            free=len(slots) - len(holders),
+            jobs=tuple(sorted(set(holders))),
+        )
 
     def _node_view(self, at: int) -> NodeStatusView:
         ledger = self._state.ledger

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.status.metrics import ControllerMetrics, Histogram
-from volvelle.live.status.view import JobState, StatusView
+from volvelle.live.status.view import PROFILING, JobState, StatusView
 from volvelle.model.cluster import NodeState
 
 _HISTOGRAMS = {
@@ -93,17 +93,21 @@ def _by_state(name: str, text: str, values: dict[str, int]) -> GaugeMetricFamily
     return family
 
 
+_FREE = {NodeState.UP.value: "free", PROFILING: "profiling"}
+"""What free GPUs are called on nodes in these states."""
+
+
 def _count_jobs(view: StatusView) -> dict[str, int]:
     states = Counter(job.state for job in view.jobs.values())
     return {state.value: states[state] for state in JobState if not state.over}
 
 
 def _count_gpus(view: StatusView) -> dict[str, int]:
-    counts = dict.fromkeys(("held", "free", "draining", "down"), 0)
+    counts = dict.fromkeys(("held", "free", "profiling", "draining", "down"), 0)
     for node in view.nodes:
         if node.state == NodeState.DOWN:
             counts["down"] += node.gpus
             continue
         counts["held"] += node.gpus - node.free
-        counts["free" if node.state == NodeState.UP else "draining"] += node.free
+        counts[_FREE.get(node.state, "draining")] += node.free
     return counts

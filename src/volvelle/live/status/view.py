@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from volvelle.core.decision import Promise
+from volvelle.core.events import JobProfile
 
 
 class JobState(StrEnum):
@@ -55,6 +56,26 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfileView:
+    """A job's profile, on nodes on which jobs run first. Times are seconds since the Unix epoch.
+
+    seconds: that its iterations are believed to take from then on; None where there were none, or their
+    number is not known.
+    """
+
+    started: float
+    ended: float
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, profile: JobProfile, epoch: float) -> "ProfileView":
+        """What the scheduler is told; ``epoch``: its time 0."""
+        return cls(
+            started=epoch + profile.started, ended=epoch + profile.ended, seconds=profile.seconds
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobStatusView:
     """One job. ``reason``: why it waits, or how it ended. ``grants``: node names and GPU numbers.
 
@@ -89,6 +110,10 @@ class JobStatusView:
     """The P50 finish that its user was told at submission."""
     guarantee: Guarantee | None = None
     """What its finish is guaranteed to be; None if nobody was asked to."""
+    profiling: bool = False
+    """Whether it waits for a profile or is profiled, before it comes to the queue."""
+    profile: ProfileView | None = None
+    """What its profile showed; None where it has none, or none yet."""
 
     def public(self) -> "JobStatusView":
         """What other users see: without command, environment, metrics, and how it ended.
@@ -102,9 +127,13 @@ class JobStatusView:
         return shown
 
 
+PROFILING = "profiling"
+"""The state of a node that is up and on which jobs run first, to be measured."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeStatusView:
-    """One node. ``free``: GPUs that nobody holds."""
+    """One node. ``state``: a `NodeState`, or `PROFILING`. ``free``: GPUs that nobody holds."""
 
     name: str
     gpus: int

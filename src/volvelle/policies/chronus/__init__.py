@@ -47,6 +47,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Allocation, Policy, SolverGaps, policies
+from volvelle.core.promises import Margin
 from volvelle.core.view import View
 from volvelle.model.validation import Seconds
 from volvelle.policies.chronus.cycle import Cycle, Memory
@@ -132,6 +133,6 @@ class Chronus(Policy):
         if self._kept is None:
             book = Reservations(self._slot_seconds, view.capacity.copy())
             book.first = int(view.now / self._slot_seconds + _ROUNDING)
-            self._kept = Memory(book, RecentWork(self.period), self.margin)
+            self._kept = Memory(book, RecentWork(self.period), Margin(self.margin, self.broken))
             view.jobs.own[:] = 0.0
         return self._kept

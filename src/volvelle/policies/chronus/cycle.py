@@ -14,7 +14,7 @@ from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, POOL, TYPE, TY
 from volvelle.core.decision import Promise
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, SolverGaps
-from volvelle.core.promises import keeps, over_share
+from volvelle.core.promises import Margin, keeps, over_share
 from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _LATER = 1e-3
 """Seconds by which a finish that is accepted later than all deadlines is promised later than foreseen."""
-_STEP = 0.5
-"""How much a broken promise adds to the margin."""
 _PACES, _ENOUGH = 1000, 20
 """Jobs of which the pace is remembered, and from how many on it says something about others."""
 _ORDER = float(Reason.ORDER)
@@ -44,7 +42,7 @@ class Memory:
 
     book: Reservations
     recent: RecentWork
-    margin: float
+    margin: Margin
     slot: int = -1
     wait: float = 0.0
     gaps: SolverGaps = field(default_factory=SolverGaps)
@@ -133,7 +131,7 @@ class Cycle:
         look, memory = self.look, self.memory
         own = look.own[PACE, at]
         pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
-        need: FloatColumn = look.seconds[gpu_type, at] * pace * (1.0 + memory.margin)
+        need: FloatColumn = look.seconds[gpu_type, at] * pace * (1.0 + memory.margin.now)
         return need
 
     def _need_of(self, gpu_type: int, at: int) -> float:
@@ -146,8 +144,7 @@ class Cycle:
     def _learn(self, finish_by: float, *, kept: bool) -> None:
         """Adapt the margin: a promise was kept or broken."""
         if finish_by < np.inf:
-            error = -self.policy.broken if kept else 1.0 - self.policy.broken
-            self.memory.margin = max(self.memory.margin + _STEP * error, self.policy.margin)
+            self.memory.margin.learn(kept=kept)
 
     def _adapt_to_checkpoints(self) -> None:
         """Know of the longest checkpoint of the jobs here, if all promises can be kept with it.
