@@ -67,14 +67,14 @@ class ApiFixture:
 
 
 @contextmanager
-def open_api(folder: Path, body_bytes: int = 10_000) -> Iterator[ApiFixture]:
+def open_api(folder: Path, body_bytes: int = 10_000, request: float = 0.5) -> Iterator[ApiFixture]:
     """The API over a controller that keeps its store in ``folder``."""
     store = FragileStore.open(f"sqlite:///{folder}/store.db")
     cluster = parse_cluster("1x8")
     context = ExecutorContext(cluster, folder, "secret")
     controller = Controller(store, header_of(cluster), IdleExecutor(), context)
     controller.start()
-    limits = Limits(body_bytes=body_bytes, request=0.5, jobs=50, jobs_of_a_user=40)
+    limits = Limits(body_bytes=body_bytes, request=request, jobs=50, jobs_of_a_user=40)
     app = create_app(controller, store, limits, folder)
     api = ApiFixture(controller, store, app)
     for user, role in (("dana", Role.USER), ("lee", Role.USER), ("root", Role.OPERATOR)):

@@ -20,7 +20,7 @@ EXAMPLES = 5
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiFixture]:
-    with open_api(tmp_path_factory.mktemp("api"), body_bytes=1 << 20) as api:
+    with open_api(tmp_path_factory.mktemp("api"), body_bytes=1 << 20, request=60.0) as api:
         yield api
 
 
