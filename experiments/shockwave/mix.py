@@ -61,7 +61,7 @@ def main() -> None:
         ]
     )
     report.say(
-        "Here the gain in makespan does not depend on how many jobs adapt; why was not found."
+        "Here the gain in makespan hardly depends on how many jobs adapt; why was not found."
     )
     report.close()
 

@@ -128,3 +128,16 @@ def test_windows_are_solved_closer_and_sooner_than_the_paper_s() -> None:
     }
     for jobs, paper in ((500, 0.03), (1000, 0.11), (2000, 0.44), (10_000, 0.05)):
         assert gaps[jobs] <= paper
+
+
+def test_forecasts_that_see_batch_sizes_to_come_err_less_and_their_quantiles_hold() -> None:
+    """Of the committed runs."""
+    found = rows(FOLDER / "results" / "forecasts.csv")
+    errors = {row["belief"]: float(row["mean_error"]) for row in found if row["seed"] == "1"}
+    assert errors["oracle"] < errors["regimes"] < 0.5 * errors["greedy"]
+    predicted = [row for row in found if row["belief"] == "regimes"]
+    assert len(predicted) == 3
+    for row in predicted:
+        assert int(row["quantiles"]) >= 100
+        assert 45.0 <= float(row["p50"]) <= 60.0
+        assert 85.0 <= float(row["p90"]) <= 95.0
