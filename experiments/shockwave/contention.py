@@ -5,20 +5,7 @@ The paper's 14 GPUs are physical; here they are simulated, with jobs drawn from 
 """
 
 import numpy as np
-from shockwave_study import (
-    CSV_HEADS,
-    FAIR,
-    HEADS,
-    Case,
-    Claim,
-    Report,
-    compared,
-    lines,
-    options,
-    over,
-    records,
-    small,
-)
+from shockwave_study import FAIR, Case, Claim, options, over, small, variants
 
 from volvelle.workload.workload import Workload
 
@@ -36,16 +23,12 @@ def thinned(case: Case, factor: float) -> Case:
 
 def main() -> None:
     given = options(__doc__, f"jobs of the authors' trace of 120 on {GPUS} GPUs, one draw")
-    report = Report("contention", "Contention (Shockwave, figure 16)", given)
-    case = small(given)
-    runs = {one.name: compared(one, FAIR) for one in (thinned(case, each) for each in FACTORS)}
-    report.table(HEADS, [line for name, one in runs.items() for line in lines(name, one)])
-    most, middle, least = runs.values()
+    cases = [thinned(small(given), factor) for factor in FACTORS]
+    report, runs = variants("contention", "Contention (Shockwave, figure 16)", given, cases)
+    most, middle, least = runs
     ahead = [100.0 * (over(one, "makespan") - 1.0) for one in (most, middle, least)]
     own = [one["Shockwave"] for one in (most, middle, least)]
-    unfair = [
-        float(np.mean([one[name].unfair for one in runs.values()])) for name in ("Shockwave", *FAIR)
-    ]
+    unfair = [float(np.mean([one[name].unfair for one in runs])) for name in ("Shockwave", *FAIR)]
     report.claims(
         [
             Claim(
@@ -74,14 +57,12 @@ def main() -> None:
         ]
     )
     last = max(
-        job.spec.submit_time + job.seconds_on(job.spec.gpus)
-        for job in thinned(case, FACTORS[-1]).workload.jobs
+        job.spec.submit_time + job.seconds_on(job.spec.gpus) for job in cases[-1].workload.jobs
     )
     report.say(
         f"One of the jobs, which are among the drawn ones at every factor, is over at {last:,.0f} s at the "
         "earliest. With few jobs that is the makespan under every policy, so that nothing can be gained."
     )
-    report.runs(CSV_HEADS, [row for name, one in runs.items() for row in records(name, one)])
     report.close()
 
 

@@ -6,20 +6,7 @@ is left, which makes them longer.
 
 import msgspec
 import numpy as np
-from shockwave_study import (
-    CSV_HEADS,
-    FAIR,
-    HEADS,
-    Case,
-    Claim,
-    Report,
-    compared,
-    lines,
-    options,
-    over,
-    records,
-    small,
-)
+from shockwave_study import FAIR, Case, Claim, options, over, small, variants
 
 from volvelle.model.job import Job
 from volvelle.workload.workload import Workload
@@ -41,12 +28,10 @@ def mixed(case: Case, share: float) -> Case:
 
 def main() -> None:
     given = options(__doc__, "the authors' trace of 120 jobs on 32 GPUs, one draw")
-    report = Report("mix", "Static and adapting jobs (Shockwave, figure 10)", given)
-    case = small(given)
-    cases = [mixed(case, share) for share in SHARES]
-    runs = {one.name: compared(one, FAIR) for one in cases}
-    report.table(HEADS, [line for name, one in runs.items() for line in lines(name, one)])
-    static, some, all_ = runs.values()
+    cases = [mixed(small(given), share) for share in SHARES]
+    title = "Static and adapting jobs (Shockwave, figure 10)"
+    report, runs = variants("mix", title, given, cases)
+    static, some, all_ = runs
     ahead = [over(one, "makespan") for one in (static, some, all_)]
     report.claims(
         [
@@ -76,9 +61,8 @@ def main() -> None:
         ]
     )
     report.say(
-        "Here the gain in makespan does not depend on how many jobs adapt; why was not found."
+        "Here the gain in makespan hardly depends on how many jobs adapt; why was not found."
     )
-    report.runs(CSV_HEADS, [row for name, one in runs.items() for row in records(name, one)])
     report.close()
 
 

@@ -94,6 +94,8 @@ class Case(NamedTuple):
     name: str
     workload: Workload
     gpus: int
+    node: int = 1
+    """GPUs of a node."""
 
 
 def traces(given: Options) -> list[Case]:
@@ -158,15 +160,25 @@ class Measured(NamedTuple):
         return np.array([self.makespan, self.worst, self.jct])
 
 
-def run(case: Case, policy: str, estimator: str = PROACTIVE) -> Measured:
-    """The jobs of ``case`` under a policy."""
-    setting = Setting(
-        cluster=parse_cluster(f"{case.gpus}x1"),
+def setting(case: Case, policy: str, estimator: str = PROACTIVE) -> Setting:
+    """``case`` under a policy."""
+    return Setting(
+        cluster=parse_cluster(f"{case.gpus // case.node}x{case.node}"),
         composition=WrittenComposition(policy, estimator=estimator),
         overheads=Overheads(start=20.0, restore=20.0),
     )
-    outcomes = simulate(case.workload, setting).outcomes
-    alone = {job.spec.id: job.seconds_on(job.spec.gpus) for job in case.workload.jobs}
+
+
+def run(
+    case: Case, policy: str, estimator: str = PROACTIVE, rigid: Workload | None = None
+) -> Measured:
+    """The jobs of ``case`` under a policy.
+
+    rigid: the same jobs as they would be alone, where that cannot be told from those of ``case``.
+    """
+    outcomes = simulate(case.workload, setting(case, policy, estimator)).outcomes
+    jobs = case.workload.jobs if rigid is None else rigid.jobs
+    alone = {job.spec.id: job.seconds_on(job.spec.gpus) for job in jobs}
     seconds = np.array([alone[spec.id] for spec in outcomes.specs])
     gpus = np.array([spec.gpus for spec in outcomes.specs])
     rho = outcomes.jct / (seconds * max(1.0, len(seconds) / case.gpus))
@@ -223,6 +235,17 @@ def records(case: str, runs: Mapping[str, Measured]) -> list[tuple[object, ...]]
         (case, name, repr(one.makespan), repr(one.worst), repr(one.jct), repr(one.unfair))
         for name, one in runs.items()
     ]
+
+
+def variants(
+    name: str, title: str, given: Options, cases: Sequence[Case]
+) -> tuple[Report, list[dict[str, Measured]]]:
+    """A page that begins with Shockwave and fair baselines on each of ``cases``, and these runs."""
+    report = Report(name, title, given)
+    runs = {case.name: compared(case, FAIR) for case in cases}
+    report.table(HEADS, [line for case, some in runs.items() for line in lines(case, some)])
+    report.runs(CSV_HEADS, [row for case, some in runs.items() for row in records(case, some)])
+    return report, list(runs.values())
 
 
 def over(runs: Mapping[str, Measured], quantity: str, names: Sequence[str] = FAIR) -> float:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "shockwave"
-EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "shockwave_study")
+SHARED_BY_ALL = {"shockwave_study", "pollux_jobs"}
+EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED_BY_ALL)
 SMALL = ("closer", "contention", "efficiency", "mix", "prediction", "resilience")
 
 
@@ -54,12 +55,12 @@ def test_its_results_are_committed(experiment: str) -> None:
     assert rows(page.with_suffix(".csv"))
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_without_its_traces_it_says_so_and_ends(experiment: str, tmp_path: Path) -> None:
+def test_without_its_traces_an_experiment_says_so_and_ends(tmp_path: Path) -> None:
+    """All read the command line alike."""
     elsewhere = tmp_path / "repository" / "experiments"
     shutil.copytree(FOLDER.parent, elsewhere, ignore=shutil.ignore_patterns("results"))
     ran = subprocess.run(
-        [sys.executable, str(elsewhere / "shockwave" / f"{experiment}.py")],
+        [sys.executable, str(elsewhere / "shockwave" / "against_pollux.py")],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ran.returncode == 1
@@ -105,3 +106,38 @@ def test_shockwave_is_on_the_front_of_the_authors_traces() -> None:
         assert len(found) > 20
         for one in found.values():
             assert any(own[each] < one[each] for each in objectives)
+
+
+def test_on_pollux_jobs_shockwave_is_ahead_of_the_baselines_and_behind_pollux() -> None:
+    """Figures 11 and 17, of the committed runs: all that keep the number of workers are behind."""
+    found = runs("against_pollux", "Pollux' jobs")
+    own, pollux = found.pop("Shockwave"), found.pop("Pollux")
+    for name in ("Themis", "Gavel", "AlloX"):
+        assert found[name]["makespan_seconds"] >= 1.15 * own["makespan_seconds"]
+        assert found[name]["worst_rho"] >= 2.0 * own["worst_rho"]
+    assert pollux["mean_jct_seconds"] * 3.0 <= own["mean_jct_seconds"]
+    assert pollux["worst_rho"] < own["worst_rho"]
+
+
+def test_windows_are_solved_closer_and_sooner_than_the_paper_s() -> None:
+    """Figure 12, of the committed results."""
+    gaps = {
+        int(row["jobs"]): float(row["gap"])
+        for row in rows(FOLDER / "results" / "solver.csv")
+        if (row["program"], row["limit"]) == ("counts", "15.0")
+    }
+    for jobs, paper in ((500, 0.03), (1000, 0.11), (2000, 0.44), (10_000, 0.05)):
+        assert gaps[jobs] <= paper
+
+
+def test_forecasts_that_see_batch_sizes_to_come_err_less_and_their_quantiles_hold() -> None:
+    """Of the committed runs."""
+    found = rows(FOLDER / "results" / "forecasts.csv")
+    errors = {row["belief"]: float(row["mean_error"]) for row in found if row["seed"] == "1"}
+    assert errors["oracle"] < errors["regimes"] < 0.5 * errors["greedy"]
+    predicted = [row for row in found if row["belief"] == "regimes"]
+    assert len(predicted) == 3
+    for row in predicted:
+        assert int(row["quantiles"]) >= 100
+        assert 45.0 <= float(row["p50"]) <= 60.0
+        assert 85.0 <= float(row["p90"]) <= 95.0

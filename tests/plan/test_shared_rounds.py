@@ -6,8 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import RoundCase, plain, round_cases
 
+from volvelle.plan.exchange import exchange
 from volvelle.plan.plan import Window
-from volvelle.plan.rounds import RoundJobs, RoundShare, concave_pieces, fill_up, share_rounds
+from volvelle.plan.rounds import (
+    RoundJobs,
+    RoundShare,
+    concave_pieces,
+    fill_up,
+    share_rounds,
+    spread_out,
+)
 
 pytest.importorskip("highspy")
 
@@ -28,7 +36,7 @@ def shared(case: RoundCase, *, direct: bool = False, seconds: float = 60.0) -> R
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(round_cases(simple=True))
 def test_x_by_round_finds_the_best_there_is_and_counts_come_as_close_as_they_say(
     case: RoundCase,
@@ -36,12 +44,12 @@ def test_x_by_round_finds_the_best_there_is_and_counts_come_as_close_as_they_say
     best = case.best
     assert shared(case, direct=True).value == pytest.approx(best, abs=1e-6)
     found = shared(case)
-    assert found.value <= best + 1e-9
+    assert found.value == pytest.approx(best, rel=0.01, abs=1e-6)
     assert best <= found.bound + 1e-6
     assert shared(case, seconds=0.0).value <= best + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(round_cases(simple=False), st.booleans())
 def test_bounds_hold_where_gains_rise_and_restarts_cost(case: RoundCase, direct: bool) -> None:
     found, best = shared(case, direct=direct), case.best
@@ -49,7 +57,7 @@ def test_bounds_hold_where_gains_rise_and_restarts_cost(case: RoundCase, direct:
     assert best <= found.bound + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(round_cases(simple=False))
 def test_no_gpu_idles_in_the_plan_while_a_round_would_gain_a_job_something(
     case: RoundCase,
@@ -66,7 +74,42 @@ def test_no_gpu_idles_in_the_plan_while_a_round_would_gain_a_job_something(
             assert not idle.any() or gain[row, rounds] <= 0.0
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize(("count", "seed"), [(5, 4), (8, 1), (12, 11)])
+def test_gangs_that_are_wide_for_the_gpus_lose_little_by_counting(count: int, seed: int) -> None:
+    """A list rule alone loses up to two fifths in these windows of 8 GPUs, against X by round."""
+    rng = np.random.default_rng(seed)
+    whole = rng.lognormal(8.3, 1.0, count)
+    gpus = rng.choice([1.0, 2.0, 4.0, 8.0], count, p=[0.5, 0.2, 0.2, 0.1])
+    done = rng.uniform(0.0, 0.8, count) * whole
+    reached = np.minimum((done[:, None] + 120.0 * np.arange(21)) / whole[:, None], 1.0)
+    gain = rng.uniform(0.5, 2.5, count)[:, None] ** 5 * np.diff(np.log(reached), axis=1)
+    jobs = RoundJobs(np.arange(count), gpus, gain, whole - done)
+    window = Window(0.0, 120.0, 20)
+    counted = share_rounds(jobs, window, 8.0, makespan_weight=0.01)
+    direct = share_rounds(jobs, window, 8.0, makespan_weight=0.01, direct=True, seconds=60.0)
+    assert counted.value >= 0.98 * direct.value
+
+
+@settings(max_examples=40, deadline=None)
+@given(round_cases(simple=False))
+def test_slots_chosen_anew_are_no_worse_and_the_same_compiled_and_plain(case: RoundCase) -> None:
+    jobs, window, gpus, weight = case
+    most = np.minimum(np.ceil(jobs.seconds / 10.0), window.slots).astype(np.int64)
+    envelope = spread_out(*concave_pieces(jobs.gain, most))
+    assert np.array_equal(envelope, plain(spread_out)(*concave_pieces(jobs.gain, most)))
+    about = jobs.gpus.astype(np.int64), jobs.gain, envelope, most, jobs.seconds, 10.0, int(gpus)
+    empty = np.zeros(jobs.gain.shape, dtype=np.bool_)
+    held, twin = empty.copy(), empty.copy()
+    exchange(held, *about, weight)
+    plain(exchange)(twin, *about, weight)
+    assert np.array_equal(held, twin)
+    assert np.all(jobs.gpus @ held <= gpus)
+    assert np.all(held.sum(axis=1) <= most)
+    free = case._replace(jobs=jobs._replace(restart=None))
+    assert free.worth(tuple(held.sum(axis=1).tolist())) >= -1e-9
+
+
+@settings(max_examples=60, deadline=None)
 @given(round_cases(simple=False))
 def test_the_loops_are_the_same_compiled_and_plain(case: RoundCase) -> None:
     gain = case.jobs.gain

@@ -1,5 +1,6 @@
 """Shockwave's plans (NSDI'23, section 6, appendix G): utility, fairness, order, when plans are made anew."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.policy import policies
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
@@ -233,6 +234,30 @@ def test_who_has_the_larger_budget_is_done_earlier() -> None:
     before, alike = mean_ends(1.0)
     assert rich < alike
     assert poor > before
+
+
+@pytest.mark.parametrize(
+    ("weights", "share"), [((3.0, 1.0), 0.75), ((1.0, 1.0), 0.5), ((None, None), 0.25)]
+)
+def test_pools_have_shares_by_their_budgets_whatever_the_number_of_their_jobs(
+    weights: tuple[float | None, float | None], share: float
+) -> None:
+    """Three jobs of one pool and nine of another, which take up all GPUs; each owns half of them."""
+    cluster = msgspec.structs.replace(
+        parse_cluster("1x4"),
+        pools=tuple(
+            Pool(name, 2.0, True, weight) for name, weight in zip("ab", weights, strict=True)
+        ),
+    )
+    jobs = [linear_job(number, 0.0, 1.0, 1e5) for number in range(12)]
+    mine = [
+        Job(msgspec.structs.replace(job.spec, pool="a" if number % 4 == 0 else "b"), job.truth)
+        for number, job in enumerate(jobs)
+    ]
+    scenario = Scenario.of(cluster, mine, policy="shockwave:power=0,makespan=0,pieces=0")
+    setting = dataclasses.replace(scenario.setting, until=24_000.0)
+    held = simulate(Workload.of(mine), setting).outcomes.gpu_seconds
+    assert float(held[::4].sum() / held.sum()) == pytest.approx(share, abs=0.05)
 
 
 def test_a_size_of_which_nothing_is_known_is_named() -> None:

@@ -359,6 +359,7 @@ class Scheduler:
             np.array(self.state.pools.quota, dtype=np.float64),
             np.array([pool.quota for pool in self.cluster.pools], dtype=np.float64),
             np.array([pool.lends for pool in self.cluster.pools], dtype=np.bool_),
+            np.array([pool.weight for pool in self.cluster.pools], dtype=np.float64),
             lambda: rates(self, jobs),
             self.spec,
             self.resources,

@@ -231,10 +231,11 @@ class View(NamedTuple):
     """What a policy sees: the jobs in the system and what there is to give, at ``now``.
 
     ``capacity`` is GPUs by type (free or held), ``quota`` the most GPUs that the jobs of each pool may hold,
-    ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does. ``rates()`` is the
-    table of believed rates by (curve, GPU type, GPUs), for whole GPUs on a node with CPUs and memory enough;
-    ``jobs.curve`` says which curve is whose. ``beside(number, other)`` is the believed rate, by GPU type,
-    of a job that shares the GPUs it requests with another (0 where that is not known).
+    ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does, ``budget`` its
+    weight, NaN where its jobs have their own. ``rates()`` is the table of believed rates by (curve, GPU type,
+    GPUs), for whole GPUs on a node with CPUs and memory enough; ``jobs.curve`` says which curve is whose.
+    ``beside(number, other)`` is the believed rate, by GPU type, of a job that shares the GPUs it requests
+    with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
     to come, ``resources`` the nodes (to be read, not changed).
     ``promises`` is what holds now of what was promised to jobs, by number. ``pools`` are their names.
@@ -247,6 +248,7 @@ class View(NamedTuple):
     quota: FloatColumn
     owned: FloatColumn
     lends: BoolColumn
+    budget: FloatColumn
     rates: Callable[[], NDArray[np.float64]]
     spec: Callable[[int], JobSpec]
     resources: Resources

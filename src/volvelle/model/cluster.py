@@ -20,12 +20,14 @@ class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
     """A share of the cluster that belongs to somebody: ``quota`` GPUs.
 
     lends: what its jobs do not use may be lent to others, and its own jobs may borrow. Otherwise they hold at
-    most ``quota`` GPUs at once.
+    most ``quota`` GPUs at once. weight: its budget under policies that share by budgets, which its jobs
+    divide by their own weights; None: each of its jobs has its own, as jobs of no pool.
     """
 
     name: str
     quota: float
     lends: bool = False
+    weight: float | None = None
 
 
 class NodeState(StrEnum):

@@ -35,6 +35,7 @@ class _PoolEntry(_Strict):
     name: str
     quota: Annotated[float, Field(ge=0)]
     lends: bool = False
+    weight: Annotated[float, Field(gt=0)] | None = None
 
 
 class _ChangeEntry(_Strict):
@@ -87,7 +88,7 @@ def described(document: dict[str, Any], place: str) -> Cluster:
         raise Problem(f"{place}: {describe_validation(error, _ClusterFile)}") from None
     return Cluster(
         tuple(node for group in file.nodes for node in _group_nodes(group)),
-        tuple(Pool(pool.name, pool.quota, pool.lends) for pool in file.pools),
+        tuple(Pool(**pool.model_dump()) for pool in file.pools),
         tuple(
             NodeChange(change.at, change.node, change.state)
             for change in sorted(file.changes, key=lambda change: change.at)

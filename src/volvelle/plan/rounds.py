@@ -17,8 +17,8 @@ concave envelope)::
 
 and jobs of which only q fit beside each other have q T rounds together. Rounds are then packed, the job
 with most rounds left first (`volvelle.plan.packing`), and those that are left over go to whoever gains
-most of them. The linear program is rounded first; whole numbers are asked for only where that is not good
-enough.
+most of them. The linear program is rounded first. Where that is not good enough, slots are chosen anew one by
+one (`volvelle.plan.exchange`), and only then whole numbers are asked for.
 """
 
 import time
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.plan.exchange import exchange
 from volvelle.plan.packing import Bools, Floats, Ints, pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
@@ -122,6 +123,8 @@ def share_rounds(
             counts = case.rounded(model.rounds(answer.x), up=len(model.row) > _SEARCHED)
             found = case.packed(case.topped_up(counts))
         best = max(best, found, key=case.worth)
+        if not direct and relative_gap(case.value(best), bound) > gap:
+            best = max(best, case.exchanged(best), case.exchanged(best & False), key=case.worth)
     value = case.value(best)
     bound = max(min(bound, case.most_value), value)
     plan = Plan(window, jobs.number, best * case.gpus[:, None])
@@ -232,6 +235,17 @@ class _Case(NamedTuple):
             fill_up(held, self.gpus, self.gain, self.most, self.there)
             packed.append(held)
         return max(packed, key=self.worth)
+
+    def exchanged(self, held: Bools) -> Bools:
+        """A schedule with its slots chosen anew, and packed again where nothing is lost by it."""
+        if (self.gpus % 1.0).any():
+            return held
+        better, gpus = held.copy(), self.gpus.astype(np.int64)
+        seconds, there = self.window.slot_seconds, int(self.there)
+        envelope = spread_out(self.width, self.slope)
+        jobs = (gpus, self.gain, envelope, self.most, self.seconds)
+        exchange(better, *jobs, seconds, there, self.makespan_weight)
+        return max(better, self.packed(better.sum(axis=1)), key=self.worth)
 
 
 class _Model(NamedTuple):
@@ -369,6 +383,19 @@ def concave_pieces(gain: Floats, most: Ints) -> tuple[Ints, Floats]:
                 width[job, last], slope[job, last] = 0, 0.0
                 last -= 1
     return width, slope
+
+
+@compiled
+def spread_out(width: Ints, slope: Floats) -> Floats:
+    """(jobs, slots) what each round gains by pieces of a concave envelope; 0 beyond them."""
+    gain = np.zeros(slope.shape)
+    for job in range(len(gain)):
+        one = 0
+        for piece in range(slope.shape[1]):
+            for _ in range(width[job, piece]):
+                gain[job, one] = slope[job, piece]
+                one += 1
+    return gain
 
 
 @compiled

@@ -10,7 +10,7 @@ import msgspec
 
 from volvelle.core.journal import Header
 from volvelle.live.control.state import ControllerState
-from volvelle.model.cluster import NodeState
+from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
@@ -84,10 +84,14 @@ def _names(nodes: Iterable[Node]) -> str:
 
 def _pools(stored: Header, configured: Header, where: str) -> Iterator[str]:
     was, wanted = (
-        {pool.name: f"{pool.quota:g}{' lent' * pool.lends}" for pool in each.cluster.pools}
-        for each in (stored, configured)
+        {pool.name: _said(pool) for pool in each.cluster.pools} for each in (stored, configured)
     )
     yield from _fixed("pools", was, wanted, where)
+
+
+def _said(pool: Pool) -> str:
+    weight = "" if pool.weight is None else f" weight {pool.weight:g}"
+    return f"{pool.quota:g}{' lent' * pool.lends}{weight}"
 
 
 def _fixed(key: str, stored: object, configured: object, where: str) -> Iterator[str]:

@@ -8,7 +8,8 @@ UTIL is the share of its epochs that a job will have done when the window is ove
 batch size that are believed to come in it (equation 7); rho its finish-time fairness as it is estimated
 now (equation 9), H a lower bound of the time until all is done (equation 10), Z0 the sum of the jobs' run
 times under contention. N jobs share M GPUs. k and lambda are ``power`` and ``makespan``; weights of jobs
-(`JobSpec.weight`) are their budgets, and multiply rho^k.
+(`JobSpec.weight`) are their budgets, and multiply rho^k. A pool with a weight has that as its budget, as if
+it were so many jobs, and its jobs divide it.
 
 The program is solved by counts (`volvelle.plan.rounds`): how many rounds of the window each job has, packed
 into rounds so that jobs go on undisturbed. A round that a job does not run right before costs it what
@@ -57,6 +58,7 @@ from volvelle.policies.shockwave.run_times import BelievedCourse, run_times
 from volvelle.policies.shockwave.sequence import by_priority
 from volvelle.policies.shockwave.welfare import (
     OWN_COLUMNS,
+    budgets,
     contention,
     count_jobs,
     finish_time_fairness,
@@ -156,7 +158,7 @@ class Shockwave(PlanPolicy):
         whole = so_far + left
         factor = contention(jobs.own, jobs.submit_time, view.now, gpus)
         rho = finish_time_fairness(view.now - jobs.submit_time, left, whole, factor)
-        weight = jobs.weight * rho**self.power
+        weight = budgets(view) * rho**self.power
         progress = times.progress(self.window, self.round)
         normal = float((whole * factor).sum())
         gained = gains(progress, weight, self.pieces, self.ending)

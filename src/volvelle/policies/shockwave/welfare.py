@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.view import FloatColumn
+from volvelle.core.view import FloatColumn, View
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +47,16 @@ def finish_time_fairness(
     """
     rho: FloatColumn = (age + left * factor) / (whole * factor)
     return rho
+
+
+def budgets(view: View) -> FloatColumn:
+    """(jobs,) weights of jobs; those of a pool that has one divide it, in proportion to their own."""
+    jobs = view.jobs
+    weight = jobs.weight.copy()
+    for pool in np.flatnonzero(np.isfinite(view.budget)).tolist():
+        mine = jobs.pool == pool
+        weight[mine] *= view.budget[pool] / float(weight[mine].sum())
+    return weight
 
 
 def gains(progress: Floats, weight: FloatColumn, pieces: int, ending: float = 0.0) -> Floats:
