@@ -156,7 +156,7 @@ def _compare(
     png: bool,
 ) -> None:
     from volvelle.cli.output import progress, remark_on_placements
-    from volvelle.cli.reading import read_workloads
+    from volvelle.cli.reading import read_workloads, remark_on_record
     from volvelle.metrics.catalogue import read_objective
     from volvelle.simulate.compare import compare
 
@@ -165,6 +165,9 @@ def _compare(
     cluster = experiment.read_cluster()
     runs = experiment.runs(cluster)
     sources = read_workloads(experiment, cluster)
+    if (recorded := experiment.recorded_run(runs, sources)) is not None:
+        runs = [recorded, *runs]
+    remark_on_record(sources[runs[0].workload].workload, cluster)
     directory = experiment.out or DEFAULT_OUT
     remark_on_placements(run.setting.composition for run in runs)
     began = time.monotonic()

@@ -49,3 +49,23 @@ def remark_on_import(workload: "Workload") -> None:
     for reason, places in report.examples.items():
         if places:
             remark(f"      {reason}: for example {places[0]}")
+
+
+def remark_on_record(workload: "Workload", cluster: "Cluster") -> None:
+    """Say where what the trace recorded is not to be had, or not of a cluster of this size."""
+    from volvelle.cli.output import remark
+    from volvelle.simulate.recorded import most_recorded_gpus, recorded_jobs
+
+    known = recorded_jobs(workload)
+    if not known:
+        return
+    if known < len(workload):
+        remark(
+            f"note: the trace says of {known:,} of its {len(workload):,} jobs when they started: "
+            "what it recorded is no row of its own"
+        )
+    elif (most := most_recorded_gpus(workload)) > cluster.gpus:
+        remark(
+            f"note: the trace's jobs held up to {most:,.0f} GPUs at once, the cluster has "
+            f"{cluster.gpus:,}: what was recorded is of a larger one"
+        )

@@ -39,8 +39,9 @@ _GROUP_MEASURES = (
     ("deadline_miss", "mean", "Deadline misses"),
 )
 _MOST_GROUPS = 12
-_MOST_RUNS = 12
-"""Runs that are drawn one by one; of more there are only tables and what is drawn over the rates."""
+_MOST_RUNS = 13
+"""Runs that are drawn one by one, a dozen and what was recorded; of more there are only tables and what is
+drawn over the rates."""
 TIDY = "runs.csv"
 _MOST_IN_A_PAIR = 5  # columns of tables that stand side by side
 

@@ -6,22 +6,25 @@ many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import resolved, seen_from
 from volvelle.core.written import Written
+from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import Seconds, describe_validation
 from volvelle.simulate.past import read_past
+from volvelle.simulate.recorded import recorded_jobs
 from volvelle.simulate.run import PLAY_OUTS, Setting
 from volvelle.simulate.run_directory import SYNTHESIZER
 from volvelle.simulate.sources import (
@@ -243,6 +246,21 @@ class Experiment(BaseModel):
             runs += self._runs_of(cluster, parts | first, synthesis)
         return list({run.name: run for run in runs}.values())
 
+    def recorded_run(
+        self, runs: "Sequence[PlannedRun]", sources: "Mapping[WorkloadKey, Source]"
+    ) -> "PlannedRun | None":
+        """What the trace itself says became of its jobs, as a run beside ``runs``.
+
+        None where it does not say of each, or where jobs come or end otherwise than in the trace.
+        """
+        first = runs[0]
+        workload = sources[first.workload].workload
+        altered = self.jobs_per_hour or self.users or self.until is not None or self.track
+        if altered or recorded_jobs(workload) < len(workload):
+            return None
+        written = msgspec.structs.replace(first.setting.composition, policy=RECORDED)
+        return PlannedRun(RECORDED, replace(first.setting, composition=written, synthesis=None))
+
     def _runs_of(
         self, cluster: Cluster, parts: Mapping[str, tuple[str, ...]], synthesis: Synthesis | None
     ) -> "list[PlannedRun]":
@@ -292,6 +310,11 @@ class PlannedRun:
     name: str
     setting: Setting
     rate: float | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is no simulation, but what the trace says."""
+        return self.setting.composition.policy == RECORDED
 
     @property
     def workload(self) -> WorkloadKey:

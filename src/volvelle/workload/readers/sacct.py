@@ -109,7 +109,7 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
             strict=True,
         )
     ]
-    return rigid_jobs(columns, specs, ran)
+    return rigid_jobs(columns, specs, ran, "Start", "End")
 
 
 def parse_tres(text: str) -> Tres:

@@ -114,7 +114,8 @@ def _job(row: Row, options: SwfOptions) -> Job:
         pool=_label(row, "queue"),
         estimate_seconds=_known(row, "req_time", MOST_SECONDS),
     )
-    return rigid_job(spec, run)
+    wait = _known(row, "wait", MOST_SECONDS)
+    return rigid_job(spec, run, None if wait is None else spec.submit_time + wait)
 
 
 def _gpus(procs: float, options: SwfOptions) -> float:
