@@ -242,10 +242,7 @@ def verdict(
     """
     if len(grid.rates) > 1 or len(grid.labels) < 2:
         return ()
-    all_of_them = [
-        _Composition(label, tuple(run for run in grid.runs if run.label == label))
-        for label in grid.labels
-    ]
+    all_of_them = _compositions(grid)
     most = max(one.finished for one in all_of_them if not one.is_recorded)
     if not most:
         return ()
@@ -256,6 +253,18 @@ def verdict(
         said.append(Unjudged(left))
     said += [Unheld(round(one.finished - most)) for one in all_of_them if one.finished > most]
     return tuple(said)
+
+
+def baseline_of(grid: Grid, reference: str | None = None) -> str:
+    """The label of what the runs are judged against, whether or not it can be judged."""
+    return _baseline(_compositions(grid), reference).label
+
+
+def _compositions(grid: Grid) -> list[_Composition]:
+    return [
+        _Composition(label, tuple(run for run in grid.runs if run.label == label))
+        for label in grid.labels
+    ]
 
 
 def change(figure: float, before: float) -> str:
