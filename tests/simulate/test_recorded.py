@@ -10,8 +10,9 @@ from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.compare import compare
 from volvelle.simulate.experiment import Experiment
-from volvelle.simulate.recorded import as_recorded, most_recorded_gpus, recorded_jobs
+from volvelle.simulate.recorded import as_recorded, recorded_jobs
 from volvelle.simulate.run_directory import read_outcomes, read_record
+from volvelle.workload.proposing import most_recorded_gpus
 from volvelle.workload.reading import read_trace
 
 HEADER = "id,submit_time,start_time,end_time,gpus,user\n"
@@ -81,4 +82,4 @@ def test_there_is_none_where_a_start_is_missing_or_jobs_come_otherwise(trace: Pa
 
 def test_the_most_gpus_at_once(trace: Path) -> None:
     workload = read_trace(trace)
-    assert most_recorded_gpus(workload) == 8  # who starts as another ends takes over its GPUs
+    assert most_recorded_gpus(workload.jobs) == 8  # who starts as another ends takes over its GPUs

@@ -73,6 +73,14 @@ Strict = Annotated[
         rich_help_panel=JOBS,
     ),
 ]
+IgnoreTypes = Annotated[
+    bool | None,
+    typer.Option(
+        "--ignore-types",
+        help="Let jobs run on any GPU type, whatever the trace says.",
+        rich_help_panel=JOBS,
+    ),
+]
 Track = Annotated[
     str | None,
     typer.Option(

@@ -28,6 +28,7 @@ def tune(
     format: options.Format = None,
     map: options.Map = None,
     strict: options.Strict = None,
+    ignore_types: options.IgnoreTypes = None,
     cluster: options.Cluster = None,
     objectives: Annotated[
         list[str] | None,
@@ -123,6 +124,7 @@ def tune(
         generate=generate,
         format=format,
         strict=strict,
+        ignore_types=ignore_types,
         cluster=cluster,
         policies=policy,
         placements=placement,

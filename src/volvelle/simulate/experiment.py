@@ -37,6 +37,8 @@ from volvelle.simulate.sources import (
 )
 from volvelle.simulate.synthesizer import Synthesis, read_foreseen
 from volvelle.workload.habits import Habits
+from volvelle.workload.proposing import proposed_cluster, seen_types
+from volvelle.workload.workload import Workload
 
 _SINGULAR = {
     "policy": "policies",
@@ -118,6 +120,7 @@ class Experiment(BaseModel):
         {}, description="our column names on the trace's"
     )
     strict: bool = Field(False, description="stop at the first row that cannot be read")
+    ignore_types: bool = Field(False, description="let a trace's jobs run on any GPU type")
     generate: Written | None = Field(None, description="a generator instead of a trace")
     cluster: str | dict[str, Any] | None = Field(None, description="120x8, a file, or a table")
     policies: Names = Field(("fifo",), description="who gets how many GPUs")
@@ -190,7 +193,7 @@ class Experiment(BaseModel):
         if self.cluster is None:
             raise Problem(
                 "no cluster is given",
-                mend="say --cluster NODESxGPUS, as in --cluster 120x8",
+                mend=f"say {self._proposed() or '--cluster NODESxGPUS, as in --cluster 120x8'}",
                 usage=True,
             )
         if isinstance(self.cluster, dict):
@@ -203,6 +206,14 @@ class Experiment(BaseModel):
 
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
+
+    def _proposed(self) -> str:
+        """A cluster like the one that the trace ran on, as an option."""
+        if self.trace is None:
+            return ""
+        trace = read_source(self.trace, self.format, self.map, strict=self.strict)
+        line = proposed_cluster(seen_types(trace.workload))
+        return f"{line}, a cluster like the trace's own" if line else ""
 
     def sources(self, cluster: Cluster, read: Read | None = None) -> "dict[WorkloadKey, Source]":
         """The workload of every seed and rate, and where it comes from. Raises `Problem`.
@@ -221,6 +232,11 @@ class Experiment(BaseModel):
             written = str(self.generate)
             return {key: generated(written, key.seed, cluster.gpus, key.rate) for key in keys}
         trace = read_source(self.trace, self.format, self.map, strict=self.strict, read=read)
+        if self.ignore_types:
+            origin = trace.origin | {"ignore_types": True}
+            trace = Source(trace.workload.of_any_type(), origin)
+        else:
+            _check_types(trace.workload, cluster)
         return {
             key: trace if key.rate is None else resubmitted(trace, key.rate, key.seed)
             for key in keys
@@ -294,6 +310,23 @@ class Experiment(BaseModel):
             )
             runs.append(PlannedRun(name, setting, rate))
         return runs
+
+
+def _check_types(workload: Workload, cluster: Cluster) -> None:
+    """Raise `Problem` where jobs name GPU types and the cluster's GPUs have none."""
+    typed = sum(bool(spec.gpu_types) for spec in workload.specs)
+    if not typed or any(cluster.gpu_types):
+        return
+    types = seen_types(workload)
+    line = proposed_cluster(types)
+    named = sorted({one.gpu_type for one in types if one.gpu_type})
+    shown = ", ".join(named[:6]) + (" ..." if len(named) > 6 else "")
+    raise Problem(
+        f"{typed:,} of {len(workload):,} jobs name GPU types ({shown}), and the cluster's GPUs have no type: "
+        "none of these could run",
+        mend=f"say {line}, or --ignore-types" if line else "say --ignore-types",
+        usage=True,
+    )
 
 
 class WorkloadKey(NamedTuple):

@@ -77,14 +77,3 @@ def recorded_outcomes(workload: Workload, reason: list[str], cluster: Cluster) -
         end_time=float(end[rows].max(initial=submitted[-1])),
         single_gpu_seconds=workload.single_gpu_seconds,
     )
-
-
-def most_recorded_gpus(workload: Workload) -> float:
-    """GPUs that jobs held at once at most, by the trace's own account."""
-    ran = [(job.recorded, job.spec.gpus) for job in workload.jobs if job.recorded is not None]
-    if not ran:
-        return 0.0
-    starts, ends = np.array([each.start for each, _ in ran]), np.array([one.end for one, _ in ran])
-    gpus = np.array([gpus for _, gpus in ran])
-    times, changes = np.concatenate([ends, starts]), np.concatenate([-gpus, gpus])
-    return float(np.cumsum(changes[np.argsort(times, kind="stable")]).max())  # ends come first

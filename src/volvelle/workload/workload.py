@@ -113,6 +113,15 @@ class Workload:
             seconds[row] = job.seconds_on(float(gpus[row]), kind)
         return seconds
 
+    def of_any_type(self) -> "Workload":
+        """The same jobs, that run on any GPU type."""
+        replace = msgspec.structs.replace
+        jobs = [
+            replace(job, spec=replace(job.spec, gpu_types=())) if job.spec.gpu_types else job
+            for job in self.jobs
+        ]
+        return Workload(jobs, self.name, self.report)
+
     def rebased(self) -> "Workload":
         """The same jobs with the first submitted at 0 s."""
         if not self.jobs or self.jobs[0].spec.submit_time == 0.0:
