@@ -66,7 +66,7 @@ def test_what_could_never_run_here_is_rejected_as_in_simulations(trace: Path) ->
 
 def test_there_is_none_where_a_start_is_missing_or_jobs_come_otherwise(trace: Path) -> None:
     def recorded(path: Path, **given: object) -> bool:
-        experiment = Experiment.of(None, {"trace": path, "cluster": "1x8", **given})
+        experiment = Experiment.of(None, {"trace": path, "cluster": "1x8"} | given)
         cluster = experiment.read_cluster()
         sources = experiment.sources(cluster)
         return experiment.recorded_run(experiment.runs(cluster), sources) is not None
@@ -74,6 +74,7 @@ def test_there_is_none_where_a_start_is_missing_or_jobs_come_otherwise(trace: Pa
     assert recorded(trace)
     assert not recorded(trace, jobs_per_hour=2)
     assert not recorded(trace, until=50)
+    assert not recorded(trace, cluster="1x4")  # eight were held at once
     partly = trace.with_name("partly.csv")
     partly.write_text("submit_time,start_time,duration,gpus\n0,1,5,1\n1,,5,1\n")
     assert recorded_jobs(read_trace(partly)) == 1

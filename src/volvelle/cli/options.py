@@ -310,16 +310,3 @@ def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> 
 
         options["map"] = parse_map(columns)
     return Experiment.of(config, options)
-
-
-COLUMNS = (
-    "jct:mean",
-    "jct:p99",
-    "responsiveness:p50",
-    "rho:max",
-    "unfair",
-    "eta_error:p90",
-    "deadline_miss",
-    "utilisation",
-)
-"""What the terminal shows unless told; columns without a number are left out."""

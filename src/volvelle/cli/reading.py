@@ -71,7 +71,7 @@ def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
 def remark_on_record(workload: "Workload", cluster: "Cluster") -> None:
     """Say where what the trace recorded is not to be had, or not of a cluster of this size."""
     from volvelle.cli.output import remark
-    from volvelle.simulate.recorded import recorded_jobs
+    from volvelle.simulate.recorded import fits_record, recorded_jobs
     from volvelle.workload.proposing import most_recorded_gpus
 
     known = recorded_jobs(workload)
@@ -82,8 +82,8 @@ def remark_on_record(workload: "Workload", cluster: "Cluster") -> None:
             f"note: the trace says of {known:,} of its {len(workload):,} jobs when they started: "
             "what it recorded is no row of its own"
         )
-    elif (most := most_recorded_gpus(workload.jobs)) > cluster.gpus:
+    elif not fits_record(workload, cluster):
         remark(
-            f"note: the trace's jobs held up to {most:,.0f} GPUs at once, the cluster has "
-            f"{cluster.gpus:,}: what was recorded is of a larger one"
+            f"note: the trace's jobs held up to {most_recorded_gpus(workload.jobs):,.0f} GPUs at once, the "
+            f"cluster has {cluster.gpus:,}: what the trace recorded is no row of its own"
         )

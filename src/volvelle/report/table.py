@@ -118,6 +118,9 @@ class Table:
             return figure - before
         return 100.0 * (figure / before - 1.0) if before else math.nan
 
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
     def without_empty_columns(self) -> "Table":
         """The table without the columns in which there is nothing to read."""
         kept = [
@@ -256,6 +259,13 @@ def to_csv(table: Table) -> str:
     )
     writer.writerows([_raw(cell) for cell in row] for row in table.rows)
     return written.getvalue()
+
+
+def as_columns(table: Table) -> dict[str, list[str | float | None]]:
+    """Raw cells by the keys of their columns."""
+    return {
+        column.key: [_raw(row[at]) for row in table.rows] for at, column in enumerate(table.columns)
+    }
 
 
 def to_html(table: Table) -> str:

@@ -24,7 +24,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import Seconds, describe_validation
 from volvelle.simulate.past import read_past
-from volvelle.simulate.recorded import recorded_jobs
+from volvelle.simulate.recorded import fits_record, recorded_jobs
 from volvelle.simulate.run import PLAY_OUTS, Setting
 from volvelle.simulate.run_directory import SYNTHESIZER
 from volvelle.simulate.sources import (
@@ -40,7 +40,7 @@ from volvelle.workload.habits import Habits
 from volvelle.workload.proposing import proposed_cluster, seen_types
 from volvelle.workload.workload import Workload
 
-_SINGULAR = {
+SINGULAR = {
     "policy": "policies",
     "placement": "placements",
     "admission": "admissions",
@@ -49,6 +49,8 @@ _SINGULAR = {
     "seed": "seeds",
     "metric": "metrics",
 }
+"""How keys are written where there is one of what may be several."""
+
 _WORKLOADS = ("trace", "from_journal", "generate")
 _PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
@@ -227,20 +229,29 @@ class Experiment(BaseModel):
                 mend="name a trace's file, or a generator with --generate",
                 usage=True,
             )
-        keys = [WorkloadKey(s, r) for s in dict.fromkeys(self.seeds) for r in self._rates()]
         if self.trace is None:
-            written = str(self.generate)
-            return {key: generated(written, key.seed, cluster.gpus, key.rate) for key in keys}
-        trace = read_source(self.trace, self.format, self.map, strict=self.strict, read=read)
+            return {
+                key: generated(str(self.generate), key.seed, cluster.gpus, key.rate)
+                for key in self._keys()
+            }
+        return self.sources_of(
+            read_source(self.trace, self.format, self.map, strict=self.strict, read=read), cluster
+        )
+
+    def sources_of(self, jobs: Source, cluster: Cluster) -> "dict[WorkloadKey, Source]":
+        """``jobs``, that were read or made already, under every seed and rate. Raises `Problem`."""
         if self.ignore_types:
-            origin = trace.origin | {"ignore_types": True}
-            trace = Source(trace.workload.of_any_type(), origin)
-        else:
-            _check_types(trace.workload, cluster)
+            origin = jobs.origin | {"ignore_types": True}
+            jobs = Source(jobs.workload.of_any_type(), origin)
+        elif "generator" not in jobs.origin:
+            _check_types(jobs.workload, cluster)
         return {
-            key: trace if key.rate is None else resubmitted(trace, key.rate, key.seed)
-            for key in keys
+            key: jobs if key.rate is None else resubmitted(jobs, key.rate, key.seed)
+            for key in self._keys()
         }
+
+    def _keys(self) -> "list[WorkloadKey]":
+        return [WorkloadKey(s, r) for s in dict.fromkeys(self.seeds) for r in self._rates()]
 
     def _rates(self) -> tuple[float | None, ...]:
         return self.jobs_per_hour or (None,)
@@ -262,17 +273,33 @@ class Experiment(BaseModel):
             runs += self._runs_of(cluster, parts | first, synthesis)
         return list({run.name: run for run in runs}.values())
 
+    def only_run(
+        self, cluster: Cluster, said: str = "simulate makes one run", mend: str = ""
+    ) -> "PlannedRun":
+        """The one run of the experiment. Raises `Problem`, beginning with ``said``, where there are more."""
+        runs = self.runs(cluster)
+        if self.synthesize:
+            runs = [run for run in runs if run.setting.synthesis is not None]
+        if len(runs) > 1:
+            raise Problem(
+                f"{said}, these are {len(runs)}", mend=mend or "use volvelle compare", usage=True
+            )
+        return runs[0]
+
     def recorded_run(
         self, runs: "Sequence[PlannedRun]", sources: "Mapping[WorkloadKey, Source]"
     ) -> "PlannedRun | None":
         """What the trace itself says became of its jobs, as a run beside ``runs``.
 
-        None where it does not say of each, or where jobs come or end otherwise than in the trace.
+        None where it does not say of each, where jobs come or end otherwise than in the trace, or where they
+        held more GPUs there than the cluster has.
         """
         first = runs[0]
         workload = sources[first.workload].workload
         altered = self.jobs_per_hour or self.users or self.until is not None or self.track
         if altered or recorded_jobs(workload) < len(workload):
+            return None
+        if not fits_record(workload, first.setting.cluster):
             return None
         written = msgspec.structs.replace(first.setting.composition, policy=RECORDED)
         return PlannedRun(RECORDED, replace(first.setting, composition=written, synthesis=None))
@@ -373,14 +400,14 @@ def _validated(document: dict[str, Any], place: str) -> Experiment:
         if not place:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
-            option = next((one for one, many in _SINGULAR.items() if many == key), key)
+            option = next((one for one, many in SINGULAR.items() if many == key), key)
             plain = described.replace(f"key {key!r} is ", "").replace(f"'{key}.", "'")
             described = f"--{option}: {plain}"
         raise Problem(f"{place}{described}", usage=True) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
-    renamed = {_SINGULAR.get(key, key): value for key, value in read_toml(path).items()}
+    renamed = {SINGULAR.get(key, key): value for key, value in read_toml(path).items()}
     return {key: _beside(path, key, value) for key, value in renamed.items()}
 
 

@@ -13,12 +13,21 @@ from volvelle.metrics.outcomes import JobStatus, Outcomes, Segments, Steps
 from volvelle.metrics.recorder import contention
 from volvelle.model.cluster import Cluster
 from volvelle.simulate.run import Simulation
+from volvelle.workload.proposing import most_recorded_gpus
 from volvelle.workload.workload import Workload
+
+_SLACK = 1.02
+"""Records of seconds overlap a little where a job follows another."""
 
 
 def recorded_jobs(workload: Workload) -> int:
     """Of how many jobs the trace says when they started."""
     return sum(job.recorded is not None for job in workload.jobs)
+
+
+def fits_record(workload: Workload, cluster: Cluster) -> bool:
+    """Whether the GPUs that jobs held at once, by the trace's account, are no more than ``cluster`` has."""
+    return most_recorded_gpus(workload.jobs) <= _SLACK * cluster.gpus
 
 
 def as_recorded(workload: Workload, cluster: Cluster) -> Simulation:
