@@ -150,6 +150,6 @@ def test_a_mistake_of_ours_keeps_its_traceback(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("volvelle.simulate.run.simulate", broken)
+    monkeypatch.setattr("volvelle.notebook.runs.simulate_run", broken)
     with pytest.raises(ZeroDivisionError):
         volvelle("simulate", trace, "-c", "1x8")

@@ -61,7 +61,8 @@ Map = Annotated[
     typer.Option(
         "--map",
         metavar="OURS=THEIRS[,...]",
-        help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min.",
+        help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min; or a profile of them, "
+        "pm100, aurora or a .toml file.",
         rich_help_panel=JOBS,
     ),
 ]

@@ -59,6 +59,14 @@ def _pairs(value: object) -> object:
     return split_pairs(value) if isinstance(value, str) else value
 
 
+def _mapping(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    from volvelle.workload.readers.mapping import parse_map  # noqa: PLC0415 - only for a table's columns
+
+    return parse_map([value])
+
+
 def _listed(value: object) -> object:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
@@ -118,7 +126,7 @@ class Experiment(BaseModel):
         description="a run's journal: its jobs again, its cluster and parts unless said otherwise",
     )
     format: str | None = Field(None, description="its format, with options: swf:procs_as=gpu")
-    map: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
+    map: Annotated[dict[str, str], BeforeValidator(_mapping)] = Field(
         {}, description="our column names on the trace's"
     )
     strict: bool = Field(False, description="stop at the first row that cannot be read")
