@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from volvelle.cli.main import main
+from volvelle.core.policy import policies
 from volvelle.model.problems import Problem
 from volvelle.notebook.jobs import Jobs
-from volvelle.notebook.runs import Comparison
+from volvelle.notebook.runs import MANY_JOBS, Comparison, chosen_policies
 from volvelle.policies.orders import LeastAttainedService
 from volvelle.report.table import as_columns
 from volvelle.simulate.run_directory import read_outcomes, read_record
@@ -55,6 +56,12 @@ def test_all_but_the_jobs_is_said_by_name(name: str) -> None:
         inspect.Parameter.KEYWORD_ONLY,
         inspect.Parameter.VAR_KEYWORD,
     }
+
+
+def test_only_quick_policies_are_chosen_for_many_jobs() -> None:
+    few, many = chosen_policies(MANY_JOBS - 1), chosen_policies(MANY_JOBS)
+    assert set(many) < set(few)
+    assert {policies.make(name).label for name in few} == set(few)
 
 
 def test_compare_is_the_command(

@@ -115,24 +115,25 @@ def compare(
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),
     )
-    if "policies" not in experiment.model_fields_set:
-        from volvelle.notebook.runs import CHOSEN_POLICIES
-
-        experiment = experiment.model_copy(update={"policies": CHOSEN_POLICIES})
-        _remark_on_choice()
     _compare(experiment, output, workers=workers, resume=resume, demo=demo, price=price, png=png)
 
 
-def _remark_on_choice() -> None:
+def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
+    """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
-    from volvelle.notebook.runs import CHOSEN_POLICIES
+    from volvelle.notebook.runs import MANY_JOBS, chosen_policies
 
+    if "policies" in experiment.model_fields_set:
+        return experiment
+    chosen = chosen_policies(jobs)
+    many = f", or slow with {MANY_JOBS:,} jobs and more" if jobs >= MANY_JOBS else ""
     remark(
-        f"{len(CHOSEN_POLICIES)} of {len(policies.all())} policies are compared, as none is named with "
+        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with "
         "--policy; the others need deadlines, pools, batch sizes or rates by type, or are variants and "
-        "slower (volvelle list policies)"
+        f"slower{many} (volvelle list policies)"
     )
+    return experiment.model_copy(update={"policies": chosen})
 
 
 def _demo_workload() -> str:
@@ -167,6 +168,7 @@ def _compare(
     cluster = experiment.read_cluster()
     experiment.runs(cluster)  # mistakes are told before a long trace is read
     sources = read_workloads(experiment, cluster)
+    experiment = _with_chosen(experiment, len(next(iter(sources.values())).workload))
     runs = planned_runs(experiment, cluster, sources)
     remark_on_record(sources[runs[0].workload].workload, cluster)
     directory = experiment.out or DEFAULT_OUT

@@ -223,15 +223,16 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Compare several schedulers, as ``volvelle compare`` does; without ``policies`` the same chosen dozen.
+    """Compare several schedulers, as ``volvelle compare`` does; without ``policies`` the same chosen ones.
 
     out: the comparison's directory (``volvelle report OUT`` makes its page); without one nothing is kept.
     resume: keep finished runs that are there. settings: the keys of an experiment file, lists where several
     are to be tried, as in ``seeds=[1, 2]``, ``reference="fifo"``. progress: told jobs done and in all.
     Raises `Problem`, also that with which a run failed.
     """
-    experiment = experiment_of(settings, [*policies] or CHOSEN_POLICIES, out)
     there, source = cluster_of(cluster), jobs_of(jobs).source
+    chosen = [*policies] or chosen_policies(len(source.workload))
+    experiment = experiment_of(settings, chosen, out)
     with ExitStack() as stack:
         directory = experiment.out
         if directory is None:
@@ -252,11 +253,17 @@ def compare(
     return found
 
 
-CHOSEN_POLICIES = (
-    *("fifo", "fifo-skip", "easy", "sjf", "srsf", "las"),
-    *("srtf", "tiresias", "gittins", "max-min", "themis", "afs-l"),
-)
+QUICK_POLICIES = ("fifo", "fifo-skip", "easy", "sjf", "srsf", "las", "srtf", "afs-l")
+CHOSEN_POLICIES = (*QUICK_POLICIES, "tiresias", "gittins", "max-min", "themis")
 """What is compared unless it is said: those that need nothing but what every trace tells."""
+
+MANY_JOBS = 20_000
+"""From here on only the quick ones are chosen: the others take rounds, and minutes where thousands wait."""
+
+
+def chosen_policies(jobs: int) -> tuple[str, ...]:
+    """What is compared, unless it is said, on a workload of so many jobs."""
+    return CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES
 
 
 def make_run(

@@ -1,7 +1,8 @@
 """Other people's column names on ours: ``gpus=num_gpu``, ``duration=runtime:min``.
 
 A unit or a number after the last colon multiplies; a column whose own name has that colon is taken first.
-Mappings of published tables are kept as profiles, files in ``workload/profiles``; one's own is named by its path.
+Mappings of published tables are kept as profiles, files in ``workload/profiles``; one's own is named by its
+path.
 Where nothing is mapped yet, `suggested` guesses a ready ``--map`` from names alone.
 """
 
