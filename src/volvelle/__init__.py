@@ -1,3 +1,32 @@
-"""Volvelle: a scheduler for GPU clusters that train models. It simulates, predicts, tunes and runs."""
+"""Volvelle: a scheduler for GPU clusters that train models. It simulates, predicts, tunes and runs.
+
+In a script or a notebook, ``import volvelle as vv``: `read`, `generate`, `Cluster`, `simulate`, `compare`,
+`tune` and `connect` do what the commands of these names do. They are imported when they are first used.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_OFFERED = {
+    "Cluster": "volvelle.model.cluster",
+    "compare": "volvelle.notebook.runs",
+    "connect": "volvelle.notebook.server",
+    "generate": "volvelle.notebook.jobs",
+    "read": "volvelle.notebook.jobs",
+}
+_ROOMS = ("simulate", "tune")
+"""Packages that can be called, as the functions of their names."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"volvelle.{name}")
+    if name not in _OFFERED:
+        raise AttributeError(f"module 'volvelle' has no attribute {name!r}")
+    return getattr(import_module(_OFFERED[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OFFERED, *_ROOMS})

@@ -40,7 +40,7 @@ def test_a_misused_option_ends_with_2(
 
 def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
     for arguments, said in (
-        (["simulate", trace], "no cluster is given. Say --cluster NODESxGPUS"),
+        (["simulate", trace], "no cluster is given. Say --cluster"),
         (["simulate", "-c", "1x8"], "no workload is given"),
         (["simulate", trace, "-c", "1x8", "--bogus"], "No such option: --bogus"),
         (["trace", "generate", "gavel"], "where to write is not said"),
@@ -150,6 +150,6 @@ def test_a_mistake_of_ours_keeps_its_traceback(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("volvelle.simulate.run.simulate", broken)
+    monkeypatch.setattr("volvelle.notebook.runs.simulate_run", broken)
     with pytest.raises(ZeroDivisionError):
         volvelle("simulate", trace, "-c", "1x8")

@@ -122,7 +122,7 @@ def test_a_generator_without_a_rate_says_so(volvelle: Volvelle) -> None:
 
 
 def test_many_runs_are_reported_without_a_picture_of_each(volvelle: Volvelle) -> None:
-    ran = volvelle(*GENERATED, "-p", "fifo", "--jobs-per-hour", "1:13", "--out", "grid", "--png")
+    ran = volvelle(*GENERATED, "-p", "fifo", "--jobs-per-hour", "1:14", "--out", "grid", "--png")
     assert ran.status == 0, ran.err
     assert not Path("grid/queue.png").exists()
     assert "too many to be drawn one by one" in Path("grid/report.html").read_text("utf-8")

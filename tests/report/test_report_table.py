@@ -113,6 +113,23 @@ def test_html_has_headers_marks_the_best_and_escapes() -> None:
     assert "nan" not in html
 
 
+def test_deltas_stand_beside_figures_where_a_row_is_the_baseline() -> None:
+    table = small().against("fifo")
+    assert table.delta(1, 1) == pytest.approx(100 * (10920 / 34860 - 1))
+    assert table.delta(1, 2) == pytest.approx(10.54)  # shares differ by points
+    for nowhere in [
+        (0, 1),
+        (1, 3),
+        (2, 1),
+    ]:  # the baseline itself, a column of no contest, no figure
+        assert math.isnan(table.delta(*nowhere))
+    html = to_html(table)
+    assert html.count('class="delta"') == 3
+    assert '3h 02m <span class="delta">\u221269 %</span>' in html
+    assert '91 % <span class="delta">+11 pt</span>' in html
+    assert "delta" not in to_html(small().against("nobody"))
+
+
 def test_columns_with_nothing_in_them_can_be_left_out() -> None:
     table = Table("", (Column("a", "a"), Column("b", "b", "s")), (("x", NAN), ("y", None)))
     assert [column.key for column in table.without_empty_columns().columns] == ["a"]

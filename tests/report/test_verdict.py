@@ -1,5 +1,6 @@
 """The verdict of a comparison: every sentence is held against the runs, on workloads of many kinds."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +10,7 @@ from report_runs import simulated
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
-from volvelle.metrics.outcomes import BoolColumn, Outcomes
+from volvelle.metrics.outcomes import RECORDED, BoolColumn, Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.verdict import (
@@ -19,6 +20,7 @@ from volvelle.report.verdict import (
     Loses,
     Needs,
     Sentence,
+    Unheld,
     Unjudged,
     Without,
     verdict,
@@ -105,7 +107,7 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
                 name
                 for name, outcomes in runs.items()
                 if (
-                    not policies.make(name).needs_durations
+                    name != RECORDED and not policies.make(name).needs_durations
                     if durations
                     else outcomes.preemptions.mean() <= 0.05
                 )
@@ -177,6 +179,32 @@ def replace_name(run: GridRun, seed: int) -> GridRun:
 def test_the_reference_is_what_the_others_are_held_against() -> None:
     said = verdict(grid(*WORKLOADS[0]), reference="sjf")
     assert {one.baseline for one in said if isinstance(one, Best)} == {"sjf"}
+
+
+@cache
+def with_record() -> Grid:
+    """What fifo did stands for what the trace recorded."""
+    first, *others = grid(*WORKLOADS[0]).runs
+    return Grid.of([first._replace(name=RECORDED, parts={"policy": RECORDED}), *others])
+
+
+def test_what_was_recorded_is_the_baseline() -> None:
+    said = verdict(with_record(), price=2.0)
+    for sentence in said:
+        holds(sentence, by_name(with_record()))
+        assert "under recorded" not in str(sentence)
+    assert {one.baseline for one in said if isinstance(one, Best | Loses | Costs)} == {RECORDED}
+    assert any("in the trace" in str(one) for one in said)
+
+
+def test_what_only_the_trace_finished_is_held_against_nobody() -> None:
+    recorded, *others = with_record().runs
+    status = others[0].outcomes.status.copy()
+    status[3] = "rejected"
+    lacking = [run._replace(outcomes=replace(run.outcomes, status=status)) for run in others]
+    said = verdict(Grid.of([recorded, *lacking]))
+    assert said[-1] == Unheld(1)
+    assert all(one.baseline != RECORDED for one in said if isinstance(one, Best | Loses))
 
 
 def test_one_run_and_runs_over_rates_have_no_verdict() -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from trace_samples import SAMPLES
 
+from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.mapping import parse_map, suggested
+from volvelle.workload.readers.mapping import parse_map, profiles, read_profile, suggested
+from volvelle.workload.readers.own import COLUMNS
 from volvelle.workload.reading import read_trace
 
 
@@ -133,3 +135,39 @@ def test_milliseconds_are_suspected_where_times_are_impossible(tmp_path: Path) -
 
 def test_a_name_that_is_near_nothing_is_left_open() -> None:
     assert suggested(["colour", "shape"]) == "--map submit_time=?,gpus=?,duration=?"
+
+
+AURORA = (
+    "COBALT_JOBID,JOB_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,NODES_REQUESTED,NODES_USED,"
+    "CORES_REQUESTED,CORES_USED,WALLTIME_SECONDS,RUNTIME_SECONDS,USERNAME_GENID,LOCATION\n"
+    "81,lqcd,2025-01-02 00:00:00,2025-01-02 01:00:00,2025-01-02 03:00:00,4,4,416,416,10800,7200,u17,x1\n"
+)
+
+
+def test_a_profile_maps_a_published_table(tmp_path: Path) -> None:
+    path = tmp_path / "aurora.csv"
+    path.write_text(AURORA)
+    [job] = read_trace(path, columns=parse_map(["aurora"])).jobs
+    assert (job.spec.id, job.spec.gpus, job.spec.user) == ("81", 24, "u17")  # six a node
+    assert (job.spec.estimate_seconds, job.seconds_on(24)) == (10800, 7200)
+    assert job.recorded == Recorded(3600, 10800)
+    [other] = read_trace(path, columns=parse_map(["aurora,pool=LOCATION"])).jobs
+    assert other.spec.pool == "x1"
+
+
+def test_every_profile_maps_columns_of_ours() -> None:
+    assert {"aurora", "pm100"} <= profiles().keys()
+    for name in profiles():
+        columns = read_profile(name)
+        assert {"submit_time", "gpus", "duration"} <= columns.keys() <= COLUMNS.keys()
+
+
+def test_a_profile_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[map]\ngpus = "n:0.5"\n')
+    assert parse_map([str(mine)]) == {"gpus": "n:0.5"}
+    mine.write_text("[map]\ngpus = 4\n")
+    with pytest.raises(Problem, match=r"table \[map\]"):
+        parse_map([str(mine)])
+    with pytest.raises(Problem, match="did you mean 'aurora'"):
+        parse_map(["auroraa"])

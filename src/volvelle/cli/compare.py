@@ -10,21 +10,18 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from volvelle.cli.report import ReadRuns
     from volvelle.model.cluster import Cluster
+    from volvelle.notebook.runs import Comparison
     from volvelle.simulate.compare import ComparedRun
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
-    from volvelle.workload.workload import Workload
 
 DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
 DEMO_CLUSTER = "8x8"
 DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
-CHOSEN_POLICIES = (*DEMO_POLICIES, "srtf", "tiresias", "gittins", "max-min", "themis", "afs-l")
-"""What is compared unless it is said: those that need nothing but what every trace tells."""
 
 
 def compare(
@@ -34,6 +31,7 @@ def compare(
     format: options.Format = None,
     map: options.Map = None,
     strict: options.Strict = None,
+    ignore_types: options.IgnoreTypes = None,
     track: options.Track = None,
     cluster: options.Cluster = None,
     policies: options.Policies = None,
@@ -95,6 +93,7 @@ def compare(
         generate=generate or (_demo_workload() if demo and trace is None else None),
         format=format,
         strict=strict,
+        ignore_types=ignore_types,
         cluster=cluster or (DEMO_CLUSTER if demo else None),
         policies=policies or (DEMO_POLICIES if demo else None),
         reference=reference,
@@ -116,21 +115,25 @@ def compare(
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),
     )
-    if "policies" not in experiment.model_fields_set:
-        experiment = experiment.model_copy(update={"policies": CHOSEN_POLICIES})
-        _remark_on_choice()
     _compare(experiment, output, workers=workers, resume=resume, demo=demo, price=price, png=png)
 
 
-def _remark_on_choice() -> None:
+def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
+    """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
+    from volvelle.notebook.runs import MANY_JOBS, chosen_policies
 
+    if "policies" in experiment.model_fields_set:
+        return experiment
+    chosen = chosen_policies(jobs)
+    many = f", or slow with {MANY_JOBS:,} jobs and more" if jobs >= MANY_JOBS else ""
     remark(
-        f"{len(CHOSEN_POLICIES)} of {len(policies.all())} policies are compared, as none is named with "
+        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with "
         "--policy; the others need deadlines, pools, batch sizes or rates by type, or are variants and "
-        "slower (volvelle list policies)"
+        f"slower{many} (volvelle list policies)"
     )
+    return experiment.model_copy(update={"policies": chosen})
 
 
 def _demo_workload() -> str:
@@ -156,38 +159,42 @@ def _compare(
     png: bool,
 ) -> None:
     from volvelle.cli.output import progress, remark_on_placements
-    from volvelle.cli.reading import read_workloads
+    from volvelle.cli.reading import read_workloads, remark_on_record
     from volvelle.metrics.catalogue import read_objective
-    from volvelle.simulate.compare import compare
+    from volvelle.notebook.runs import make_comparison, planned_runs
 
     for column in experiment.metrics:
         read_objective(column)
     cluster = experiment.read_cluster()
-    runs = experiment.runs(cluster)
+    experiment.runs(cluster)  # mistakes are told before a long trace is read
     sources = read_workloads(experiment, cluster)
+    experiment = _with_chosen(experiment, len(next(iter(sources.values())).workload))
+    runs = planned_runs(experiment, cluster, sources)
+    remark_on_record(sources[runs[0].workload].workload, cluster)
     directory = experiment.out or DEFAULT_OUT
-    remark_on_placements(run.setting.composition for run in runs)
+    remark_on_placements(run.setting.composition for run in runs if not run.is_recorded)
     began = time.monotonic()
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
-        results = compare(runs, sources, directory, workers=workers, resume=resume, progress=update)
+        comparison = make_comparison(
+            experiment,
+            cluster,
+            sources,
+            directory,
+            price=price,
+            workers=workers,
+            resume=resume,
+            progress=update,
+        )
     seconds = time.monotonic() - began
-    workloads = {run.name: sources[run.workload].workload for run in runs}
-    finished = [result for result in results if result.status.value == "finished"]
+    finished = [result for result in comparison.made if result.status.value == "finished"]
     if finished:
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
-        _print_results(
-            _read(finished, workloads, experiment.reference, price),
-            directory,
-            output,
-            said,
-            experiment.metrics,
-            png=png,
-        )
+        _print_results(comparison, directory, output, said, experiment.metrics, png=png)
         if output is Form.TABLE and demo:
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
-    _print_unfinished(results, directory)
+    _print_unfinished(comparison.made, directory)
 
 
 def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:
@@ -230,30 +237,8 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else several}"
 
 
-def _read(
-    finished: "Sequence[ComparedRun]",
-    workloads: "Mapping[str, Workload]",
-    reference: str | None,
-    price: float | None,
-) -> "ReadRuns":
-    """The runs, with the specs of their workloads and the summaries that were made of them."""
-    from volvelle.cli.report import ReadRuns
-    from volvelle.metrics.summary import hand_on
-    from volvelle.simulate.run_directory import read_outcomes, read_record
-
-    runs = ReadRuns({}, {}, reference, price)
-    for result in finished:
-        record = read_record(result.directory)
-        outcomes = read_outcomes(result.directory, record, workloads[result.name].specs)
-        if result.summary is not None:
-            hand_on(result.summary, outcomes)
-        runs.records[result.name] = record
-        runs.outcomes[result.name] = outcomes
-    return runs
-
-
 def _print_results(
-    runs: "ReadRuns",
+    runs: "Comparison",
     directory: Path,
     output: Form,
     headline: str,

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from volvelle.metrics.summary import Summary
     from volvelle.report.table import Table
     from volvelle.workload.describe import Description
+    from volvelle.workload.proposing import SeenType
     from volvelle.workload.workload import Workload
+
+_MOST_TYPES = 6
 
 
 def run_figures(summary: "Summary", form: Form) -> "Table":
@@ -45,8 +50,10 @@ def run_figures(summary: "Summary", form: Form) -> "Table":
     return Table("", (*heads, *measures), tuple(rows))
 
 
-def description_facts(description: "Description", workload: "Workload") -> list[str]:
-    """What is in a trace, in a few lines."""
+def description_facts(
+    description: "Description", workload: "Workload", types: "Sequence[SeenType]"
+) -> list[str]:
+    """What is in a trace, in a few lines, the last of them a cluster for its GPU ``types``."""
     from volvelle.model.units import format_duration
     from volvelle.report.table import format_number
 
@@ -71,7 +78,27 @@ def description_facts(description: "Description", workload: "Workload") -> list[
             f", busiest day {busiest.offered_load:.2f}" if busiest and busiest.offered_load else ""
         )
         lines.append(f"Load {d.load:.2f} of {d.cluster_gpus:,} GPUs{day}.")
+    if types:
+        lines.append(_cluster_seen(types))
     return lines
+
+
+def _cluster_seen(types: "Sequence[SeenType]") -> str:
+    """Types and widths of jobs, and a cluster that would do."""
+    from volvelle.report.table import format_number
+    from volvelle.workload.proposing import proposed_cluster
+
+    seen = []
+    for one in types[:_MOST_TYPES]:
+        widths = f"{one.widths[0]:g}"
+        if len(one.widths) > 1:
+            widths += f" to {one.widths[-1]:g}"
+        kind = f" {one.gpu_type}" if one.gpu_type else " of any type" if len(types) > 1 else ""
+        seen.append(f"{one.jobs:,} jobs of {widths} GPUs{kind}")
+    if len(types) > _MOST_TYPES:
+        seen.append(f"{format_number(len(types) - _MOST_TYPES)} types more")
+    line = proposed_cluster(types)
+    return f"{', '.join(seen)}" + (f"; try {line}" if line else "") + "."
 
 
 def quantiles(description: "Description") -> "Table":

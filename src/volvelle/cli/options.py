@@ -61,7 +61,8 @@ Map = Annotated[
     typer.Option(
         "--map",
         metavar="OURS=THEIRS[,...]",
-        help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min.",
+        help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min; or a profile of them, "
+        "pm100, aurora or a .toml file.",
         rich_help_panel=JOBS,
     ),
 ]
@@ -70,6 +71,14 @@ Strict = Annotated[
     typer.Option(
         "--strict",
         help="Stop at the first row that cannot be read, instead of counting it.",
+        rich_help_panel=JOBS,
+    ),
+]
+IgnoreTypes = Annotated[
+    bool | None,
+    typer.Option(
+        "--ignore-types",
+        help="Let jobs run on any GPU type, whatever the trace says.",
         rich_help_panel=JOBS,
     ),
 ]
@@ -302,16 +311,3 @@ def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> 
 
         options["map"] = parse_map(columns)
     return Experiment.of(config, options)
-
-
-COLUMNS = (
-    "jct:mean",
-    "jct:p99",
-    "responsiveness:p50",
-    "rho:max",
-    "unfair",
-    "eta_error:p90",
-    "deadline_miss",
-    "utilisation",
-)
-"""What the terminal shows unless told; columns without a number are left out."""

@@ -16,7 +16,9 @@ def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[Worklo
 
     with progress("reading", "rows") as update:
         sources = experiment.sources(cluster, lambda rows: update(rows, None))
-    remark_on_import(next(iter(sources.values())).workload)
+    first = next(iter(sources.values())).workload
+    remark_on_import(first)
+    remark_on_cluster(first, cluster)
     return sources
 
 
@@ -49,3 +51,39 @@ def remark_on_import(workload: "Workload") -> None:
     for reason, places in report.examples.items():
         if places:
             remark(f"      {reason}: for example {places[0]}")
+
+
+def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
+    """Say of which GPU types more is submitted than there is."""
+    from volvelle.cli.output import remark
+    from volvelle.report.table import format_number
+    from volvelle.workload.proposing import seen_types, too_much_wanted
+
+    if not any(cluster.gpu_types):
+        return
+    for wanted, gpus in too_much_wanted(seen_types(workload), cluster):
+        remark(
+            f"note: {wanted.jobs:,} jobs ask for {wanted.gpu_type}: work for "
+            f"{format_number(wanted.load)} of them on average, the cluster has {gpus:,}"
+        )
+
+
+def remark_on_record(workload: "Workload", cluster: "Cluster") -> None:
+    """Say where what the trace recorded is not to be had, or not of a cluster of this size."""
+    from volvelle.cli.output import remark
+    from volvelle.simulate.recorded import fits_record, recorded_jobs
+    from volvelle.workload.proposing import most_recorded_gpus
+
+    known = recorded_jobs(workload)
+    if not known:
+        return
+    if known < len(workload):
+        remark(
+            f"note: the trace says of {known:,} of its {len(workload):,} jobs when they started: "
+            "what it recorded is no row of its own"
+        )
+    elif not fits_record(workload, cluster):
+        remark(
+            f"note: the trace's jobs held up to {most_recorded_gpus(workload.jobs):,.0f} GPUs at once, the "
+            f"cluster has {cluster.gpus:,}: what the trace recorded is no row of its own"
+        )

@@ -2,51 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.options import COLUMNS, Form
+from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
     from volvelle.metrics.outcomes import Outcomes
-    from volvelle.report.grid import Grid
+    from volvelle.notebook.runs import Comparison
     from volvelle.report.table import Table
     from volvelle.simulate.run_directory import RunRecord
 
 DEFAULT_OUT = Path("volvelle-report")
-
-
-@dataclass(frozen=True)
-class ReadRuns:
-    """Runs read from their directories, by name.
-
-    ``reference``: the policy they are judged against; ``price``: of a GPU-hour, for the verdict.
-    """
-
-    records: "dict[str, RunRecord]"
-    outcomes: "dict[str, Outcomes]"
-    reference: str | None = None
-    price: float | None = None
-
-    @property
-    def grid(self) -> "Grid":
-        """The same with what sets each apart: parts, rate of submission, seed."""
-        from volvelle.report.grid import Grid, GridRun
-
-        return Grid.of(
-            GridRun(
-                name,
-                record.composition_parts,
-                record.workload.get("jobs_per_hour"),
-                record.seed,
-                self.outcomes[name],
-            )
-            for name, record in self.records.items()
-        )
 
 
 def report(
@@ -97,11 +68,12 @@ def report(
         print(f"\nReport: {page}")
 
 
-def shown_tables(runs: ReadRuns, output: Form, metrics: Sequence[str]) -> "list[Table]":
+def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "list[Table]":
     """The tables of several runs: for programs a row for each run, for people seeds drawn together.
 
     Several rates of submission make a table for each metric, with a column for each rate.
     """
+    from volvelle.notebook.runs import COLUMNS
     from volvelle.report import against
     from volvelle.report.table import comparison
 
@@ -114,15 +86,14 @@ def shown_tables(runs: ReadRuns, output: Form, metrics: Sequence[str]) -> "list[
     return runs.grid.tables(metrics, COLUMNS) + judged
 
 
-def show_verdict(runs: ReadRuns) -> None:
+def show_verdict(runs: "Comparison") -> None:
     """Print what the runs come to, in sentences."""
     from volvelle.cli.output import show_sentences
-    from volvelle.report.verdict import verdict
 
-    show_sentences(map(str, verdict(runs.grid, runs.reference, runs.price)))
+    show_sentences(map(str, runs.verdict))
 
 
-def _remark_on_workloads(runs: ReadRuns) -> None:
+def _remark_on_workloads(runs: "Comparison") -> None:
     from volvelle.cli.output import remark
 
     keys = ["trace", "sha256", "generator", "jobs"]
@@ -147,12 +118,13 @@ def _expanded(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def read_runs(directories: Sequence[Path]) -> ReadRuns:
+def read_runs(directories: Sequence[Path]) -> "Comparison":
     """The runs in ``directories``; equal names are told apart by their folders. Raises `Problem`."""
     from volvelle.model.problems import Problem
+    from volvelle.notebook.runs import Comparison
     from volvelle.simulate.run_directory import read_outcomes, read_record
 
-    read = ReadRuns({}, {})
+    read = Comparison({}, {})
     if not directories:
         raise Problem("there is no run with results", mend="run volvelle compare again")
     for directory in directories:
@@ -180,7 +152,7 @@ def write_report_of_run(
 
 
 def write_report_of_runs(
-    runs: ReadRuns, directory: Path, *, columns: Sequence[str] = (), png: bool = False
+    runs: "Comparison", directory: Path, *, columns: Sequence[str] = (), png: bool = False
 ) -> Path:
     """Write the report of several runs. Raises `Problem` where it cannot."""
     from volvelle.cli.facts import facts_of

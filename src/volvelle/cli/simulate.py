@@ -11,9 +11,8 @@ from volvelle.cli.options import Form
 if TYPE_CHECKING:
     from volvelle.metrics.summary import Summary
     from volvelle.simulate.experiment import Experiment
-    from volvelle.simulate.run import Setting, Simulation
+    from volvelle.simulate.run import Simulation
     from volvelle.simulate.run_directory import RunRecord
-    from volvelle.simulate.sources import Source
 
 DEFAULT_OUT = Path("volvelle-run")
 
@@ -34,6 +33,7 @@ def simulate(
     format: options.Format = None,
     map: options.Map = None,
     strict: options.Strict = None,
+    ignore_types: options.IgnoreTypes = None,
     track: options.Track = None,
     cluster: options.Cluster = None,
     policies: options.Policies = None,
@@ -83,6 +83,7 @@ def simulate(
         generate=generate,
         format=format,
         strict=strict,
+        ignore_types=ignore_types,
         cluster=cluster,
         policies=policies,
         placements=placement,
@@ -106,43 +107,34 @@ def simulate(
 
 
 def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool, png: bool) -> None:
-    from volvelle.cli.output import remark_on_placements, remark_on_rejections
+    from volvelle.cli.output import progress, remark_on_placements, remark_on_rejections
     from volvelle.cli.reading import read_workloads
     from volvelle.cli.report import write_report_of_run
-    from volvelle.model.problems import Problem
+    from volvelle.notebook.runs import make_run
     from volvelle.simulate import run_directory
-    from volvelle.simulate.run import check
-    from volvelle.simulate.run_directory import RunRecord
+    from volvelle.simulate.run import Progress
 
     cluster = experiment.read_cluster()
-    runs = experiment.runs(cluster)
-    if experiment.synthesize:
-        runs = [run for run in runs if run.setting.synthesis is not None]
-    if len(runs) > 1:
-        raise Problem(
-            f"simulate makes one run, these are {len(runs)}",
-            mend="use volvelle compare",
-            usage=True,
-        )
-    name, setting = runs[0].name, runs[0].setting
-    source = read_workloads(experiment, cluster)[runs[0].workload]
-    check(source.workload, setting)
-    remark_on_placements([setting.composition])
+    composition = experiment.only_run(cluster).setting.composition
+    sources = read_workloads(experiment, cluster)
+    remark_on_placements([composition])
     directory = experiment.out or DEFAULT_OUT
-    run_directory.prepare(directory)
-    origin = source.origin | {"jobs": len(source.workload), "name": source.workload.name}
-    record = RunRecord.of(name, origin, setting)
-    run_directory.begin(directory, record)
-    try:
-        simulation = _run(directory, source, setting, keep_journal=keep_journal)
-        summary = run_directory.finish(directory, record, simulation)
-        page = write_report_of_run(
-            directory, record.ended(simulation), simulation.outcomes, png=png
+    with progress(f"simulating {composition.policy}") as update:
+
+        def note(now: Progress) -> None:
+            update(now.submitted - now.in_system, now.jobs)
+
+        run = make_run(
+            experiment, cluster, sources, directory, keep_journal=keep_journal, progress=note
         )
+    simulation, record = run.simulation, run.record
+    assert simulation is not None
+    try:
+        page = write_report_of_run(directory, record, run.outcomes, png=png)
     except BaseException:
         run_directory.mark_failed(directory, record)
         raise
-    _print(summary, simulation, record, directory, output)
+    _print(run.summary, simulation, record, directory, output)
     remark_on_rejections("", simulation.outcomes)
     if output is Form.TABLE:
         print(f"Report: {page}")
@@ -176,26 +168,6 @@ def _go_on(
     _print(summary, simulation, record, directory, output)
     if output is Form.TABLE:
         print(f"Report: {page}")
-
-
-def _run(
-    directory: Path, source: "Source", setting: "Setting", *, keep_journal: bool
-) -> "Simulation":
-    from volvelle.cli.output import progress
-    from volvelle.simulate.compare import usable_cpus
-    from volvelle.simulate.run import Progress, simulate
-    from volvelle.simulate.run_directory import JOURNAL, written
-
-    with progress(f"simulating {setting.composition.policy}") as update:
-
-        def note(now: Progress) -> None:
-            update(now.submitted - now.in_system, now.jobs)
-
-        workers = usable_cpus()
-        if not keep_journal:
-            return simulate(source.workload, setting, progress=note, workers=workers)
-        with written(directory / JOURNAL) as path:
-            return simulate(source.workload, setting, journal=path, progress=note, workers=workers)
 
 
 def _print(

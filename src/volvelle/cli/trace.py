@@ -11,7 +11,10 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from volvelle.workload.describe import Description
+    from volvelle.workload.proposing import SeenType
     from volvelle.workload.workload import Workload
 
 app = typer.Typer(help="Describe, convert and generate traces.", no_args_is_help=True)
@@ -46,11 +49,13 @@ def describe(
     from volvelle.cli.report import whole_report
     from volvelle.simulate.experiment import Experiment
     from volvelle.workload.describe import describe
+    from volvelle.workload.proposing import seen_types
 
     there = Experiment(cluster=cluster).read_cluster() if cluster else None
     source = read_file(trace, format, map, bool(strict))
     description = describe(source.workload, there.gpus if there else None)
-    _show_description(description, source.workload, output)
+    types = () if there else seen_types(source.workload)
+    _show_description(description, source.workload, types, output)
     if out is not None:
         from volvelle.report.describe_report import write_describe_report
 
@@ -237,7 +242,12 @@ def _write(workload: "Workload", path: Path, format: str | None) -> None:
     remark(f"{len(workload):,} jobs written to {path}")
 
 
-def _show_description(description: "Description", workload: "Workload", output: Form) -> None:
+def _show_description(
+    description: "Description",
+    workload: "Workload",
+    types: "Sequence[SeenType]",
+    output: Form,
+) -> None:
     from volvelle.cli.figures import description_facts, quantiles
     from volvelle.cli.output import show
 
@@ -248,7 +258,7 @@ def _show_description(description: "Description", workload: "Workload", output: 
         print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
         return
     if output is Form.TABLE:
-        for line in description_facts(description, workload):
+        for line in description_facts(description, workload, types):
             print(line)
         print()
     show(quantiles(description), output)

@@ -1,7 +1,7 @@
 """``volvelle tune``: a policy's trade-offs for a workload, to choose a point from."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +14,10 @@ from volvelle.cli.options import Form
 if TYPE_CHECKING:
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import Source
-    from volvelle.tune.front import Candidate, Front
+    from volvelle.tune.front import Front
     from volvelle.tune.search import Search, SearchProgress
 
 DEFAULT_OUT = Path("volvelle-tune")
-DEFAULT_OBJECTIVES = ["jct:mean", "pred_error:p99"]
 _SEARCH = "The search"
 
 
@@ -28,6 +27,7 @@ def tune(
     format: options.Format = None,
     map: options.Map = None,
     strict: options.Strict = None,
+    ignore_types: options.IgnoreTypes = None,
     cluster: options.Cluster = None,
     objectives: Annotated[
         list[str] | None,
@@ -114,6 +114,7 @@ def tune(
     volvelle simulate november.csv --cluster 120x8 --policy pcs:volvelle-tune/front.json#balanced
     """
     from volvelle.metrics.catalogue import read_objective
+    from volvelle.notebook.search import OBJECTIVES
     from volvelle.tune.search import Search, algorithm_named
 
     experiment = options.experiment(
@@ -123,6 +124,7 @@ def tune(
         generate=generate,
         format=format,
         strict=strict,
+        ignore_types=ignore_types,
         cluster=cluster,
         policies=policy,
         placements=placement,
@@ -134,9 +136,7 @@ def tune(
         out=out,
     )
     search = Search(
-        objectives=tuple(
-            dict.fromkeys(read_objective(o) for o in objectives or DEFAULT_OBJECTIVES)
-        ),
+        objectives=tuple(dict.fromkeys(read_objective(o) for o in objectives or OBJECTIVES)),
         candidates=candidates,
         refine=refine,
         samples=samples,
@@ -162,38 +162,31 @@ def _tune(
 ) -> None:
     from volvelle.cli.output import remark, remark_on_placements, show
     from volvelle.cli.reading import read_workloads
-    from volvelle.model.problems import Problem
-    from volvelle.tune.front import FRONT, read_evaluated
+    from volvelle.notebook.search import make_front
+    from volvelle.tune.front import FRONT
     from volvelle.tune.picture import table, write_pictures
-    from volvelle.tune.search import tune
 
     cluster = experiment.read_cluster()
-    runs = experiment.runs(cluster)
-    if len(runs) > 1:
-        raise Problem(
-            f"tune makes one search, these are {len(runs)}", mend="name one policy", usage=True
-        )
-    source = read_workloads(experiment, cluster)[runs[0].workload]
+    run = experiment.only_run(cluster, "tune makes one search", "name one policy")
+    source = read_workloads(experiment, cluster)[run.workload]
     directory = experiment.out or DEFAULT_OUT
-    remark_on_placements([runs[0].setting.composition])
-
-    def known(described: Mapping[str, Any]) -> "Iterable[Candidate]":
-        return read_evaluated(directory / FRONT, described) if resume else ()
-
-    with _live(directory) as note:
-        front = tune(
-            source.workload,
-            runs[0].setting,
+    remark_on_placements([run.setting.composition])
+    with _live() as note:
+        front = make_front(
+            experiment,
+            cluster,
+            source,
             search,
+            directory,
             workers=workers,
             ray=ray,
-            known=known,
-            progress=note,
+            resume=resume,
+            callbacks=[note],
         )
     if not front.points:
         remark("interrupted before anything was found")
         raise typer.Exit(130)
-    path = front.write(directory)
+    path = directory / FRONT
     page = write_pictures(front, directory, facts=_facts(experiment, source, front), png=png)
     if output is Form.JSON:
         print(json.dumps(front.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
@@ -246,8 +239,8 @@ def _origin(source: "Source", line: Callable[[dict[str, Any]], str]) -> str:
 
 
 @contextmanager
-def _live(directory: Path) -> "Iterator[Callable[[SearchProgress], None]]":
-    """Yields what is told how far the search is: it keeps the file, and shows the front so far."""
+def _live() -> "Iterator[Callable[[SearchProgress], None]]":
+    """Yields what is told how far the search is, and shows the front so far."""
     import sys
 
     from volvelle.cli.output import console, progress
@@ -256,7 +249,6 @@ def _live(directory: Path) -> "Iterator[Callable[[SearchProgress], None]]":
         with progress("searching", "configurations") as update:
 
             def note(now: "SearchProgress") -> None:
-                now.front.write(directory)
                 update(now.done, now.candidates)
 
             yield note
@@ -268,7 +260,6 @@ def _live(directory: Path) -> "Iterator[Callable[[SearchProgress], None]]":
     with Live(console=console(stderr=True), auto_refresh=False, transient=True) as live:
 
         def draw(now: "SearchProgress") -> None:
-            now.front.write(directory)
             live.update(picture(now), refresh=True)
 
         yield draw

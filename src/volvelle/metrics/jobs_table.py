@@ -67,6 +67,33 @@ class JobsTable:
         return len(self.job_id)
 
 
+def jobs_table(outcomes: Outcomes) -> JobsTable:
+    """What `write_jobs` writes, as columns."""
+    unknown = np.full(len(outcomes), np.nan)
+    predicted, p50, p90 = (
+        unknown if each is None else each
+        for each in (outcomes.predicted_finish, outcomes.predicted_p50, outcomes.predicted_p90)
+    )
+    return JobsTable(
+        job_id=[spec.id for spec in outcomes.specs],
+        pool=[spec.pool for spec in outcomes.specs],
+        user=[spec.user for spec in outcomes.specs],
+        gpus=outcomes.gpus,
+        submit_time=outcomes.submit_time,
+        first_start_time=outcomes.first_start,
+        finish_time=outcomes.finish,
+        jct=per_job.jct(outcomes),
+        queueing_delay=per_job.queueing_delay(outcomes),
+        gpu_seconds=outcomes.gpu_seconds,
+        preemptions=outcomes.preemptions,
+        restarts=outcomes.restarts,
+        status=outcomes.status.tolist(),
+        predicted_finish_time=predicted,
+        p50_finish_time=p50,
+        p90_finish_time=p90,
+    )
+
+
 def write_jobs(outcomes: Outcomes, path: Path) -> None:
     """Write jobs.csv; jobs stand in order of submission, tracked or not."""
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -21,6 +21,9 @@ FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
 
+RECORDED = "recorded"
+"""What stands for the policy where outcomes are not a simulation's, but what a trace says of its jobs."""
+
 Quantity = TypeVar("Quantity")
 
 

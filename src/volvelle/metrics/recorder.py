@@ -191,7 +191,7 @@ class Recorder:
             preemptions=history.preemptions,
             restarts=history.restarts,
             lost_gpu_seconds=_column(self._lost, jobs),
-            contention=_contention(kind, number, jobs),
+            contention=contention(kind, number, jobs),
             tracked=np.ones(jobs, dtype=np.bool_) if tracked is None else tracked[:jobs],
             status=status,
             reason=[self._reasons.get(each, "") for each in range(jobs)],
@@ -212,7 +212,7 @@ _STATUS = {
 }
 
 
-def _contention(kind: NDArray[np.int8], number: NDArray[np.int32], jobs: int) -> FloatColumn:
+def contention(kind: NDArray[np.int8], number: NDArray[np.int32], jobs: int) -> FloatColumn:
     """PCS' contention: active jobs summed over events from each job's arrival to its departure, over these.
 
     As in PCS' simulator, the job's own arrival counts twice. NaN for jobs that are still there.
@@ -223,12 +223,12 @@ def _contention(kind: NDArray[np.int8], number: NDArray[np.int32], jobs: int) ->
     arrival, departure = np.full(jobs, -1), np.full(jobs, -1)
     arrival[number[comes]] = comes.nonzero()[0]
     departure[number[~comes]] = (~comes).nonzero()[0]
-    contention = np.full(jobs, _NAN)
+    averaged = np.full(jobs, _NAN)
     left = departure >= 0
     came, went = arrival[left], departure[left]
     summed = before[went] - before[came] + np.concatenate([[0], active])[came] + 1
-    contention[left] = summed / (went - came + 1)
-    return contention
+    averaged[left] = summed / (went - came + 1)
+    return averaged
 
 
 def _column(values: Mapping[int, float], jobs: int) -> FloatColumn:

@@ -126,6 +126,11 @@ class Cluster(msgspec.Struct, frozen=True):
         moves = self.profiling is not None and self.profiling.most > self.profiling.nodes
         return bool(self.changes) or self.failures is not None or moves
 
+    @classmethod
+    def of(cls, written: str) -> "Cluster":
+        """The cluster of the short form ``30x8:a100,12x8:h100``, or of a TOML file. Raises `Problem`."""
+        return parse_cluster(written)
+
     def __str__(self) -> str:
         """The short form, where nodes of one kind stand together: ``30x8:a100,12x8:h100``."""
         groups: list[tuple[int, str, int]] = []

@@ -188,16 +188,25 @@ def rate_of(
     return truth.rate(gpus, gpu_type, nodes, work_done)
 
 
+class Recorded(msgspec.Struct, frozen=True, gc=False):
+    """When a trace says that a job first started and that it ended: seconds, as its submission."""
+
+    start: float
+    end: float
+
+
 class Job(msgspec.Struct, frozen=True, gc=False):
     """One row of a workload: what is declared and what is true.
 
     Where there is a ``training``, that is how the job really runs in a simulated world, and ``truth``
-    the simple account of it that is disclosed.
+    the simple account of it that is disclosed. ``recorded`` is what became of it where it ran before; no
+    simulation looks at it.
     """
 
     spec: JobSpec
     truth: Truth
     training: Training | None = None
+    recorded: Recorded | None = None
 
     def seconds_on(self, gpus: float, gpu_type: str = "", nodes: int = 1) -> float:
         """Seconds the whole job takes on ``gpus`` GPUs of so many nodes, without interruption."""

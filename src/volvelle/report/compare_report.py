@@ -39,8 +39,9 @@ _GROUP_MEASURES = (
     ("deadline_miss", "mean", "Deadline misses"),
 )
 _MOST_GROUPS = 12
-_MOST_RUNS = 12
-"""Runs that are drawn one by one; of more there are only tables and what is drawn over the rates."""
+_MOST_RUNS = 13
+"""Runs that are drawn one by one, a dozen and what was recorded; of more there are only tables and what is
+drawn over the rates."""
 TIDY = "runs.csv"
 _MOST_IN_A_PAIR = 5  # columns of tables that stand side by side
 
@@ -92,7 +93,7 @@ def write_compare_report(
             ),
             Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         ]
-    side_by_side = _side_by_side(runs, columns, grid, summaries)
+    side_by_side = _side_by_side(runs, columns, grid, summaries, reference)
     sections.append(Section("comparison", "Side by side", side_by_side))
     if few:
         sections += [
@@ -120,18 +121,29 @@ def _side_by_side(
     columns: Sequence[str],
     grid: Grid | None,
     summaries: Mapping[str, Summary],
+    reference: str | None,
 ) -> str:
-    star = note("★ marks the best of each column. Click on a heading to sort by it.")
+    said = "★ marks the best of each column. Click on a heading to sort by it."
+    baseline = ""
+    if grid is not None and len(grid.labels) > 1:
+        baseline = verdict.baseline_of(grid, reference)
+        said += f" Small figures: the difference from {baseline}."
+    star = note(said)
     if grid is None or grid.is_plain:
         table = comparison(runs, columns or DEFAULT_COLUMNS, "All jobs").without_empty_columns()
-        return to_html(table) + star + _unfinished_note(summaries)
+        return to_html(table.against(baseline)) + star + _unfinished_note(summaries)
     tables = grid.tables(columns, DEFAULT_COLUMNS)
     each = f"Every run is a row of {TIDY}."
     if len(runs) > _MOST_RUNS:
         each += (
             " They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
         )
-    return "".join(map(to_html, tables)) + star + note(each) + _unfinished_note(summaries)
+    return (
+        "".join(to_html(each.against(baseline)) for each in tables)
+        + star
+        + note(each)
+        + _unfinished_note(summaries)
+    )
 
 
 def _unfinished_note(summaries: Mapping[str, Summary]) -> str:

@@ -65,12 +65,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns; a missing or NaN number is shown as ``-``."""
+    """Rows of cells under columns; a missing or NaN number is shown as ``-``.
+
+    baseline: the row against which the page holds the figures of the others (None: there is none).
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    baseline: int | None = None
 
     def text(self, row: int, column: int) -> str:
         """The cell as a person reads it."""
@@ -95,6 +99,27 @@ class Table:
             return []
         _, first = min(known) if better == "lower" else max(known)
         return [at for _, at in known if self.text(at, column) == self.text(first, column)]
+
+    def against(self, name: str) -> "Table":
+        """The table with the row called ``name`` as its baseline, if there is one."""
+        rows = [at for at, row in enumerate(self.rows) if row[0] == name]
+        return replace(self, baseline=rows[0] if rows else None)
+
+    def delta(self, row: int, column: int) -> float:
+        """How a figure differs from the baseline's, in percent of that; of shares, in points.
+
+        NaN where there is nothing to hold against each other.
+        """
+        if self.baseline in (None, row) or self.columns[column].better == "neither":
+            return math.nan
+        assert self.baseline is not None
+        figure, before = (_number(self.rows[at][column]) for at in (row, self.baseline))
+        if self.columns[column].unit == "%":
+            return figure - before
+        return 100.0 * (figure / before - 1.0) if before else math.nan
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     def without_empty_columns(self) -> "Table":
         """The table without the columns in which there is nothing to read."""
@@ -236,6 +261,13 @@ def to_csv(table: Table) -> str:
     return written.getvalue()
 
 
+def as_columns(table: Table) -> dict[str, list[str | float | None]]:
+    """Raw cells by the keys of their columns."""
+    return {
+        column.key: [_raw(row[at]) for row in table.rows] for at, column in enumerate(table.columns)
+    }
+
+
 def to_html(table: Table) -> str:
     """The table for the page, sortable by its headers."""
     best = table.best()
@@ -266,9 +298,20 @@ def _html_cell(table: Table, row: int, at: int, best: bool) -> str:
     if best:
         return (
             f'<td class="number best"{sort_key}><span class="star" role="img" '
-            f'aria-label="best" title="best of its column">★</span>{text}</td>'
+            f'aria-label="best" title="best of its column">★</span>{text}{_delta(table, row, at)}</td>'
         )
-    return f"<td{_side(table, at)}{sort_key}>{text}</td>"
+    return f"<td{_side(table, at)}{sort_key}>{text}{_delta(table, row, at)}</td>"
+
+
+def _delta(table: Table, row: int, at: int) -> str:
+    """What a cell differs by from the baseline's, small beside it."""
+    delta = table.delta(row, at)
+    if not math.isfinite(delta):
+        return ""
+    unit = "pt" if table.columns[at].unit == "%" else "%"
+    size = round(abs(delta)) if abs(delta) >= 10.0 else abs(delta)
+    sign = "" if not size else "\u2212" if delta < 0 else "+"
+    return f' <span class="delta">{sign}{format_number(size)} {unit}</span>'
 
 
 def _side(table: Table, column: int) -> str:

@@ -1,7 +1,8 @@
 """A comparison in words: who is best for what, what that needs, who loses by it, what it costs.
 
 Every sentence is a small record of the figures that it speaks of, so that a test can hold it against the
-runs. Figures of several seeds are their means. Runs that finished fewer jobs than others are not judged:
+runs. Figures of several seeds are their means. What the trace itself recorded stands
+beside the policies as a run called `RECORDED`. Runs that finished fewer jobs than others are not judged:
 their completion times are those of the jobs that were quick.
 """
 
@@ -18,7 +19,7 @@ from volvelle.metrics import labels
 from volvelle.metrics.baseline import against
 from volvelle.metrics.catalogue import METRICS, read_objective
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import FloatColumn, Outcomes
+from volvelle.metrics.outcomes import RECORDED, FloatColumn, Outcomes
 from volvelle.metrics.summary import figure
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.table import finished_jobs, format_cell
@@ -57,7 +58,7 @@ class Win(NamedTuple):
         """As in ``mean completion time (2h 51m, 79 % less than under fifo)``."""
         unit = METRICS[self.measure.partition(":")[0]].unit
         less = change(self.figure, self.of_baseline)
-        said = f"{less} than under {baseline}" if baseline else less
+        said = f"{less} than {_under(baseline)}" if baseline else less
         return f"{CONTESTS[self.measure]} ({format_cell(self.figure, unit)}, {said})"
 
 
@@ -71,7 +72,8 @@ class Best(NamedTuple):
     def __str__(self) -> str:
         if self.baseline in self.runs:
             names = _listed([CONTESTS[win.measure] for win in self.wins])
-            return f"Nothing beats {self.baseline} for the {names}."
+            name = "what the trace recorded" if self.baseline == RECORDED else self.baseline
+            return f"Nothing beats {name} for the {names}."
         verb = "is" if len(self.runs) == 1 else "are"
         first, *others = self.wins
         named = _listed([first.against(self.baseline), *(win.against("") for win in others)])
@@ -107,7 +109,7 @@ class Without(NamedTuple):
         less = change(self.figure, self.of_baseline)
         return (
             f"Without {lacking}, {self.run} is best for the mean completion time: "
-            f"{format_cell(self.figure, 's')}, {less} than under {self.baseline}."
+            f"{format_cell(self.figure, 's')}, {less} than {_under(self.baseline)}."
         )
 
 
@@ -125,9 +127,9 @@ class Loses(NamedTuple):
 
     def __str__(self) -> str:
         if self.share == 0.0:
-            return f"No job ends later under {self.run} than under {self.baseline}."
+            return f"No job ends later under {self.run} than {_under(self.baseline)}."
         share = format_cell(100.0 * self.share, "%")
-        said = f"{share} of the jobs end later under {self.run} than under {self.baseline}"
+        said = f"{share} of the jobs end later under {self.run} than {_under(self.baseline)}"
         if not self.worst:
             return f"{said}, but no width, user or pool as a whole."
         named = [f"{name} (+{format_cell(100.0 * more, '%')})" for name, more in self.worst]
@@ -146,10 +148,14 @@ class Costs(NamedTuple):
     def __str__(self) -> str:
         held = format_cell(round(self.gpu_hours))
         if _same(self.gpu_hours, self.of_baseline):
-            said = f"Jobs hold as many GPU-hours under {self.run} as under {self.baseline}: {held}"
+            said = (
+                f"Jobs hold as many GPU-hours under {self.run} as {_under(self.baseline)}: {held}"
+            )
         else:
             more = change(self.gpu_hours, self.of_baseline)
-            said = f"Jobs hold {held} GPU-hours under {self.run}, {more} than under {self.baseline}"
+            said = (
+                f"Jobs hold {held} GPU-hours under {self.run}, {more} than {_under(self.baseline)}"
+            )
         if self.price is None:
             return f"{said}."
         money = self.price * self.gpu_hours
@@ -169,7 +175,20 @@ class Unjudged(NamedTuple):
         )
 
 
-Sentence = Best | Needs | Without | Loses | Costs | Unjudged
+class Unheld(NamedTuple):
+    """The trace recorded the ends of ``more`` jobs that no policy could run."""
+
+    more: int
+
+    def __str__(self) -> str:
+        jobs = "job" if self.more == 1 else "jobs"
+        return (
+            f"The trace recorded the end of {self.more:,} {jobs} that no policy finished: "
+            "nothing is held against it."
+        )
+
+
+Sentence = Best | Needs | Without | Loses | Costs | Unjudged | Unheld
 
 
 @dataclass(frozen=True)
@@ -185,8 +204,17 @@ class _Composition:
         return statistics.fmean(figures)
 
     @property
-    def finished(self) -> int:
-        return sum(finished_jobs(run.outcomes) for run in self.runs)
+    def finished(self) -> float:
+        return statistics.fmean(finished_jobs(run.outcomes) for run in self.runs)
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.runs[0].parts.get("policy", "") == RECORDED
+
+    def beside(self, seed: int) -> Outcomes:
+        """The run of this seed; what was recorded is the same under all."""
+        found = (run.outcomes for run in self.runs if run.seed == seed or self.is_recorded)
+        return next(found)
 
     @property
     def gpu_hours(self) -> float:
@@ -208,22 +236,35 @@ def verdict(
 ) -> tuple[Sentence, ...]:
     """What the runs of ``grid`` come to; nothing where they are over several rates, or only one.
 
-    They are judged against the policy ``reference``; without one against fifo, or the first.
+    They are judged against the policy ``reference``; without one against what the trace recorded, where it is
+    a run of the grid, against fifo, or the first.
     ``price``: of a GPU-hour.
     """
     if len(grid.rates) > 1 or len(grid.labels) < 2:
         return ()
-    all_of_them = [
-        _Composition(label, tuple(run for run in grid.runs if run.label == label))
-        for label in grid.labels
-    ]
-    most = max(one.finished for one in all_of_them)
+    all_of_them = _compositions(grid)
+    most = max(one.finished for one in all_of_them if not one.is_recorded)
+    if not most:
+        return ()
     judged = [one for one in all_of_them if one.finished == most]
     baseline = _baseline(judged, reference)
     said = [*_judged(judged, baseline, price)] if len(judged) > 1 else []
     if left := tuple(one.label for one in all_of_them if one.finished < most):
         said.append(Unjudged(left))
+    said += [Unheld(round(one.finished - most)) for one in all_of_them if one.finished > most]
     return tuple(said)
+
+
+def baseline_of(grid: Grid, reference: str | None = None) -> str:
+    """The label of what the runs are judged against, whether or not it can be judged."""
+    return _baseline(_compositions(grid), reference).label
+
+
+def _compositions(grid: Grid) -> list[_Composition]:
+    return [
+        _Composition(label, tuple(run for run in grid.runs if run.label == label))
+        for label in grid.labels
+    ]
 
 
 def change(figure: float, before: float) -> str:
@@ -236,6 +277,9 @@ def change(figure: float, before: float) -> str:
 
 
 def _baseline(judged: Sequence[_Composition], reference: str | None) -> _Composition:
+    recorded = next((one for one in judged if one.is_recorded), None)
+    if reference is None and recorded is not None:
+        return recorded
     wanted = policies.make(reference or _DEFAULT_BASELINE).label
     for one in judged:
         written = one.runs[0].parts.get("policy", "")
@@ -286,17 +330,12 @@ def _without(
 
 
 def _loses(run: _Composition, baseline: _Composition) -> Loses:
-    before = {one.seed: one.outcomes for one in baseline.runs}
-    pairs = [
-        (one.outcomes, before[one.seed], against(one.outcomes, before[one.seed]))
-        for one in run.runs
-        if one.seed in before
-    ]
+    pairs = [(one.outcomes, against(one.outcomes, baseline.beside(one.seed))) for one in run.runs]
     slowed = sum(compared.slowed for *_, compared in pairs)
     worst = []
     for words, labels_of in _GROUPINGS.values():
         after: dict[str, list[float]] = {}
-        for outcomes, _, compared in pairs:
+        for outcomes, compared in pairs:
             _add_up(after, outcomes, labels_of(outcomes), compared.speed_up)
         worst += [(words.format(name), more) for name, more in _most_harmed(after)]
     worst.sort(key=lambda item: -item[1])
@@ -334,6 +373,10 @@ def _most_harmed(totals: Mapping[str, Sequence[float]]) -> list[tuple[str, float
 
 def _same(a: float, b: float) -> bool:
     return abs(a - b) <= _SAME * max(abs(a), abs(b))
+
+
+def _under(baseline: str) -> str:
+    return "in the trace" if baseline == RECORDED else f"under {baseline}"
 
 
 def _listed(names: Sequence[str]) -> str:

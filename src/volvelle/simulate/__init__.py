@@ -2,3 +2,7 @@
 
 workload ──▶ World (truth, exact event loop) ⇄ Scheduler (belief) ──▶ Recorder ──▶ Outcomes
 """
+
+from volvelle.notebook.callable_room import make_callable
+
+make_callable(__name__, "volvelle.notebook.runs", "simulate")

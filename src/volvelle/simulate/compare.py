@@ -22,6 +22,7 @@ from volvelle.metrics.summary import Summary
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
 from volvelle.simulate.experiment import PlannedRun, WorkloadKey
+from volvelle.simulate.recorded import as_recorded
 from volvelle.simulate.run import Progress, check, simulate
 from volvelle.simulate.run_directory import RunRecord, RunStatus
 from volvelle.simulate.sources import Source
@@ -85,6 +86,8 @@ def compare(
     before anything runs where the parts do not go together.
     """
     for run in runs:
+        if run.is_recorded:
+            continue
         check(sources[run.workload].workload, run.setting)
     run_directory.prepare(directory, COMPARISON)
     directories = _directories(runs, directory)
@@ -199,7 +202,10 @@ def _run(index: int) -> _Made:
     directory.mkdir(parents=True, exist_ok=True)
     run_directory.begin(directory, record)
     workload = stage.sources[run.workload].workload
-    simulation = simulate(workload, run.setting, progress=note)
+    if run.is_recorded:
+        simulation = as_recorded(workload, run.setting.cluster)
+    else:
+        simulation = simulate(workload, run.setting, progress=note)
     summary = run_directory.finish(directory, record, simulation)
     stage.done[index] = len(workload)
     return record.ended(simulation).status, summary

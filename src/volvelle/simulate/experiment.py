@@ -6,22 +6,25 @@ many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import resolved, seen_from
 from volvelle.core.written import Written
+from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import Seconds, describe_validation
 from volvelle.simulate.past import read_past
+from volvelle.simulate.recorded import fits_record, recorded_jobs
 from volvelle.simulate.run import PLAY_OUTS, Setting
 from volvelle.simulate.run_directory import SYNTHESIZER
 from volvelle.simulate.sources import (
@@ -34,8 +37,10 @@ from volvelle.simulate.sources import (
 )
 from volvelle.simulate.synthesizer import Synthesis, read_foreseen
 from volvelle.workload.habits import Habits
+from volvelle.workload.proposing import proposed_cluster, seen_types
+from volvelle.workload.workload import Workload
 
-_SINGULAR = {
+SINGULAR = {
     "policy": "policies",
     "placement": "placements",
     "admission": "admissions",
@@ -44,12 +49,22 @@ _SINGULAR = {
     "seed": "seeds",
     "metric": "metrics",
 }
+"""How keys are written where there is one of what may be several."""
+
 _WORKLOADS = ("trace", "from_journal", "generate")
 _PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
 
 def _pairs(value: object) -> object:
     return split_pairs(value) if isinstance(value, str) else value
+
+
+def _mapping(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    from volvelle.workload.readers.mapping import parse_map  # noqa: PLC0415 - only for a table's columns
+
+    return parse_map([value])
 
 
 def _listed(value: object) -> object:
@@ -111,10 +126,11 @@ class Experiment(BaseModel):
         description="a run's journal: its jobs again, its cluster and parts unless said otherwise",
     )
     format: str | None = Field(None, description="its format, with options: swf:procs_as=gpu")
-    map: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
+    map: Annotated[dict[str, str], BeforeValidator(_mapping)] = Field(
         {}, description="our column names on the trace's"
     )
     strict: bool = Field(False, description="stop at the first row that cannot be read")
+    ignore_types: bool = Field(False, description="let a trace's jobs run on any GPU type")
     generate: Written | None = Field(None, description="a generator instead of a trace")
     cluster: str | dict[str, Any] | None = Field(None, description="120x8, a file, or a table")
     policies: Names = Field(("fifo",), description="who gets how many GPUs")
@@ -187,7 +203,7 @@ class Experiment(BaseModel):
         if self.cluster is None:
             raise Problem(
                 "no cluster is given",
-                mend="say --cluster NODESxGPUS, as in --cluster 120x8",
+                mend=f"say {self._proposed() or '--cluster NODESxGPUS, as in --cluster 120x8'}",
                 usage=True,
             )
         if isinstance(self.cluster, dict):
@@ -201,6 +217,14 @@ class Experiment(BaseModel):
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
 
+    def _proposed(self) -> str:
+        """A cluster like the one that the trace ran on, as an option."""
+        if self.trace is None:
+            return ""
+        trace = read_source(self.trace, self.format, self.map, strict=self.strict)
+        line = proposed_cluster(seen_types(trace.workload))
+        return f"{line}, a cluster like the trace's own" if line else ""
+
     def sources(self, cluster: Cluster, read: Read | None = None) -> "dict[WorkloadKey, Source]":
         """The workload of every seed and rate, and where it comes from. Raises `Problem`.
 
@@ -213,15 +237,29 @@ class Experiment(BaseModel):
                 mend="name a trace's file, or a generator with --generate",
                 usage=True,
             )
-        keys = [WorkloadKey(s, r) for s in dict.fromkeys(self.seeds) for r in self._rates()]
         if self.trace is None:
-            written = str(self.generate)
-            return {key: generated(written, key.seed, cluster.gpus, key.rate) for key in keys}
-        trace = read_source(self.trace, self.format, self.map, strict=self.strict, read=read)
+            return {
+                key: generated(str(self.generate), key.seed, cluster.gpus, key.rate)
+                for key in self._keys()
+            }
+        return self.sources_of(
+            read_source(self.trace, self.format, self.map, strict=self.strict, read=read), cluster
+        )
+
+    def sources_of(self, jobs: Source, cluster: Cluster) -> "dict[WorkloadKey, Source]":
+        """``jobs``, that were read or made already, under every seed and rate. Raises `Problem`."""
+        if self.ignore_types:
+            origin = jobs.origin | {"ignore_types": True}
+            jobs = Source(jobs.workload.of_any_type(), origin)
+        elif "generator" not in jobs.origin:
+            _check_types(jobs.workload, cluster)
         return {
-            key: trace if key.rate is None else resubmitted(trace, key.rate, key.seed)
-            for key in keys
+            key: jobs if key.rate is None else resubmitted(jobs, key.rate, key.seed)
+            for key in self._keys()
         }
+
+    def _keys(self) -> "list[WorkloadKey]":
+        return [WorkloadKey(s, r) for s in dict.fromkeys(self.seeds) for r in self._rates()]
 
     def _rates(self) -> tuple[float | None, ...]:
         return self.jobs_per_hour or (None,)
@@ -242,6 +280,37 @@ class Experiment(BaseModel):
             first = {kind: parts[kind][:1] for kind in ("policies", "admissions")}
             runs += self._runs_of(cluster, parts | first, synthesis)
         return list({run.name: run for run in runs}.values())
+
+    def only_run(
+        self, cluster: Cluster, said: str = "simulate makes one run", mend: str = ""
+    ) -> "PlannedRun":
+        """The one run of the experiment. Raises `Problem`, beginning with ``said``, where there are more."""
+        runs = self.runs(cluster)
+        if self.synthesize:
+            runs = [run for run in runs if run.setting.synthesis is not None]
+        if len(runs) > 1:
+            raise Problem(
+                f"{said}, these are {len(runs)}", mend=mend or "use volvelle compare", usage=True
+            )
+        return runs[0]
+
+    def recorded_run(
+        self, runs: "Sequence[PlannedRun]", sources: "Mapping[WorkloadKey, Source]"
+    ) -> "PlannedRun | None":
+        """What the trace itself says became of its jobs, as a run beside ``runs``.
+
+        None where it does not say of each, where jobs come or end otherwise than in the trace, or where they
+        held more GPUs there than the cluster has.
+        """
+        first = runs[0]
+        workload = sources[first.workload].workload
+        altered = self.jobs_per_hour or self.users or self.until is not None or self.track
+        if altered or recorded_jobs(workload) < len(workload):
+            return None
+        if not fits_record(workload, first.setting.cluster):
+            return None
+        written = msgspec.structs.replace(first.setting.composition, policy=RECORDED)
+        return PlannedRun(RECORDED, replace(first.setting, composition=written, synthesis=None))
 
     def _runs_of(
         self, cluster: Cluster, parts: Mapping[str, tuple[str, ...]], synthesis: Synthesis | None
@@ -278,6 +347,23 @@ class Experiment(BaseModel):
         return runs
 
 
+def _check_types(workload: Workload, cluster: Cluster) -> None:
+    """Raise `Problem` where jobs name GPU types and the cluster's GPUs have none."""
+    typed = sum(bool(spec.gpu_types) for spec in workload.specs)
+    if not typed or any(cluster.gpu_types):
+        return
+    types = seen_types(workload)
+    line = proposed_cluster(types)
+    named = sorted({one.gpu_type for one in types if one.gpu_type})
+    shown = ", ".join(named[:6]) + (" ..." if len(named) > 6 else "")
+    raise Problem(
+        f"{typed:,} of {len(workload):,} jobs name GPU types ({shown}), and the cluster's GPUs have no type: "
+        "none of these could run",
+        mend=f"say {line}, or --ignore-types" if line else "say --ignore-types",
+        usage=True,
+    )
+
+
 class WorkloadKey(NamedTuple):
     """What the workload of a run depends on: the seed, and jobs an hour where a rate was asked for."""
 
@@ -292,6 +378,11 @@ class PlannedRun:
     name: str
     setting: Setting
     rate: float | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is no simulation, but what the trace says."""
+        return self.setting.composition.policy == RECORDED
 
     @property
     def workload(self) -> WorkloadKey:
@@ -317,14 +408,14 @@ def _validated(document: dict[str, Any], place: str) -> Experiment:
         if not place:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
-            option = next((one for one, many in _SINGULAR.items() if many == key), key)
+            option = next((one for one, many in SINGULAR.items() if many == key), key)
             plain = described.replace(f"key {key!r} is ", "").replace(f"'{key}.", "'")
             described = f"--{option}: {plain}"
         raise Problem(f"{place}{described}", usage=True) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
-    renamed = {_SINGULAR.get(key, key): value for key, value in read_toml(path).items()}
+    renamed = {SINGULAR.get(key, key): value for key, value in read_toml(path).items()}
     return {key: _beside(path, key, value) for key, value in renamed.items()}
 
 

@@ -107,7 +107,9 @@ def resubmitted(source: Source, jobs_per_hour: float, seed: int) -> Source:
     jobs = source.workload.jobs
     times = Poisson().times(np.random.default_rng(seed), len(jobs), HOUR / jobs_per_hour)
     moved = [
-        msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, submit_time=time))
+        msgspec.structs.replace(
+            job, spec=msgspec.structs.replace(job.spec, submit_time=time), recorded=None
+        )
         for job, time in zip(jobs, times.tolist(), strict=True)
     ]
     workload = Workload(moved, source.workload.name, source.workload.report)

@@ -14,7 +14,7 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers.mapping import suggested
-from volvelle.workload.workload import ImportReport, Workload
+from volvelle.workload.workload import ImportReport, Workload, earlier
 
 MAPPED = ("volvelle", "parquet")
 """The formats whose columns can be mapped."""
@@ -140,6 +140,7 @@ def _rebase(jobs: list[Job]) -> None:
         return
     for job in jobs:
         msgspec.structs.force_setattr(job.spec, "submit_time", job.spec.submit_time - start)
+        msgspec.structs.force_setattr(job, "recorded", earlier(job.recorded, start))
 
 
 def _plain_name(path: Path) -> str:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.model.job import Job, JobSpec
+from volvelle.model.job import Job, JobSpec, Recorded
 from volvelle.model.throughput import LINEAR
 
 FloatColumn = NDArray[np.float64]
@@ -113,6 +113,15 @@ class Workload:
             seconds[row] = job.seconds_on(float(gpus[row]), kind)
         return seconds
 
+    def of_any_type(self) -> "Workload":
+        """The same jobs, that run on any GPU type."""
+        replace = msgspec.structs.replace
+        jobs = [
+            replace(job, spec=replace(job.spec, gpu_types=())) if job.spec.gpu_types else job
+            for job in self.jobs
+        ]
+        return Workload(jobs, self.name, self.report)
+
     def rebased(self) -> "Workload":
         """The same jobs with the first submitted at 0 s."""
         if not self.jobs or self.jobs[0].spec.submit_time == 0.0:
@@ -120,7 +129,18 @@ class Workload:
         start = self.jobs[0].spec.submit_time
         replace = msgspec.structs.replace
         moved = [
-            replace(job, spec=replace(job.spec, submit_time=job.spec.submit_time - start))
+            replace(
+                job,
+                spec=replace(job.spec, submit_time=job.spec.submit_time - start),
+                recorded=earlier(job.recorded, start),
+            )
             for job in self.jobs
         ]
         return Workload(moved, self.name, self.report)
+
+
+def earlier(recorded: Recorded | None, seconds: float) -> Recorded | None:
+    """The same so many seconds earlier."""
+    if recorded is None:
+        return None
+    return Recorded(recorded.start - seconds, recorded.end - seconds)

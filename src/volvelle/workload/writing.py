@@ -103,7 +103,7 @@ def _swf_line(number: int, job: Job, users: dict[str, int], pools: dict[str, int
     fields = [
         number,
         _text(spec.submit_time),
-        -1,
+        -1 if job.recorded is None else _text(max(job.recorded.start - spec.submit_time, 0.0)),
         _text(run) if math.isfinite(run) else -1,
         gpus,
         -1,
@@ -176,6 +176,8 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "submit_time": lambda job: float(job.spec.submit_time),
     "gpus": lambda job: float(job.spec.gpus),
     "duration": _duration,
+    "start_time": lambda job: None if job.recorded is None else float(job.recorded.start),
+    "end_time": lambda job: None if job.recorded is None else float(job.recorded.end),
     "work": lambda job: float(job.truth.work),
     "min_gpus": lambda job: _number(job.spec.min_gpus),
     "max_gpus": lambda job: _number(job.spec.max_gpus),

@@ -7,12 +7,15 @@ else's subclasses `TraceFormat` (or `RowFormat`, or `ColumnFormat`) and is an en
 
 from importlib.metadata import entry_points
 
+from volvelle.workload.readers.acme import Acme
 from volvelle.workload.readers.base import ColumnFormat, ReaderOptions, RowFormat, TraceFormat
 from volvelle.workload.readers.chronus import ChronusTrace
 from volvelle.workload.readers.columns import Columns
+from volvelle.workload.readers.elasticflow import ElasticFlow
 from volvelle.workload.readers.gavel import GavelTrace
 from volvelle.workload.readers.helios import Helios
 from volvelle.workload.readers.journal import JournalTrace
+from volvelle.workload.readers.kubernetes import Kubernetes
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.openb import Openb
 from volvelle.workload.readers.own import Own
@@ -23,6 +26,7 @@ from volvelle.workload.readers.philly import Philly
 from volvelle.workload.readers.pollux import PolluxTrace
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.sacct import Sacct
+from volvelle.workload.readers.slurm_database import SlurmDatabase
 from volvelle.workload.readers.spot_gpu import SpotGpu
 from volvelle.workload.readers.swf import Swf
 from volvelle.workload.readers.text import Sample
@@ -34,12 +38,16 @@ FORMATS: dict[str, TraceFormat] = {
         Own(),
         Parquet(),
         Sacct(),
+        SlurmDatabase(),
         Swf(),
         Philly(),
         Helios(),
+        Acme(),
+        ElasticFlow(),
         Pai(),
         Openb(),
         SpotGpu(),
+        Kubernetes(),
         GavelTrace(),
         PcsTrace(),
         ChronusTrace(),

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.job import Job, JobSpec, Recorded, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import describe_validation
 from volvelle.workload.readers.columns import Columns, jobs_of
@@ -99,28 +99,48 @@ class ColumnFormat(TableFormat):
         """The job in each row; of rows that are noted as wrong anything."""
 
 
-def rigid_job(spec: JobSpec, duration: float) -> Job:
+def rigid_job(
+    spec: JobSpec, duration: float, start: float | None = None, end: float | None = None
+) -> Job:
     """``spec`` with the work of ``duration`` seconds on its GPUs, in 1-GPU seconds.
 
+    start, end: when it really ran, if the trace says so; without an end it ran at a stretch.
     Raises `Unfit` where it has no GPUs or took no time.
     """
     if (what := _unsuited(spec.gpus, duration)) is not None:
         raise what
-    return Job(spec, Truth(work=duration * spec.gpus))
+    return Job(spec, Truth(work=duration * spec.gpus), None, _recorded(duration, start, end))
 
 
 def rigid_jobs(
-    columns: Columns, specs: Iterable[JobSpec], durations: Iterable[float]
+    columns: Columns,
+    specs: Iterable[JobSpec],
+    durations: Iterable[float],
+    start: str = "",
+    end: str = "",
 ) -> list[Job | None]:
-    """`rigid_job` of each row; what it would raise is noted."""
+    """`rigid_job` of each row; what it would raise is noted.
+
+    start, end: the columns that say when it really ran.
+    """
     jobs: list[Job | None] = []
-    for row, (spec, duration) in enumerate(zip(specs, durations, strict=True)):
+    ran = zip(columns.known_timestamps(start), columns.known_timestamps(end), strict=True)
+    for row, (spec, duration, span) in enumerate(zip(specs, durations, ran, strict=True)):
         if (what := _unsuited(spec.gpus, duration)) is not None:
             columns.note(row, what)
             jobs.append(None)
         else:
-            jobs.append(Job(spec, Truth(work=duration * spec.gpus)))
+            truth = Truth(work=duration * spec.gpus)
+            jobs.append(Job(spec, truth, None, _recorded(duration, *span)))
     return jobs
+
+
+def _recorded(duration: float, start: float | None, end: float | None) -> Recorded | None:
+    """Nothing where no start is known, or the end is before it."""
+    if start is None:
+        return None
+    ended = start + duration if end is None else end
+    return Recorded(start, ended) if ended >= start else None
 
 
 def _unsuited(gpus: float, duration: float) -> Broken | Unfit | None:

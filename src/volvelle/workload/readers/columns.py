@@ -19,6 +19,7 @@ from volvelle.workload.readers.rows import (
     MOST_GPUS,
     MOST_SECONDS,
     ColumnNames,
+    known_timestamp,
     read_duration,
     read_number,
     read_numbers,
@@ -142,6 +143,12 @@ class Columns:
     def timestamps(self, column: str) -> list[float]:
         """The cells as points in time, numbers of seconds or ISO times."""
         return self._floats(column, lambda cell: read_timestamp(cell.strip(), column), MOST_SECONDS)
+
+    def known_timestamps(self, column: str) -> list[float | None]:
+        """The cells as points in time; None where there is none that can be read."""
+        if column not in self.header:
+            return [None] * len(self)
+        return self._made(self._column(column), lambda cell: known_timestamp(cell.strip()), None)
 
     def seconds_lists(self, column: str, separator: str, unit: float) -> list[tuple[float, ...]]:
         """The cells as times joined by ``separator`` and counted in ``unit`` seconds, as seconds."""

@@ -9,7 +9,7 @@ from typing import Any
 from volvelle.model.job import Job, JobSpec
 from volvelle.workload.readers.base import RowFormat, required_text, rigid_job
 from volvelle.workload.readers.ledger import Ledger, Unfit
-from volvelle.workload.readers.rows import Row
+from volvelle.workload.readers.rows import Row, known_timestamp
 
 
 class Helios(RowFormat):
@@ -35,4 +35,5 @@ class Helios(RowFormat):
             user=row.label("user"),
             pool=row.label("vc"),
         )
-        return rigid_job(spec, row.seconds("duration"))
+        started = known_timestamp(row.text("start_time"))
+        return rigid_job(spec, row.seconds("duration"), started)

@@ -1,15 +1,19 @@
 """Other people's column names on ours: ``gpus=num_gpu``, ``duration=runtime:min``.
 
-A unit after the last colon multiplies a number; a column whose own name has that colon is taken
-first. Where nothing is mapped yet, `suggested` guesses a ready ``--map`` from names alone.
+A unit or a number after the last colon multiplies; a column whose own name has that colon is taken first.
+Mappings of published tables are kept as profiles, files in ``workload/profiles``; one's own is named by its
+path.
+Where nothing is mapped yet, `suggested` guesses a ready ``--map`` from names alone.
 """
 
 import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from volvelle.model.problems import Problem, nearest
+from volvelle.model.toml import read_toml
 from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.rows import ColumnNames
 
@@ -49,14 +53,19 @@ _UNIT_SUFFIXES = {
     "hr": "h", "hrs": "h", "hours": "h", "days": "d", "s": "", "sec": "", "secs": "", "seconds": "",
     "milli": "milli",
 }  # fmt: skip
+_PROFILES = Path(__file__).parent.parent / "profiles"
+_FACTOR = re.compile(r"\d+(\.\d+)?")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
 
 def parse_map(entries: Iterable[str]) -> dict[str, str]:
-    """``["gpus=num_gpu,duration=runtime:min"]`` as a mapping. Raises `Problem`."""
+    """``["gpus=num_gpu,duration=runtime:min"]`` as a mapping; ``aurora`` is a profile's. Raises `Problem`."""
     mapping: dict[str, str] = {}
     for entry in ",".join(entries).split(","):
         ours, separator, theirs = entry.partition("=")
+        if not separator and ours.strip():
+            mapping |= read_profile(ours.strip())
+            continue
         if not separator or not ours.strip() or not theirs.strip():
             raise Problem(
                 f"cannot read {entry!r} as a column mapping",
@@ -65,6 +74,28 @@ def parse_map(entries: Iterable[str]) -> dict[str, str]:
             )
         mapping[ours.strip()] = theirs.strip()
     return mapping
+
+
+def profiles() -> dict[str, Path]:
+    """The mappings of published tables that come with Volvelle, by name."""
+    return {path.stem: path for path in sorted(_PROFILES.glob("*.toml"))}
+
+
+def read_profile(name: str) -> dict[str, str]:
+    """The mapping of the profile ``name``, or of a TOML file with a table ``[map]``. Raises `Problem`."""
+    known = profiles()
+    path = known.get(name) or Path(name)
+    if path.suffix != ".toml":
+        raise Problem(
+            f"cannot read {name!r} as a column mapping{nearest(name, known)}",
+            mend="write --map OURS=THEIRS[,...], as in gpus=num_gpu,duration=runtime:min, or a profile: "
+            f"{', '.join(known)}, or a .toml file",
+            usage=True,
+        )
+    columns = read_toml(path, "profile").get("map")
+    if not isinstance(columns, dict) or not all(isinstance(one, str) for one in columns.values()):
+        raise Problem(f"{path}: a profile has a table [map] with column names as text", usage=True)
+    return columns
 
 
 def mapped_header(
@@ -99,9 +130,11 @@ def _located(header: ColumnNames, ours: str, theirs: str) -> tuple[int, float | 
     if separator and name in header:
         if unit in UNITS:
             return header.index[name], UNITS[unit]
+        if _FACTOR.fullmatch(unit) and float(unit) > 0.0:
+            return header.index[name], float(unit)
         raise Problem(
             f"--map {ours}={theirs}: unknown unit {unit!r}{nearest(unit, UNITS)}",
-            mend=f"units are {', '.join(UNITS)}",
+            mend=f"units are {', '.join(UNITS)}, or a number",
         )
     raise Problem(
         f"--map {ours}={theirs}: {header.file} has no column {name or theirs!r}"

@@ -45,4 +45,5 @@ class Openb(RowFormat):
             memory_gb=row.number("memory_mib", 0.0) / _MIB_PER_GB,
             pool=row.label("qos"),
         )
-        return rigid_job(spec, ended - started)
+        recorded = started if "scheduled_time" in row.header else None
+        return rigid_job(spec, ended - started, recorded)

@@ -50,8 +50,8 @@ from volvelle.workload.readers.text import Sample, csv_columns
 COLUMNS: dict[str, str] = {
     "id": "the job's name in all output; the row's number where missing",
     "submit_time": "seconds, or an ISO time",
-    "start_time": "with end_time, instead of a duration",
-    "end_time": "with start_time, instead of a duration",
+    "start_time": "when it really started; with end_time, instead of a duration",
+    "end_time": "when it really ended; with start_time, instead of a duration",
     "gpus": "GPUs of the gang; fractions are GPU shares",
     "duration": "how long it runs on its GPUs",
     "work": "units of work; 1-GPU seconds unless a throughput is given",
@@ -145,11 +145,11 @@ def own_jobs(columns: Columns) -> Sequence[Job | None]:
         return []
     specs = _specs(columns)
     works = columns.optional_numbers("work")
-    jobs = rigid_jobs(columns, specs, _run_seconds(columns, specs, works))
+    jobs = rigid_jobs(columns, specs, _run_seconds(columns, specs, works), "start_time", "end_time")
     truths = _truths(columns, jobs, works)
     _check_truths(columns, specs, works, truths)
     return [
-        None if job is None else Job(job.spec, truth)
+        None if job is None else Job(job.spec, truth, None, job.recorded)
         for job, truth in zip(jobs, truths, strict=True)
     ]
 

@@ -130,7 +130,11 @@ def _job(found: JobObject, ledger: Ledger, log_end: float | None) -> Job:
         user=str(fields.get("user") or ""),
         pool=str(fields.get("vc") or ""),
     )
-    return rigid_job(spec, duration)
+    starts, ends = (
+        [_seconds(each[column], column) for each in attempts if not _absent(each.get(column))]
+        for column in ("start_time", "end_time")
+    )
+    return rigid_job(spec, duration, min(starts), max([*ends, min(starts) + duration]))
 
 
 def _gpus(attempt: dict[str, Any]) -> int:

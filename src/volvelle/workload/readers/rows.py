@@ -143,6 +143,14 @@ def read_timestamp(text: str, column: str) -> float:
     return _read_seconds(text, column, parse_timestamp)
 
 
+def known_timestamp(text: str) -> float | None:
+    """A cell as a point in time; None where there is none that can be read."""
+    try:
+        return read_timestamp(text, "")
+    except Broken:
+        return None
+
+
 def _read_seconds(text: str, column: str, parse: Callable[[str], float]) -> float:
     if text.lower() in ABSENT:
         raise Broken(f"missing {column}", column, text)

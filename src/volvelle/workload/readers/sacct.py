@@ -1,11 +1,12 @@
 """Slurm's accounting, ``sacct --parsable2``: columns are picked by their header.
 
 GPUs are read from ``ReqTRES`` (``gres/gpu=4``, ``gres/gpu:a100=4``), where it has none from
-``AllocTRES``. Job steps (``123.batch``) are dropped; so are jobs without GPUs, jobs that never
-ran, and jobs still running. The account becomes the pool, ``TimelimitRaw`` (minutes) the
-estimate. Times are local to the cluster.
+``AllocTRES``, and in old Slurm from ``ReqGRES`` (``gpu:a100:4``), which is of each of ``NNodes`` nodes. Job
+steps (``123.batch``) are dropped; so are jobs without GPUs, jobs that never ran, and jobs still running. The
+account becomes the pool, ``TimelimitRaw`` (minutes) the estimate. Times are local to the cluster.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,13 @@ from volvelle.model.units import MINUTE
 from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
-from volvelle.workload.readers.rows import ABSENT, MOST_SECONDS, read_duration, read_number
+from volvelle.workload.readers.rows import (
+    ABSENT,
+    MOST_GPUS,
+    MOST_SECONDS,
+    read_duration,
+    read_number,
+)
 from volvelle.workload.readers.text import Sample, csv_columns
 
 _MEMORY_GB = {"K": 1024.0**-2, "M": 1024.0**-1, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
@@ -25,6 +32,7 @@ _STILL = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED"))
 _NEVER = frozenset(("PENDING", "REQUEUED"))
 _TRES = ("ReqTRES", "AllocTRES")
 _IDS = ("JobIDRaw", "JobID")
+_NO_GRES = ABSENT | {"(null)", "0"}
 
 
 class Tres(NamedTuple):
@@ -109,7 +117,7 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
             strict=True,
         )
     ]
-    return rigid_jobs(columns, specs, ran)
+    return rigid_jobs(columns, specs, ran, "Start", "End")
 
 
 def parse_tres(text: str) -> Tres:
@@ -145,7 +153,8 @@ def _memory(text: str) -> float:
 def _demands(columns: Columns) -> list[Tres]:
     """What each job asks for: the first column that names GPUs says. Raises `Problem`."""
     there = [column for column in _TRES if column in columns.header]
-    if not there and len(columns):
+    gres = "ReqGRES" in columns.header
+    if not there and not gres and len(columns):
         raise Problem(
             f"{columns.header.file} line 1: there is no column ReqTRES or AllocTRES"
             f"{nearest('ReqTRES', columns.header.names)}",
@@ -159,9 +168,47 @@ def _demands(columns: Columns) -> list[Tres]:
         for row, tres in zip(left, asked, strict=True):
             demands[row] = tres
         left = [row for row in left if not demands[row].gpus]
-    for row, text in zip(left, columns.part(left).texts("ReqTRES"), strict=True):
-        columns.note(row, Unfit("no GPUs", "ReqTRES", text))
+    if gres:
+        _add_gres(columns.part(left), left, demands)
+        left = [row for row in left if not demands[row].gpus]
+    shown = "ReqTRES" if there else "ReqGRES"
+    for row, text in zip(left, columns.part(left).texts(shown), strict=True):
+        columns.note(row, Unfit("no GPUs", shown, text))
     return demands
+
+
+def _add_gres(columns: Columns, rows: Sequence[int], demands: list[Tres]) -> None:
+    """What each of these jobs asks for by ``ReqGRES``, which says it of one node."""
+    nodes = columns.numbers("NNodes", 1.0, MOST_GPUS)
+    cpus = columns.numbers("NCPUS", 0.0)
+    for row, asked, count, cores in zip(
+        rows, columns.each("ReqGRES", _gres, _UNREAD), nodes, cpus, strict=True
+    ):
+        demands[row] = asked._replace(gpus=asked.gpus * count, cpus=cores)
+
+
+def parse_gres(text: str) -> Tres:
+    """Read ``gpu:4``, ``gpu:a100:4`` or ``gres:gpu:4(IDX:0-3)``, joined by commas. Raises ValueError."""
+    gpus, kinds = 0.0, []
+    for entry in filter(None, re.sub(r"\([^)]*\)", "", text).split(",")):
+        name, *rest = entry.removeprefix("gres:").removeprefix("gres/").split(":")
+        if name != "gpu":
+            continue
+        amount = rest.pop() if rest and rest[-1].isdecimal() else "1"
+        gpus += float(amount)
+        kinds += rest
+    if gpus > MOST_GPUS:
+        raise ValueError(text)
+    return Tres(gpus, tuple(dict.fromkeys(kinds)))
+
+
+def _gres(text: str) -> Tres:
+    if text.lower() in _NO_GRES:
+        return Tres()
+    try:
+        return parse_gres(text)
+    except ValueError:
+        raise Broken("unreadable ReqGRES", "ReqGRES", text) from None
 
 
 def _tres(column: str, text: str) -> Tres:

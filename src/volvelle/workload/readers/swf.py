@@ -3,10 +3,15 @@
 The format counts processors and knows no GPUs, so the reader must be told what a processor is:
 ``procs_as=gpu``, or ``procs_as=cpu`` with ``node_size`` (CPUs of a node) and ``gpus_per_node``;
 then a job gets the GPUs of its share of nodes, at least one.
+
+Sites add fields behind the 18. Frontier's are ``used_gpus``, ``soft_walltime`` and a descriptor as in
+``frontier:excl:2500x112``, whose number of nodes is the one to trust; a node has ``gpus_per_node`` GPUs, 8
+unless said (what Slurm counts as a GPU there is half an MI250X).
 """
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -39,6 +44,9 @@ FIELDS = (
     "preceding_job",
     "think_time",
 )
+SITE_FIELDS = ("used_gpus", "soft_walltime", "descriptor")
+_DESCRIPTOR = re.compile(r"[\w.-]+:[\w.-]+:(\d+)x\d+")
+_SITE_NODE_GPUS = 8
 _KB_PER_GB = 1024.0**2
 
 
@@ -63,12 +71,17 @@ class Swf(TraceFormat):
         if not lines:
             return 0.5 if sample.path.name.removesuffix(".gz").endswith(".swf") else 0.0
         fields = lines[0].split()
-        return 0.9 if len(fields) == len(FIELDS) and all(map(_is_number, fields)) else 0.0
+        known = len(fields) == len(FIELDS) or _has_site_fields(fields)
+        return 0.9 if known and all(map(_is_number, fields[: len(FIELDS)])) else 0.0
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each line; processors as the options say."""
-        _check(path, options)
-        return each_job(_rows(path, ledger), lambda row: _job(row, options), ledger)
+        lines = [line for line in Sample.of(path).lines if not line.startswith(";")]
+        site = bool(lines) and _has_site_fields(lines[0].split())
+        if not site:
+            _check(path, options)
+        names = (*FIELDS, *SITE_FIELDS) if site else FIELDS
+        return each_job(_rows(path, ledger, names), lambda row: _job(row, options), ledger)
 
 
 def _check(path: Path, options: SwfOptions) -> None:
@@ -81,23 +94,30 @@ def _check(path: Path, options: SwfOptions) -> None:
         )
 
 
-def _rows(path: Path, ledger: Ledger) -> Iterator[Row]:
+def _has_site_fields(fields: Sequence[str]) -> bool:
+    width = len(FIELDS) + len(SITE_FIELDS)
+    return len(fields) == width and _DESCRIPTOR.fullmatch(fields[-1]) is not None
+
+
+def _rows(path: Path, ledger: Ledger, names: Sequence[str]) -> Iterator[Row]:
     ledger.file = path.name
-    header = ColumnNames(FIELDS, path.name)
+    header = ColumnNames(names, path.name)
     for number, line in enumerate(text_lines(path, ledger), 1):
         cells = line.split()
         if not cells or line.startswith(";"):
             continue
         ledger.row()
-        if len(cells) == len(FIELDS):
+        if len(cells) == len(names):
             yield Row(header, cells, number)
         else:
-            kind = "too few cells" if len(cells) < len(FIELDS) else "too many cells"
+            kind = "too few cells" if len(cells) < len(names) else "too many cells"
             ledger.broken(Broken(kind, value=line.strip()), number)
 
 
 def _job(row: Row, options: SwfOptions) -> Job:
     run = _known(row, "run", MOST_SECONDS)
+    if "descriptor" in row.header:
+        return _site_job(row, run, options)
     procs = _known(row, "req_procs", MOST_GPUS) or _known(row, "alloc_procs", MOST_GPUS)
     if not run:
         raise Unfit("never ran", "run", row.text("run"))
@@ -114,7 +134,30 @@ def _job(row: Row, options: SwfOptions) -> Job:
         pool=_label(row, "queue"),
         estimate_seconds=_known(row, "req_time", MOST_SECONDS),
     )
-    return rigid_job(spec, run)
+    return rigid_job(spec, run, _start(row))
+
+
+def _site_job(row: Row, run: float | None, options: SwfOptions) -> Job:
+    """A job whose descriptor says how many nodes it had."""
+    if not run:
+        raise Unfit("never ran", "run", row.text("run"))
+    match = _DESCRIPTOR.fullmatch(row.text("descriptor"))
+    if match is None:
+        raise Broken("unreadable descriptor", "descriptor", row.text("descriptor"))
+    spec = JobSpec(
+        id=row.text("job"),
+        submit_time=row.seconds("submit"),
+        gpus=float(match[1][:9]) * (options.gpus_per_node or _SITE_NODE_GPUS),
+        user=_label(row, "user"),
+        pool=_label(row, "queue"),
+        estimate_seconds=_known(row, "req_time", MOST_SECONDS),
+    )
+    return rigid_job(spec, run, _start(row))
+
+
+def _start(row: Row) -> float | None:
+    wait = _known(row, "wait", MOST_SECONDS)
+    return None if wait is None else row.seconds("submit") + wait
 
 
 def _gpus(procs: float, options: SwfOptions) -> float:

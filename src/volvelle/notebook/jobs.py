@@ -1,0 +1,98 @@
+"""`volvelle.read` and `volvelle.generate`: jobs to be simulated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from volvelle.model.cluster import Cluster
+from volvelle.notebook.arrow import Columnar
+from volvelle.simulate.experiment import Experiment
+from volvelle.simulate.sources import Source, generated, read_source
+from volvelle.workload.describe import Description, describe
+from volvelle.workload.proposing import proposed_cluster, seen_types
+from volvelle.workload.workload import ImportReport, Workload
+from volvelle.workload.writing import columns_of
+
+
+@dataclass(frozen=True, repr=False)
+class Jobs(Columnar):
+    """Jobs of a trace or of a generator. ``source`` says where they come from."""
+
+    source: Source
+
+    @property
+    def workload(self) -> Workload:
+        """The jobs themselves."""
+        return self.source.workload
+
+    @property
+    def report(self) -> ImportReport | None:
+        """What became of the trace's rows; None for generated jobs."""
+        return self.workload.report
+
+    @property
+    def proposed_cluster(self) -> str:
+        """A cluster like the one they ran on, as in ``6x8:a100,2x8:h100``; "" where types do not say."""
+        return proposed_cluster(seen_types(self.workload)).removeprefix("--cluster ")
+
+    def describe(self, *, cluster: Cluster | str | None = None) -> Description:
+        """What is in them: load, widths, durations. ``cluster``: against which the load is told."""
+        return describe(self.workload, None if cluster is None else cluster_of(cluster).gpus)
+
+    def of_any_type(self) -> "Jobs":
+        """The same jobs, that run on any GPU type (``--ignore-types``)."""
+        origin = self.source.origin | {"ignore_types": True}
+        return Jobs(Source(self.workload.of_any_type(), origin))
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """Those of our own trace format, without the ones that say nothing."""
+        return columns_of(self.workload)
+
+    def __len__(self) -> int:
+        return len(self.workload)
+
+    def __repr__(self) -> str:
+        name = self.workload.name
+        rows = f", {self.report}" if self.report is not None else ""
+        return f"<{len(self):,} jobs of {name}{rows}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>"
+
+
+def read(
+    trace: Path | str,
+    *,
+    format: str | None = None,
+    map: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> Jobs:
+    """The jobs of a trace, as ``volvelle trace describe`` reads it.
+
+    format: guessed unless it is said, with options as in ``swf:procs_as=gpu``. map: our column names on the
+    file's, as in ``{"gpus": "num_gpu"}``. strict: stop at the first row that cannot be read.
+    Raises `Problem`.
+    """
+    return Jobs(read_source(Path(trace), format, map or {}, strict=strict))
+
+
+def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:
+    """The jobs of a generator, as in ``demo`` or ``gavel:jobs=500,jobs_per_hour=2``.
+
+    cluster: for which the load is meant, where the generator is not told. Raises `Problem`.
+    """
+    return Jobs(generated(generator, seed, None if cluster is None else cluster_of(cluster).gpus))
+
+
+def cluster_of(written: Cluster | str) -> Cluster:
+    """A cluster, or what ``--cluster`` takes. Raises `Problem`."""
+    if isinstance(written, Cluster):
+        return written
+    return Experiment(cluster=written).read_cluster()
+
+
+def jobs_of(jobs: "Jobs | Path | str") -> Jobs:
+    """Jobs, or those of a trace. Raises `Problem`."""
+    return jobs if isinstance(jobs, Jobs) else read(jobs)

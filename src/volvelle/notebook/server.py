@@ -1,0 +1,75 @@
+"""`volvelle.connect`: a live server, asked as the commands ask it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from volvelle.live.http.client import ApiClient
+from volvelle.notebook.arrow import Columnar
+
+
+@dataclass(frozen=True, repr=False)
+class Rows(Columnar):
+    """What the server answered, a row for each job or node."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """Each value that is plain, by its key."""
+        keys = dict.fromkeys(
+            key for row in self.rows for key, value in row.items() if not isinstance(value, dict)
+        )
+        return {key: [row.get(key) for row in self.rows] for key in keys}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self.rows)) or "<nothing>"
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        heads = "".join(f"<th>{escape(key)}</th>" for key in columns)
+        lines = "".join(
+            f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
+            for cells in zip(*columns.values(), strict=True)
+        )
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A live cluster's server. Every method raises `Problem` with the server's message."""
+
+    client: ApiClient
+
+    def queue(self, *, user: str | None = None) -> Rows:
+        """The jobs that wait or run, with forecasts (``volvelle queue``)."""
+        return Rows(tuple(self.client.pages("/v1/jobs", "jobs", user=user)))
+
+    def history(self, *, user: str | None = None, limit: int = 20) -> Rows:
+        """The jobs that are over, the latest first (``volvelle history``)."""
+        found = self.client.get("/v1/jobs", over="true", user=user, limit=limit)
+        return Rows(tuple(found["jobs"]))
+
+    def nodes(self) -> Rows:
+        """The nodes: their states, free GPUs and jobs (``volvelle nodes``)."""
+        return Rows(tuple(self.client.get("/v1/nodes")["nodes"]))
+
+    def why(self, number: int) -> Mapping[str, Any]:
+        """Why a job waits, or how it ended; and what would start it sooner (``volvelle why``)."""
+        found: Mapping[str, Any] = self.client.get(f"/v1/jobs/{number}/why")
+        return found
+
+
+def connect(*, url: str | None = None, token: str | None = None) -> Server:
+    """The server at ``url``, or the one that the commands find (VOLVELLE_SERVER, or a folder near).
+
+    Raises `Problem` if there is none, or no token.
+    """
+    import os  # noqa: PLC0415 - one name of it
+
+    named = {"VOLVELLE_SERVER": url, "VOLVELLE_TOKEN": token}
+    given = {name: value for name, value in named.items() if value is not None}
+    return Server(ApiClient.find({**os.environ, **given}))

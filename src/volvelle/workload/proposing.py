@@ -1,0 +1,106 @@
+"""The cluster that a trace ran on, or could: GPU types and widths seen, as a line for ``--cluster``.
+
+Where the trace recorded starts, a type's GPUs are the most that its jobs held at once; otherwise as many as
+its work needs at `TYPICAL_LOAD`. Nodes are as large as the widest job that a node of `MOST_OF_A_NODE` takes.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import Job
+from volvelle.workload.workload import Workload
+
+TYPICAL_LOAD = 0.8
+MOST_OF_A_NODE = 8
+"""GPUs of a node, in nearly every cluster there is."""
+
+_PLAIN = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True)
+class SeenType:
+    """What a trace says of a GPU type, "" for jobs that name none.
+
+    widths: GPUs that jobs ask for, ascending. gpus: that there must have been, or should be. load: work
+    submitted over the time of submission, in GPUs.
+    """
+
+    gpu_type: str
+    jobs: int
+    widths: tuple[float, ...]
+    gpus: float
+    load: float
+
+    @property
+    def node_gpus(self) -> int:
+        """Of a node: the least power of two that holds the widest job that fits one."""
+        within = [width for width in self.widths if width <= MOST_OF_A_NODE]
+        widest = MOST_OF_A_NODE if len(within) < len(self.widths) else max(within)
+        return 1 << max(math.ceil(math.log2(max(widest, 1.0))), 0)
+
+    @property
+    def nodes(self) -> int:
+        """As many as hold the GPUs, and the widest job."""
+        return math.ceil(max(self.gpus, self.widths[-1]) / self.node_gpus)
+
+
+def seen_types(workload: Workload) -> tuple[SeenType, ...]:
+    """The GPU types of the jobs, each job's first, with the most wanted before the others."""
+    by_type: dict[str, list[int]] = {}
+    for row, job in enumerate(workload.jobs):
+        wished = job.spec.gpu_types
+        by_type.setdefault(wished[0] if wished else "", []).append(row)
+    span = float(workload.submit_times[-1] - workload.submit_times[0])
+    work = workload.gpus * np.where(np.isfinite(workload.durations), workload.durations, 0.0)
+    found = []
+    for kind, rows in by_type.items():
+        jobs = [workload.jobs[row] for row in rows]
+        load = float(work[rows].sum()) / span if span > 0.0 else 0.0
+        if all(job.recorded is not None for job in jobs):
+            gpus = most_recorded_gpus(jobs)
+        else:
+            gpus = load / TYPICAL_LOAD
+        widths = tuple(np.unique(workload.gpus[rows]).tolist())
+        found.append(SeenType(kind, len(jobs), widths, gpus, load))
+    return tuple(sorted(found, key=lambda one: -one.gpus))
+
+
+def most_recorded_gpus(jobs: Sequence[Job]) -> float:
+    """GPUs that jobs held at once at most, by the trace's own account."""
+    ran = [(job.recorded, job.spec.gpus) for job in jobs if job.recorded is not None]
+    if not ran:
+        return 0.0
+    starts, ends = np.array([each.start for each, _ in ran]), np.array([one.end for one, _ in ran])
+    gpus = np.array([gpus for _, gpus in ran])
+    times, changes = np.concatenate([ends, starts]), np.concatenate([-gpus, gpus])
+    return float(np.cumsum(changes[np.argsort(times, kind="stable")]).max())  # ends come first
+
+
+def proposed_cluster(types: Sequence[SeenType]) -> str:
+    """As in ``--cluster 6x8:a100,2x8:h100``; jobs of any type are left to the types that others name.
+
+    Nothing where a type's name does not go into such a line.
+    """
+    named = [one for one in types if one.gpu_type]
+    if not all(_PLAIN.fullmatch(one.gpu_type) for one in named):
+        return ""
+    groups = [f"{one.nodes}x{one.node_gpus}:{one.gpu_type}" for one in named]
+    if not named:
+        [one] = types
+        groups = [f"{one.nodes}x{one.node_gpus}"]
+    return f"--cluster {','.join(groups)}"
+
+
+def too_much_wanted(types: Sequence[SeenType], cluster: Cluster) -> list[tuple[SeenType, int]]:
+    """The types that jobs name of which more is submitted than the cluster has, and what it has."""
+    there = {
+        kind: sum(node.gpus for node in cluster.nodes if node.gpu_type == kind)
+        for kind in cluster.gpu_types
+    }
+    wanted = [one for one in types if one.gpu_type in there and one.gpu_type]
+    return [(one, there[one.gpu_type]) for one in wanted if one.load > there[one.gpu_type]]

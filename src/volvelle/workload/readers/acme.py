@@ -1,0 +1,63 @@
+"""Shanghai AI Laboratory's Acme (Hu et al., NSDI'24): the clusters Seren and Kalos in 2023.
+
+``type`` is the kind of work (pretraining, evaluation ...) and becomes the job's name, the queue its pool.
+Jobs without GPUs and jobs that never started are dropped. Kalos has more columns, which are not needed.
+"""
+
+from collections.abc import Sequence
+
+from volvelle.model.job import Job, JobSpec
+from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.columns import Columns
+from volvelle.workload.readers.ledger import Unfit
+
+
+class Acme(ColumnFormat):
+    """One row a rigid job."""
+
+    name = "acme"
+    title = "Acme, Seren and Kalos (Hu et al., NSDI'24)"
+    required = (
+        "job_id",
+        "user",
+        "node_num",
+        "gpu_num",
+        "cpu_num",
+        "type",
+        "state",
+        "submit_time",
+        "duration",
+        "gpu_time",
+    )
+    main_table = ("trace_seren.csv*", "trace_kalos.csv*")
+
+    def jobs(self, columns: Columns) -> Sequence[Job | None]:
+        """Rigid jobs of ``duration`` seconds."""
+        gpus = columns.gpus("gpu_num")
+        for row, (width, none) in enumerate(zip(gpus, columns.absent("start_time"), strict=True)):
+            if width == 0.0:
+                columns.note(row, Unfit("no GPUs", "gpu_num", "0"))
+            elif none and "start_time" in columns.header:
+                columns.note(row, Unfit("never ran", "start_time"))
+        specs = [
+            JobSpec(
+                id=name,
+                submit_time=submitted,
+                gpus=width,
+                cpus=cpus,
+                user=user,
+                pool=queue,
+                name=kind,
+            )
+            for name, submitted, width, cpus, user, queue, kind in zip(
+                columns.required("job_id"),
+                columns.timestamps("submit_time"),
+                gpus,
+                columns.numbers("cpu_num", 0.0),
+                columns.labels("user"),
+                columns.labels("queue"),
+                columns.labels("type"),
+                strict=True,
+            )
+        ]
+        return rigid_jobs(columns, specs, columns.seconds("duration"), "start_time", "end_time")

@@ -1,0 +1,240 @@
+"""Jobs of Kubernetes as ``kubectl get ... -A -o json`` prints them: Kueue's Workloads, Jobs, or Pods.
+
+A list of one kind, or one object a line. GPUs are what containers request of ``nvidia.com/gpu`` and the like,
+times the number of pods. A Workload's queue becomes the pool, its flavors the GPU types, its fewest pods
+(``minCount``) the fewest GPUs. Times are creation, admission (or start) and the end; what has not ended is
+dropped.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from volvelle.model.job import Job, JobSpec
+from volvelle.workload.readers.base import TraceFormat, rigid_job
+from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
+from volvelle.workload.readers.rows import MOST_GPUS, read_number, read_timestamp
+from volvelle.workload.readers.text import Sample, text_lines
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+
+_LIST = re.compile(r'"items"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,\[]*")
+_NEXT = re.compile(r"\n[\s,]*\{")
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_SUFFIX = re.compile(r"([\d.]+)([EPTGMK]i?|[kmu]?)")
+_SCALE = {
+    "": 1.0, "m": 1e-3, "u": 1e-6, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
+}  # fmt: skip
+_BYTES_PER_GB = 2.0**30
+
+
+@dataclass(frozen=True)
+class _Object:
+    """An object of the API and the line on which it begins."""
+
+    fields: Mapping[str, Any]
+    line: int
+
+
+class Kubernetes(TraceFormat):
+    """One object a job."""
+
+    name = "kubernetes"
+    title = "Kubernetes objects as JSON: Kueue's Workloads, Jobs, or Pods (kubectl get -o json)"
+
+    def matches(self, sample: Sample) -> float:
+        """Sure of JSON that names its API version and kind."""
+        text = "\n".join(sample.lines)
+        there = text.lstrip()[:1] in ("{", "[") and '"apiVersion"' in text
+        return 0.9 if there and '"kind"' in text else 0.0
+
+    def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
+        """A job for each object."""
+        return each_job(_objects(path, ledger), _job, ledger)
+
+
+def _objects(path: Path, ledger: Ledger) -> Iterator[_Object]:
+    """The objects of a list, or of lines, one after the other; what is none is counted."""
+    ledger.file = path.name
+    text = "".join(text_lines(path, ledger))
+    decoder = json.JSONDecoder()
+    listed = _LIST.search(text)
+    position = listed.end() if listed else 0
+    line, counted = 1, 0
+    while True:
+        start = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
+        line, counted = line + text.count("\n", counted, start), start
+        if start == len(text) or text[start] == "]":
+            return
+        ledger.row()
+        try:
+            found, position = decoder.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError) as error:
+            ledger.broken(Broken("no JSON", value=str(error).partition(":")[0]), line)
+            following = _NEXT.search(text, start)
+            if following is None:
+                return
+            position = following.start()
+            continue
+        if isinstance(found, dict):
+            yield _Object(found, line)
+        else:
+            ledger.broken(Broken("no object", value=found), line)
+
+
+def _job(found: _Object) -> Job:
+    fields = found.fields
+    kind = str(fields.get("kind"))
+    read = {"Workload": _workload, "Job": _batch_job, "Pod": _pod}.get(kind)
+    if read is None:
+        raise Unfit("no Workload, Job or Pod", "kind", kind)
+    try:
+        return read(fields)
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
+        raise Broken(f"unreadable {kind}", "kind", error) from None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What pods ask for together."""
+
+    gpus: float = 0.0
+    cpus: float = 0.0
+    memory_gb: float = 0.0
+
+    def times(self, count: float) -> "_Asked":
+        return _Asked(self.gpus * count, self.cpus * count, self.memory_gb * count)
+
+    def plus(self, other: "_Asked") -> "_Asked":
+        return _Asked(
+            self.gpus + other.gpus, self.cpus + other.cpus, self.memory_gb + other.memory_gb
+        )
+
+
+def _workload(fields: Mapping[str, Any]) -> Job:
+    """Kueue's ``Workload``."""
+    spec, status = fields["spec"], fields.get("status") or {}
+    asked, least = _Asked(), _Asked()
+    elastic = False
+    for pods in spec["podSets"]:
+        each = _asked(pods["template"]["spec"])
+        count, fewest = _count(pods.get("count", 1)), pods.get("minCount")
+        asked = asked.plus(each.times(count))
+        least = least.plus(each.times(count if fewest is None else _count(fewest)))
+        elastic = elastic or fewest is not None
+    conditions = _conditions(status)
+    admitted = conditions.get("Admitted") or conditions.get("QuotaReserved")
+    longest = spec.get("maximumExecutionTimeSeconds")
+    return _rigid(
+        fields,
+        asked,
+        admitted,
+        conditions.get("Finished"),
+        pool=str(spec.get("queueName") or ""),
+        gpu_types=_flavors(status),
+        min_gpus=least.gpus if elastic and 0.0 < least.gpus < asked.gpus else None,
+        estimate_seconds=None if longest is None else read_number(str(longest), "spec"),
+    )
+
+
+def _batch_job(fields: Mapping[str, Any]) -> Job:
+    """A ``Job`` of batch/v1."""
+    spec, status = fields["spec"], fields.get("status") or {}
+    conditions = _conditions(status)
+    end = status.get("completionTime") or conditions.get("Failed")
+    labels = fields["metadata"].get("labels") or {}
+    asked = _asked(spec["template"]["spec"]).times(_count(spec.get("parallelism", 1)))
+    return _rigid(fields, asked, status.get("startTime"), end, pool=str(labels.get(_QUEUE) or ""))
+
+
+def _pod(fields: Mapping[str, Any]) -> Job:
+    """A ``Pod``; it ended when the last of its containers did."""
+    status = fields.get("status") or {}
+    ends = [
+        (each.get("state") or {}).get("terminated", {}).get("finishedAt")
+        for each in status.get("containerStatuses") or ()
+    ]
+    over = bool(ends) and all(ends)
+    return _rigid(
+        fields, _asked(fields["spec"]), status.get("startTime"), max(ends) if over else None
+    )
+
+
+def _rigid(fields: Mapping[str, Any], asked: _Asked, start: Any, end: Any, **more: Any) -> Job:
+    metadata = fields["metadata"]
+    if not asked.gpus:
+        raise Unfit("no GPUs")
+    if start is None:
+        raise Unfit("never ran")
+    if end is None:
+        raise Unfit("still running")
+    started, ended = read_timestamp(str(start), "start"), read_timestamp(str(end), "end")
+    if ended < started:
+        raise Broken("ends before it starts", "end", end)
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
+    spec = JobSpec(
+        id=f"{namespace}/{name}" if namespace else name,
+        submit_time=read_timestamp(str(metadata["creationTimestamp"]), "creationTimestamp"),
+        gpus=asked.gpus,
+        cpus=asked.cpus,
+        memory_gb=asked.memory_gb,
+        user=namespace,
+        **more,
+    )
+    return rigid_job(spec, ended - started, started)
+
+
+def _asked(pod: Mapping[str, Any]) -> _Asked:
+    """What the containers of one pod ask for."""
+    total = _Asked()
+    for container in pod["containers"]:
+        resources = container.get("resources") or {}
+        wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        gpus = sum(_quantity(wanted[name]) for name in GPU_RESOURCES if name in wanted)
+        total = total.plus(
+            _Asked(
+                gpus,
+                _quantity(wanted.get("cpu", 0)),
+                _quantity(wanted.get("memory", 0)) / _BYTES_PER_GB,
+            )
+        )
+    return total
+
+
+def _quantity(written: Any) -> float:
+    """A quantity of Kubernetes, ``500m``, ``64Gi``. Raises `Broken`."""
+    match = _SUFFIX.fullmatch(str(written))
+    if match is None:
+        raise Broken("unreadable quantity", "resources", written)
+    return read_number(match[1], "resources") * _SCALE[match[2]]
+
+
+def _count(written: Any) -> float:
+    return read_number(str(written), "count", most=MOST_GPUS)
+
+
+def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
+    """When each condition that holds came about."""
+    conditions: Iterable[Mapping[str, Any]] = status.get("conditions") or ()
+    return {
+        each["type"]: each.get("lastTransitionTime")
+        for each in conditions
+        if each.get("status") == "True"
+    }
+
+
+def _flavors(status: Mapping[str, Any]) -> tuple[str, ...]:
+    """The flavors from which GPUs were assigned."""
+    assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
+    named = (
+        flavor
+        for pods in assigned
+        for resource, flavor in (pods.get("flavors") or {}).items()
+        if resource in GPU_RESOURCES
+    )
+    return tuple(dict.fromkeys(map(str, named)))

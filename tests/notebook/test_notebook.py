@@ -1,0 +1,143 @@
+"""`import volvelle as vv`: the same as the commands, values that show themselves, columns for data frames."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volvelle.cli.main import main
+from volvelle.core.policy import policies
+from volvelle.model.problems import Problem
+from volvelle.notebook.jobs import Jobs
+from volvelle.notebook.runs import MANY_JOBS, Comparison, chosen_policies
+from volvelle.policies.orders import LeastAttainedService
+from volvelle.report.table import as_columns
+from volvelle.simulate.run_directory import read_outcomes, read_record
+
+vv: Any = importlib.import_module("volvelle")
+
+ROWS = "".join(
+    f"{40 * i},{40 * i + 9},{40 * i + 40 + i % 7},{1 + i % 4},u{i % 3}\n" for i in range(40)
+)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "march.csv"
+    path.write_text("submit_time,start_time,end_time,gpus,user\n" + ROWS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(trace: Path) -> Comparison:
+    found: Comparison = vv.compare(
+        trace, cluster="1x8", policies=["fifo", LeastAttainedService(round=600)], workers=1
+    )
+    return found
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    said = "import sys, volvelle; print([n for n in sys.modules if n.split('.')[0] in ('numpy', 'pydantic')])"
+    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+    assert {"read", "generate", "Cluster", "simulate", "compare", "tune", "connect"} <= set(dir(vv))
+    with pytest.raises(AttributeError, match="no attribute 'comparison'"):
+        _ = vv.comparison
+
+
+@pytest.mark.parametrize("name", ["read", "generate", "simulate", "compare", "tune", "connect"])
+def test_all_but_the_jobs_is_said_by_name(name: str) -> None:
+    _, *others = inspect.signature(getattr(vv, name)).parameters.values()
+    assert {one.kind for one in others} <= {
+        inspect.Parameter.KEYWORD_ONLY,
+        inspect.Parameter.VAR_KEYWORD,
+    }
+
+
+def test_only_quick_policies_are_chosen_for_many_jobs() -> None:
+    few, many = chosen_policies(MANY_JOBS - 1), chosen_policies(MANY_JOBS)
+    assert set(many) < set(few)
+    assert {policies.make(name).label for name in few} == set(few)
+
+
+def test_compare_is_the_command(
+    trace: Path, compared: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trace.parent)
+    words = [
+        "compare",
+        trace.name,
+        "-c",
+        "1x8",
+        "-p",
+        "fifo",
+        "-p",
+        "las:round=600",
+        "--out",
+        "cmp",
+    ]
+    monkeypatch.setattr(sys, "argv", ["volvelle", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    for name in ("recorded", "fifo"):
+        directory = Path("cmp/runs", name)
+        outcomes = read_outcomes(directory, read_record(directory))
+        assert compared[name].outcomes.finish.tolist() == outcomes.finish.tolist()
+    assert list(compared.outcomes) == ["recorded", "fifo", "las:round=600"]
+    assert not any(one.directory.exists() for one in compared.made)
+
+
+def test_results_show_themselves(compared: Comparison, trace: Path) -> None:
+    jobs = vv.read(trace)
+    assert "40 jobs kept" in repr(jobs)
+    assert jobs.proposed_cluster == "1x4"
+    text, html = repr(compared), compared._repr_html_()
+    for sentence in compared.verdict:
+        assert str(sentence) in text
+    assert "data:image/png;base64," in html
+    assert "las:round=600" in html
+    assert "mean JCT" in repr(compared["fifo"])
+
+
+def test_columns_are_those_of_the_files(compared: Comparison) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Arrow needs the extra 'notebook'")
+    runs, jobs = pyarrow.table(compared), pyarrow.table(compared["fifo"])
+    assert runs.column("jct:mean").to_pylist() == as_columns(compared.grid.tidy())["jct:mean"]
+    assert jobs.num_rows == 40
+    assert jobs.column("jct").to_pylist() == compared["fifo"].outcomes.jct.tolist()
+
+
+def test_without_pyarrow_it_is_said_what_is_missing(
+    compared: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pyarrow", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(Problem, match=r"volvelle\[notebook\]"):
+        compared.__arrow_c_stream__()
+    with pytest.raises(Problem, match="Matplotlib, which is not installed"):
+        compared.plot()
+
+
+def test_simulate_takes_the_keys_of_an_experiment_file(tmp_path: Path) -> None:
+    jobs: Jobs = vv.generate("lognormal:jobs=30", seed=3, cluster="2x8")
+    run = vv.simulate(jobs, cluster="2x8", placement="consolidated", seed=1, out=tmp_path / "run")
+    assert read_record(tmp_path / "run").seed == 1
+    assert (tmp_path / "run/journal.jsonl").is_file()
+    assert run.record.composition.placement == "consolidated"
+    with pytest.raises(Problem, match="did you mean 'placements'"):
+        vv.simulate(jobs, cluster="2x8", placementt="none")
+
+
+def test_connect_names_the_server_or_says_that_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert vv.connect(url="http://127.0.0.1:1", token="x").client.url == "http://127.0.0.1:1"
+    monkeypatch.delenv("VOLVELLE_SERVER", raising=False)
+    with pytest.raises(Problem, match="no server is known"):
+        vv.connect()

@@ -1,0 +1,75 @@
+"""The cluster that is proposed for a trace, and what is said where types do not go together."""
+
+from pathlib import Path
+
+import pytest
+
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.problems import Problem
+from volvelle.simulate.experiment import Experiment
+from volvelle.workload.proposing import proposed_cluster, seen_types, too_much_wanted
+from volvelle.workload.reading import read_trace
+from volvelle.workload.workload import Workload
+
+TYPED = (
+    "submit_time,start_time,end_time,gpus,gpu_type\n"
+    "0,0,100,8,a100\n10,10,60,8,a100\n20,20,30,2,h100|a100\n30,30,80,1,h100\n"
+)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "typed.csv"
+    path.write_text(TYPED)
+    return path
+
+
+def test_types_and_widths_are_those_seen_and_gpus_those_held_at_once(trace: Path) -> None:
+    a100, h100 = seen_types(read_trace(trace))
+    assert (a100.gpu_type, a100.jobs, a100.widths, a100.gpus) == ("a100", 2, (8.0,), 16.0)
+    assert (h100.gpu_type, h100.jobs, h100.widths, h100.gpus) == ("h100", 2, (1.0, 2.0), 2.0)
+    assert a100.load == (8 * 100 + 8 * 50) / 30
+    assert proposed_cluster([a100, h100]) == "--cluster 2x8:a100,1x2:h100"
+
+
+def test_without_starts_the_work_says_how_many_gpus_and_the_widest_job_fits() -> None:
+    jobs = [
+        Job(JobSpec(id=str(i), submit_time=10.0 * i, gpus=4.0), Truth(work=80.0)) for i in range(11)
+    ]
+    [seen] = seen_types(Workload(jobs))
+    assert seen.gpus == pytest.approx(11 * 80 / 100 / 0.8)
+    assert proposed_cluster([seen]) == "--cluster 3x4"
+    wide = Job(JobSpec(id="wide", submit_time=0.0, gpus=64.0), Truth(work=1.0))
+    assert proposed_cluster(seen_types(Workload([wide, *jobs]))) == "--cluster 8x8"
+
+
+def test_a_typed_trace_on_an_untyped_cluster_is_asked_about_before_it_is_simulated(
+    trace: Path,
+) -> None:
+    experiment = Experiment(trace=trace, cluster="4x8")
+    with pytest.raises(Problem, match="4 of 4 jobs name GPU types") as caught:
+        experiment.sources(experiment.read_cluster())
+    for offered in ("--cluster 2x8:a100,1x2:h100", "--ignore-types"):
+        assert offered in str(caught.value)
+    whatever = experiment.model_copy(update={"ignore_types": True})
+    [source] = whatever.sources(whatever.read_cluster()).values()
+    assert {spec.gpu_types for spec in source.workload.specs} == {()}
+    assert source.origin["ignore_types"] is True
+
+
+def test_a_trace_without_a_cluster_proposes_one(trace: Path) -> None:
+    with pytest.raises(Problem, match=r"no cluster is given\. Say --cluster 2x8:a100"):
+        Experiment(trace=trace).read_cluster()
+
+
+def test_demand_above_what_there_is_of_a_type_is_found(trace: Path) -> None:
+    types = seen_types(read_trace(trace))
+    found = too_much_wanted(types, parse_cluster("2x8:a100,1x8:h100"))
+    assert [(one.gpu_type, gpus) for one, gpus in found] == [("a100", 16)]
+    assert too_much_wanted(types, parse_cluster("9x8:a100,1x8:h100")) == []
+
+
+def test_a_type_that_goes_into_no_line_is_not_proposed() -> None:
+    odd = Job(JobSpec(id="a", submit_time=0.0, gpu_types=("Tesla V100",)), Truth(work=5.0))
+    assert proposed_cluster(seen_types(Workload([odd]))) == ""
