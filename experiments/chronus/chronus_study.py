@@ -80,7 +80,8 @@ class Options:
         """In words, for the results."""
         last = self.seed + self.seeds - 1
         seeds = f"seed {last}" if self.seeds == 1 else f"seeds {self.seed} to {last}"
-        return f"one in {self.thin} of Philly's jobs, {self.gpus} GPUs, {seeds}"
+        jobs = "all" if self.thin == 1 else f"one in {self.thin}"
+        return f"{jobs} of Philly's jobs, {self.gpus} GPUs, {seeds}"
 
 
 def options(doc: str | None, thin: int, seed: int = 11, seeds: int = 1) -> Options:
