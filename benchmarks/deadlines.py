@@ -12,7 +12,7 @@ broken, CPU seconds. GPUs are only counted, and a resume costs what the simulato
                  genie                           0.0000        308.0         -       -    0.1
     1,000 on 24: chronus                         0.3075        232.8       764       0    1.1
                  srsf                            0.3756        222.7         -       -    0.1
-    all on 120:  chronus                         0.0063        296.2    27,423       0   33
+    all on 120:  chronus                         0.0063        296.2    27,423       0   17
                  srsf                            0.0072        306.3         -       -    0.4
 
 The CPU seconds of the last two were taken on a busy machine.

@@ -2,28 +2,58 @@
 
 All know durations exactly and pay the same for a start. The defaults of ``chronus`` were chosen on other
 draws of these jobs (seeds 1 to 3, one in 16 and one in 24), on log-normal jobs and on the authors' runs; the
-seed of this page was not looked at. 3Sigma is not compared here.
+seeds of this page were not looked at. Figures are means over the seeds. 3Sigma is not compared here.
 """
 
-from chronus_study import MIXES, Claim, Figures, Report, options, outcomes_of, percent, workload
+from chronus_study import (
+    MIXES,
+    Claim,
+    Figures,
+    Options,
+    Report,
+    options,
+    outcomes_of,
+    percent,
+    workload,
+)
 
-DENSITIES = (0.8, 1.2, 1.6)
+DENSITIES = (0.8, 1.0, 1.2, 1.4, 1.6)
 BASELINES = ("srsf", "genie", "edf", "tiresias", "themis", "yarn-cs")
 PAPERS = ("genie", "edf", "tiresias", "themis", "yarn-cs")
+LEAST = 1e-4
+"""What is missed or waited counts at least so much where others are compared with it."""
+Case = tuple[str, float, str]
+"""Mix, density, policy."""
 QUOTAS = {"SLO": 0.99, "MIX1": 0.7, "MIX2": 0.9}
 """Of jobs with deadlines under yarn-cs: their share."""
+WHY = (
+    "Why what does not hold does not. Least laxity (genie) lets best effort wait for all jobs with "
+    "deadlines, which pays while these alone do not fill the cluster. EDF orders by deadlines: the smallest "
+    "job waits for a large one that is due earlier, and Philly's jobs differ in size by four orders of "
+    "magnitude. srsf knows durations exactly and promises nothing, so the smallest job always goes first. "
+    "What chronus misses and srsf does not, on MIX2 at 120 % and seed 12, are mostly jobs of one GPU for "
+    "less than an hour, in a burst of six hours while the GPUs are promised to others: promises stand."
+)
 
 
 def main() -> None:
-    given = options(__doc__, thin=30)
-    report = Report("baselines", "Chronus and its baselines (section 5.4, figure 9)", given)
-    found: dict[tuple[str, float, str], Figures] = {}
+    given = options(__doc__, thin=30, seeds=2)
+    drawn: dict[Case, list[Figures]] = {}
     for mix in MIXES:
         for density in DENSITIES:
-            jobs = workload(given, mix, density)
-            for policy in ("chronus", *BASELINES):
-                written = f"yarn-cs:deadlines={QUOTAS[mix]}" if policy == "yarn-cs" else policy
-                found[mix, density, policy] = Figures.of(outcomes_of(jobs, given.gpus, written))
+            for draw in given.draws:
+                jobs = workload(draw, mix, density)
+                for policy in ("chronus", *BASELINES):
+                    written = f"yarn-cs:deadlines={QUOTAS[mix]}" if policy == "yarn-cs" else policy
+                    figures = Figures.of(outcomes_of(jobs, given.gpus, written))
+                    drawn.setdefault((mix, density, policy), []).append(figures)
+    write(given, drawn)
+
+
+def write(given: Options, drawn: dict[Case, list[Figures]]) -> None:
+    """The page and its runs."""
+    report = Report("baselines", "Chronus and its baselines (section 5.4, figure 9)", given)
+    found = {key: Figures.mean(figures) for key, figures in drawn.items()}
     cases = [(mix, density) for mix in MIXES for density in DENSITIES]
     policies = ("chronus", *BASELINES)
     report.say("Rewards missed (wDMR), and below them best effort's mean JCT in hours.")
@@ -41,17 +71,37 @@ def main() -> None:
         ],
     )
     report.claims(claims(found))
+    wins = [
+        ours.missed <= theirs.missed
+        for mix, density in cases
+        for ours, theirs in zip(
+            drawn[mix, density, "chronus"], drawn[mix, density, "srsf"], strict=True
+        )
+    ]
+    report.say(WHY)
+    report.say(f"Draw by draw no more is missed than under srsf in {sum(wins)} of {len(wins)}.")
     report.runs(
-        ("mix", "density", "policy", "jobs", "promised", "broken", "best_effort_hours", "wdmr"),
+        (
+            "mix",
+            "density",
+            "policy",
+            "seed",
+            "jobs",
+            "promised",
+            "broken",
+            "best_effort_hours",
+            "wdmr",
+        ),
         [
-            (*key, f.jobs, f.promised, f.broken, repr(f.best_effort), repr(f.missed))
-            for key, f in found.items()
+            (*key, draw.seed, f.jobs, f.promised, f.broken, repr(f.best_effort), repr(f.missed))
+            for key, figures in drawn.items()
+            for draw, f in zip(given.draws, figures, strict=True)
         ],
     )
     report.close()
 
 
-def claims(found: dict[tuple[str, float, str], Figures]) -> list[Claim]:
+def claims(found: dict[Case, Figures]) -> list[Claim]:
     """What the paper's text says of figure 9, and what the project asks beyond it."""
     cases = sorted({key[:2] for key in found})
 
@@ -79,6 +129,22 @@ def claims(found: dict[tuple[str, float, str], Figures]) -> list[Claim]:
         (found["MIX1", 0.8, policy].missed - found["MIX1", 0.8, "chronus"].missed)
         for policy in ("edf",)
     ]
+    fewer = {
+        f"{mix} at {density:.0%} ({policy})": found[mix, density, policy].missed
+        / max(found[mix, density, "chronus"].missed, LEAST)
+        for mix, density in cases
+        for policy in PAPERS
+    }
+    sooner = {
+        f"{mix} at {density:.0%} ({policy})": found[mix, density, policy].best_effort
+        / max(found[mix, density, "chronus"].best_effort, LEAST)
+        for mix, density in cases
+        for policy in ("genie", "edf")
+    }
+    better = [
+        found["SLO", density, "genie"].missed <= found["SLO", density, "edf"].missed
+        for density in DENSITIES
+    ]
     broken = sum(f.broken for f in found.values())
     return [
         Claim(
@@ -89,7 +155,22 @@ def claims(found: dict[tuple[str, float, str], Figures]) -> list[Claim]:
             f"{percent(equal[0])} more missed",
             equal[0] < 0.05,
         ),
-        Claim("9 (c, d): a higher density means more missed", seen(rise), not rise),
+        Claim(
+            "9 (a): GENIE misses less than EDF on SLO",
+            f"at {sum(better)} of {len(better)} densities",
+            all(better),
+        ),
+        Claim("9 (c, d): more is missed at 160 % than at 80 %", seen(rise), not rise),
+        Claim(
+            "misses are up to 14.7 times fewer (abstract)",
+            f"{max(fewer.values()):.0f} times on {max(fewer, key=lambda key: fewer[key])}",
+            max(fewer.values()) >= 14.7,
+        ),
+        Claim(
+            "best effort is up to 19.9 times sooner than under other deadline-aware schedulers (abstract)",
+            f"{max(sooner.values()):.0f} times on {max(sooner, key=lambda key: sooner[key])}",
+            max(sooner.values()) >= 19.9,
+        ),
         Claim("9 (b, f): Chronus lets best effort wait least", seen(waits), not waits),
         Claim("no more missed than under srsf (not in the paper)", seen(srsf), not srsf),
         Claim("best effort no longer than under srsf", seen(waits_srsf), not waits_srsf),

@@ -14,7 +14,8 @@ Every experiment is one command, ``python experiments/chronus/NAME.py TRACE``.
 
 import argparse
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ import numpy as np
 from volvelle.core.composition import WrittenComposition
 from volvelle.metrics import deadlines, promises
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Profiling, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import Setting, simulate
@@ -51,12 +52,23 @@ _MOST_REWARD = 100.0
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line said. ``thin``: one job in so many."""
+    """What the command line said. ``thin``: one job in so many. ``seeds``: draws, from ``seed`` on."""
 
     trace: Path
     thin: int
     seed: int
     out: Path
+    seeds: int = 1
+
+    @property
+    def draws(self) -> list["Options"]:
+        """The same for each seed."""
+        return [replace(self, seed=self.seed + more, seeds=1) for more in range(self.seeds)]
+
+    @property
+    def whole(self) -> "Options":
+        """The same for all jobs."""
+        return replace(self, thin=1)
 
     @property
     def gpus(self) -> int:
@@ -66,10 +78,13 @@ class Options:
     @property
     def setting(self) -> str:
         """In words, for the results."""
-        return f"one in {self.thin} of Philly's jobs, {self.gpus} GPUs, seed {self.seed}"
+        last = self.seed + self.seeds - 1
+        seeds = f"seed {last}" if self.seeds == 1 else f"seeds {self.seed} to {last}"
+        jobs = "all" if self.thin == 1 else f"one in {self.thin}"
+        return f"{jobs} of Philly's jobs, {self.gpus} GPUs, {seeds}"
 
 
-def options(doc: str | None, thin: int, seed: int = 11) -> Options:
+def options(doc: str | None, thin: int, seed: int = 11, seeds: int = 1) -> Options:
     """The options of the command line; ``doc`` is the experiment's docstring."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -77,11 +92,14 @@ def options(doc: str | None, thin: int, seed: int = 11) -> Options:
     parser.add_argument("trace", type=Path, metavar="TRACE", help="the authors' file of MIX2")
     parser.add_argument("--thin", type=int, default=thin, help="one job in so many")
     parser.add_argument("--seed", type=int, default=seed, help="of jobs and deadlines")
+    parser.add_argument("--seeds", type=int, default=seeds, help="draws, from --seed on")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     given = parser.parse_args()
     if given.thin < 1:
         parser.error("--thin is at least 1")
-    return Options(given.trace, given.thin, given.seed, given.out)
+    if given.seeds < 1:
+        parser.error("--seeds is at least 1")
+    return Options(given.trace, given.thin, given.seed, given.out, given.seeds)
 
 
 def workload(given: Options, mix: str | None, density: float = 1.0) -> Workload:
@@ -131,6 +149,13 @@ class Figures(NamedTuple):
             len(outcomes),
         )
 
+    @classmethod
+    def mean(cls, draws: Sequence["Figures"]) -> "Figures":
+        """Means over draws of what is missed and waits; sums of what is counted."""
+        missed, best_effort, *counted = zip(*draws, strict=True)
+        sums = [sum(map(int, column)) for column in counted]
+        return cls(float(np.mean(missed)), float(np.mean(best_effort)), *sums)
+
 
 def outcomes_of(
     jobs: Workload,
@@ -140,10 +165,12 @@ def outcomes_of(
     estimator: str = "oracle",
     placement: str = "none",
     admission: str = "accept-all",
+    profiling: Profiling | None = None,
 ) -> Outcomes:
     """What becomes of the jobs on nodes of 8 GPUs."""
+    cluster = parse_cluster(f"{gpus // 8}x8")
     setting = Setting(
-        cluster=parse_cluster(f"{gpus // 8}x8"),
+        cluster=msgspec.structs.replace(cluster, profiling=profiling),
         composition=WrittenComposition(
             policy, placement=placement, admission=admission, estimator=estimator
         ),

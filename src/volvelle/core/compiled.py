@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import update_wrapper
 from types import CodeType, FunctionType
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,10 +48,13 @@ class _Compiled(Generic[P, R]):
 
     def __init__(self, loop: Callable[P, R]) -> None:
         self.py_func = kernel(loop)
+        self._made: Callable[P, R] | None = None
         update_wrapper(self, loop)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, machine_code(self.py_func, entry=True)(*args, **kwargs))
+        if self._made is None:
+            self._made = machine_code(self.py_func, entry=True)
+        return self._made(*args, **kwargs)
 
 
 def compiled(loop: Callable[P, R]) -> _Compiled[P, R]:

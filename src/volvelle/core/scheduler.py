@@ -521,8 +521,11 @@ class KnownJobs(Mapping[int, KnownJob]):
         if self._version != s.count[VERSION]:
             self._version = int(s.count[VERSION])
             rows = rows_by_submission(s)
-            numbers = s.jobs.number
-            self._rows = {int(numbers[row]): int(row) for row in rows}
+            if s.compiled:
+                numbers = np.asarray(s.jobs.number)[rows].astype(np.int64)
+                self._rows = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
+            else:
+                self._rows = {int(s.jobs.number[row]): row for row in rows}
         return self._rows
 
     def entered(self, number: int, row: int, known: KnownJob) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT
+from volvelle.core.compiled import compiled
 from volvelle.core.decision import Promise
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
@@ -278,8 +279,21 @@ def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:
 
 def rows_by_submission(s: State) -> Any:
     """The rows of all jobs in the system, by submission: a list, or an array where columns are arrays."""
-    rows, row, younger = [], s.count[OLDEST], s.jobs.younger
-    for _ in range(s.count[JOBS]):
+    oldest, count, younger = int(s.count[OLDEST]), int(s.count[JOBS]), s.jobs.younger
+    if s.compiled:
+        return _followed(oldest, count, np.asarray(younger))
+    rows, row = [], oldest
+    for _ in range(count):
         rows.append(row)
+        row = int(younger[row])
+    return rows
+
+
+@compiled
+def _followed(row: int, count: int, younger: NDArray[np.int64]) -> IntColumn:
+    """This row and those after it, so many."""
+    rows = np.empty(count, dtype=np.int64)
+    for at in range(count):
+        rows[at] = row
         row = younger[row]
-    return np.array(rows, dtype=np.int64) if s.compiled else rows
+    return rows

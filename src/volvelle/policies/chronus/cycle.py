@@ -90,13 +90,13 @@ class Cycle:
         self._adapt_to_checkpoints()
         place = self.look.places(len(self.book.number))
         rows = self.book.rows
-        for row in rows.tolist():
+        for row in rows[self.book.finish_by[rows] < self.view.now].tolist():
             if not keeps(self.view.now, self.book.finish_by[row]):
                 self._learn(float(self.book.finish_by[row]), kept=False)
                 self._drop(row, int(place[row]))
         rows = rows[(self.book.number[rows] >= 0) & ~self.book.fixed[rows]]
         runs = self.look.matrix[HELD, place[rows]] > 0.0
-        now, some = self.book.holds(self.look.slot)[rows], self.book.held[rows].any(axis=1)
+        now, some = self.book.holds(self.look.slot)[rows], self.book.some[rows]
         self._reserve(rows[runs | now | ~some])
 
     def _reserve(self, rows: IntColumn) -> bool:
@@ -135,7 +135,9 @@ class Cycle:
         return need
 
     def _need_of(self, gpu_type: int, at: int) -> float:
-        return float(self._need(np.array([gpu_type]), np.array([at]))[0])
+        own, memory = float(self.look.own[PACE, at]), self.memory
+        pace = max(own, 1.0) if own > 0.0 else memory.pace
+        return float(self.look.seconds[gpu_type, at]) * pace * (1.0 + memory.margin.now)
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))
@@ -367,7 +369,7 @@ class Cycle:
             rows.append(row := self._enter(at))
             steps = steps_of(self.view.spec(look.number(at)))
             if any(due > now and self._try(at, row, due) for due, _ in steps):
-                needs[at] = book.holds(look.slot)[row]
+                needs[at] = book.held[row, look.slot - book.first]
         book.leave(np.array(rows, dtype=np.int64))
         return needs
 
@@ -380,7 +382,7 @@ class Cycle:
         """The order in which jobs are served."""
         look, row = self.look, self.look.row
         promised = row >= 0
-        behind = promised & ~self.book.held[row].any(axis=1)
+        behind = promised & ~self.book.some[row]
         seconds = look.least_seconds
         service = (seconds + np.where(look.waiting, look.gap, 0.0)) * look.matrix[GPUS]
         service = np.where(promised, service * self.policy.yielding, service)

@@ -35,14 +35,15 @@ TOO_LARGE = 2.0
 class Look(NamedTuple):
     """The jobs of a view, in its order, in ``slot``; ``fresh``: leases end now, so that all is decided anew.
 
-    seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do. gap: a
-    start's cost, seconds.
+    seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do;
+    least_seconds: (jobs,) on the fastest type. gap: a start's cost, seconds.
     """
 
     view: View
     matrix: Floats
     own: Floats
     seconds: Floats
+    least_seconds: FloatColumn
     gap: FloatColumn
     slot: int
     fresh: bool
@@ -67,7 +68,7 @@ class Look(NamedTuple):
         running = matrix[HELD] > 0.0
         starting = np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0)
         seconds = seconds + np.where(running, starting, 0.0)
-        return cls(view, matrix, jobs.own, seconds, gap, slot, fresh)
+        return cls(view, matrix, jobs.own, seconds, seconds.min(axis=0), gap, slot, fresh)
 
     @property
     def waiting(self) -> BoolColumn:
@@ -86,12 +87,6 @@ class Look(NamedTuple):
         """(jobs,) the row of each job's reservation, -1 without."""
         row: IntColumn = self.own[ROW].astype(np.int64) - 1
         return row
-
-    @property
-    def least_seconds(self) -> FloatColumn:
-        """(jobs,) seconds left on the fastest type."""
-        least: FloatColumn = self.seconds.min(axis=0)
-        return least
 
     def measure(self) -> FloatColumn:
         """See how long the believed seconds of running jobs take; the paces seen for the first time."""
@@ -128,8 +123,7 @@ class Look(NamedTuple):
 
     def types(self, at: int) -> list[int]:
         """GPU types that will do."""
-        able: list[int] = np.flatnonzero(np.isfinite(self.seconds[:, at])).tolist()
-        return able
+        return [kind for kind, left in enumerate(self.seconds[:, at].tolist()) if left < np.inf]
 
     def runs_on(self, at: int, gpu_type: int) -> bool:
         """Whether a job holds GPUs of this type."""

@@ -18,12 +18,15 @@ class RecentWork:
     period: float
     came: FloatColumn = field(default_factory=lambda: np.zeros(0))
     work: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    sizes: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    """The same work, the smallest first."""
 
     def add(self, now: float, work: FloatColumn) -> None:
         """These jobs come now; those that came too long ago are forgotten."""
         first = int(np.searchsorted(self.came, now - self.period))
         self.came = np.concatenate([self.came[first:], np.full(len(work), now)])
         self.work = np.concatenate([self.work[first:], work])
+        self.sizes = np.sort(self.work)
 
     def rate_of_smaller(self, work: float, now: float) -> float:
         """GPUs that jobs no larger than this one, which came too, keep busy: one standard error fewer.
@@ -38,6 +41,5 @@ class RecentWork:
 
     def largest_within(self, work: float) -> float:
         """The size from which on jobs do not find room in so many GPU-seconds if smaller ones go first."""
-        sizes = np.sort(self.work)
-        first = int(np.searchsorted(np.cumsum(sizes), work, side="right"))
-        return float(sizes[first]) if first < len(sizes) else float(np.inf)
+        first = int(np.searchsorted(np.cumsum(self.sizes), work, side="right"))
+        return float(self.sizes[first]) if first < len(self.sizes) else float(np.inf)

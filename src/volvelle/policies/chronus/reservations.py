@@ -33,7 +33,8 @@ class Reservations:
     ``slot_seconds``: of each slot; slot k begins at ``k * slot_seconds``. ``first``: the slot of the first
     column. ``free``: (types, slots) GPUs. ``held``: (rows, slots) whether a row's job has its GPUs then.
     By row: ``number`` of the job (-1: unused), ``gpus``, ``type``, ``pool`` (-1: none), ``finish_by`` in
-    seconds (infinite: nothing is promised), ``gap`` in seconds, ``fixed`` where its slots are not to change.
+    seconds (infinite: nothing is promised), ``gap`` in seconds, ``fixed`` where its slots are not to change,
+    ``some`` where it has any.
     """
 
     slot_seconds: float
@@ -48,6 +49,7 @@ class Reservations:
     finish_by: FloatColumn = field(default_factory=lambda: np.zeros(_ROWS))
     gap: FloatColumn = field(default_factory=lambda: np.zeros(_ROWS))
     fixed: BoolColumn = field(default_factory=lambda: np.zeros(_ROWS, dtype=np.bool_))
+    some: BoolColumn = field(default_factory=lambda: np.zeros(_ROWS, dtype=np.bool_))
 
     def __post_init__(self) -> None:
         self.free = np.repeat(self.capacity[:, None], self.held.shape[1], axis=1)
@@ -68,6 +70,7 @@ class Reservations:
         self.held[:, kept:] = False
         self.free[:, :kept] = self.free[:, width - kept :].copy()
         self.free[:, kept:] = self.capacity[:, None]
+        self.some[:] = self.held.any(axis=1)
         self.first = slot
 
     def reach(self, time: float) -> None:
@@ -86,15 +89,13 @@ class Reservations:
 
     def enter(self, number: int, gpus: float, pool: int) -> int:
         """A row for a job, without slots."""
-        unused = np.flatnonzero(self.number < 0)
-        if not len(unused):
-            rows = len(self.number)
+        row = int(self.number.argmin())
+        if self.number[row] >= 0:
+            row = rows = len(self.number)
             self.held = np.pad(self.held, ((0, rows), (0, 0)))
-            for name in ("number", "gpus", "type", "pool", "finish_by", "gap", "fixed"):
+            for name in ("number", "gpus", "type", "pool", "finish_by", "gap", "fixed", "some"):
                 setattr(self, name, np.pad(getattr(self, name), (0, rows)))
             self.number[rows:] = -1
-            unused = np.arange(rows, rows + 1)
-        row = int(unused[0])
         self.number[row], self.gpus[row], self.pool[row] = number, gpus, pool
         self.finish_by[row], self.gap[row], self.fixed[row] = np.inf, 0.0, False
         return row
@@ -112,10 +113,11 @@ class Reservations:
 
         goes_on: it runs right before ``start`` on GPUs of this type.
         """
-        give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
+        if self.some[row]:
+            give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
         self.reach(self.finish_by[row])
         self.type[row] = gpu_type
-        return reserve_late(
+        self.some[row] = able = reserve_late(
             self.free[gpu_type],
             self.held[row],
             self.first,
@@ -128,6 +130,7 @@ class Reservations:
             self.gap[row],
             goes_on,
         )
+        return able
 
     def reserve_each(
         self, rows: IntColumn, now: float, start: int, need: FloatColumn, goes_on: BoolColumn
@@ -135,7 +138,7 @@ class Reservations:
         """`reserve` for these rows on their types, one after another; (rows,) whether there is room."""
         if len(rows):
             self.reach(float(self.finish_by[rows].max()))
-        return reserve_each_late(
+        able = reserve_each_late(
             self.free,
             self.held,
             rows,
@@ -150,6 +153,8 @@ class Reservations:
             self.gap,
             goes_on,
         )
+        self.some[rows] = able
+        return able
 
     def earliest(
         self, gpu_type: int, now: float, start: int, gpus: float, need: float, gap: float
@@ -163,7 +168,7 @@ class Reservations:
 
     def reserve_now(self, row: int, gpu_type: int, now: float, seconds: float) -> bool:
         """Let a job that is not interrupted have its GPUs from now on for so long; whether they are free."""
-        give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
+        self.free_all(np.array([row]))
         self.reach(now + seconds)
         self.type[row], self.fixed[row] = gpu_type, True
         begin, end = (int(t / self.slot_seconds + _ROUNDING) for t in (now, now + seconds))
@@ -172,13 +177,14 @@ class Reservations:
         if (free < self.gpus[row]).any():
             return False
         free -= self.gpus[row]
-        self.held[row, slots] = True
+        self.held[row, slots] = self.some[row] = True
         return True
 
     def free_all(self, rows: IntColumn) -> None:
         """Take their slots from these jobs."""
-        for row in rows.tolist():
+        for row in rows[self.some[rows]].tolist():
             give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
+        self.some[rows] = False
 
     def free_in(self, slot: int, slots: int) -> FloatColumn:
         """(slots,) GPUs of all types that are free from ``slot`` on."""
@@ -296,10 +302,12 @@ def reserve_each_late(
     for i in range(len(rows)):
         row = rows[i]
         of_type = free[types[row]]
-        give_back(of_type, held[row], gpus[row])
+        end = int(np.ceil(finish_by[row] / slot_seconds - _ROUNDING)) - first
+        before = held[row, : max(end, 0)]  # it has no other slots
+        give_back(of_type, before, gpus[row])
         able[i] = reserve_late(
             of_type,
-            held[row],
+            before,
             first,
             slot_seconds,
             now,
