@@ -202,23 +202,23 @@ def _run(
     users = None
     if setting.users is not None:
         users = Users(setting.users.batches(workload, setting.seed))
-    world = World(
-        scheduler,
-        Coming(
-            scheduler,
-            workload.jobs if users is None else users.first,
-            profiles=came.profiles,
-            open_ended=users is not None,
-        ),
-        watchers,
-        tick=setting.tick,
-        until=INFINITY if setting.until is None else setting.until,
-        tracked=setting.tracked,
-        director=None if synthesis is None else Synthesizer(synthesis, workers),
-        users=users,
-        compiled=_pays(workload, setting, scheduler) if compiled is None else compiled,
-    )
     with asked_to_stop() as stopped:
+        world = World(
+            scheduler,
+            Coming(
+                scheduler,
+                workload.jobs if users is None else users.first,
+                profiles=came.profiles,
+                open_ended=users is not None,
+            ),
+            watchers,
+            tick=setting.tick,
+            until=INFINITY if setting.until is None else setting.until,
+            tracked=setting.tracked,
+            director=None if synthesis is None else Synthesizer(synthesis, workers),
+            users=users,
+            compiled=_pays(workload, setting, scheduler) if compiled is None else compiled,
+        )
         try:
             world.run(_EachPause(stopped, progress, len(workload), predictor), pauses=pauses)
         except KeyboardInterrupt:
