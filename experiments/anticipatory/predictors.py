@@ -12,16 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from philly import DAY, LAST, RESULTS, SPLIT, Claim, Jobs, Report, philly
 
-from volvelle.estimate.arrivals import (
-    COMPLETIONS,
-    FEATURES,
-    FUTURE,
-    PERIODIC,
-    QUANTA,
-    RECENT,
-    ArrivalModel,
-    record,
-)
+from volvelle.estimate.arrivals import QUANTA, ArrivalModel, record
+from volvelle.estimate.past import COMPLETIONS, FEATURES, FUTURE, PERIODIC, RECENT
 from volvelle.report.charts import Axis, Plot, Series, cdf, line_chart
 
 NAMES = ("5 min", "60 min", "720 min")

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.view import FloatColumn, IntColumn, View
-from volvelle.estimate.arrivals import ArrivalModel, Past, QuantumSamples
+from volvelle.estimate.arrivals import ArrivalModel, QuantumSamples
+from volvelle.estimate.past import Past
 from volvelle.model.problems import Problem
 
 Floats = NDArray[np.float64]
