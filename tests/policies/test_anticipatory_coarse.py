@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from strategies import Scenario, happen, linear_job
 from test_anticipatory import run, workloads
 
+from volvelle.core.view import View
 from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
@@ -57,6 +58,30 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)
+
+
+@settings(max_examples=40, deadline=None)
+@given(workloads())
+def test_nobody_is_late_where_it_is_known_how_much_comes(
+    workload: tuple[Cluster, list[Job]],
+) -> None:
+    """Section 6.3: perfect coarse predictions and durations do no harm; jobs that could be stopped are not."""
+    where, jobs = workload
+    names = [pool.name for pool in where.pools]
+
+    def expected(policy: Anticipatory, view: View) -> np.ndarray:
+        found = np.zeros((2, len(names)))
+        for at, quantum in enumerate((10.0, 100.0)):
+            for job in jobs:
+                if view.now < job.spec.submit_time <= view.now + quantum:
+                    found[at, names.index(job.spec.pool)] += job.spec.gpus
+        return found
+
+    alone = run("fcfs-pools", *workload)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Anticipatory, "expected", expected)
+        shared = run(f"anticipatory:{QUANTA}", *workload)
+    assert (shared.finish <= alone.finish + 1e-6).all()
 
 
 def test_a_quiet_pool_lends_for_as_long_as_it_is_known_to_be_quiet() -> None:

@@ -246,7 +246,7 @@ def share(
             matrix[LANE, row] = DEDICATED if fits else BORROWED
         if matrix[LANE, row] == DEDICATED:
             own[pool] += gpus
-        elif _stoppable(matrix, seconds, row):
+        elif preempt and _stoppable(matrix, seconds, row):
             stoppable += gpus
     following = np.full(jobs, -1)
     head, last = np.full(pools + 1, -1), np.full(pools + 1, -1)
