@@ -65,7 +65,7 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
 def test_nobody_is_late_where_it_is_known_how_much_comes(
     workload: tuple[Cluster, list[Job]],
 ) -> None:
-    """Section 6.3: perfect coarse predictions and durations do no harm; jobs that could be stopped are not."""
+    """Section 6.3: perfect coarse predictions do no harm, nor do borrowers that could be stopped."""
     where, jobs = workload
     names = [pool.name for pool in where.pools]
 
