@@ -129,17 +129,20 @@ class Anticipatory(Policy):
             view.owned,
             view.lends,
             self.expected(view),
-            np.clip(self._levels, 0.0, 1.0),
+            np.clip(self._levels, 0.0, 1.0) if self.harm else np.zeros(len(view.owned)),
             quanta,
             self.preempt,
         )
-        reserved = given[TARGET_REASON] == _RESERVED
-        if self._dial is not None:
+        if self.harm and self._dial is not None:
             for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
                 if (pool := int(matrix[POOL, row])) >= 0:
                     self._dial.start(int(matrix[NUMBER, row]), pool, view.now)
-        self._last = np.stack([matrix[NUMBER], matrix[POOL], seconds])[:, reserved], kept
-        waits = bool((given[TARGET] == 0.0).any())
+        reserved = np.flatnonzero(given[TARGET_REASON] == _RESERVED)
+        self._last = (
+            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds[reserved]]),
+            kept,
+        )
+        waits = not given[TARGET].all()
         idle = view.gpus - float(given[TARGET].sum()) > ROUNDING
         self._wake = coming.due if waits and idle else None
         notices, coming.notices = tuple(coming.notices), []
@@ -169,41 +172,47 @@ class Anticipatory(Policy):
 
     def expected(self, view: View) -> Floats:
         """GPUs kept for work to come in each pool, (quanta, pools); infinite: all that it does not use."""
-        coming, levels = self._coming, self._levels
+        coming, thresholds = self._coming, self._thresholds
         assert coming is not None
-        found = np.where(coming.chances >= self._thresholds, coming.load, 0.0)
+        found = np.where(coming.chances >= thresholds, coming.load, 0.0)
         found[coming.off] = np.inf
-        found[:, levels >= 1.0] = np.inf
+        if self.harm:
+            found[:, self._levels >= 1.0] = np.inf
         return found
 
     @property
     def _levels(self) -> Floats:
-        assert self._coming is not None
-        return self._dial.levels if self._dial is not None else np.zeros(len(self._coming.names))
+        assert self._dial is not None
+        return self._dial.levels
 
     @property
-    def _thresholds(self) -> Floats:
-        return np.minimum(1.0 - self._levels, self.threshold)
+    def _thresholds(self) -> Floats | float:
+        """From which chance on work counts as predicted, by pool or for all."""
+        return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
 
     def _look(self, view: View) -> LoadPredictions:
-        if self._coming is None:
-            quanta = read_quanta(self.quanta)
-            self._coming = LoadPredictions(
-                view.pools,
-                np.array(quanta),
-                self.recent,
-                self.refit,
-                self.least_recall,
-                self.least_precision,
-                read_model(self.model, quanta) if self.model else None,
-            )
-            if self.harm:
-                within = self.round or 0.0
-                self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, within)
-        came, gone = self._coming.see(view)
-        if self._dial is not None:
-            self._coming.notices += self._dial.follow(view, came, gone)
-        self._coming.predict(view, self._thresholds)
+        coming = self._coming or self._begin(view)
+        came, gone = coming.see(view)
+        if self.harm and self._dial is not None:
+            coming.notices += self._dial.follow(view, came, gone)
+        if view.now >= coming.due:
+            coming.predict(view, self._thresholds)
+        return coming
+
+    def _begin(self, view: View) -> LoadPredictions:
+        quanta = read_quanta(self.quanta)
+        self._coming = LoadPredictions(
+            view.pools,
+            np.array(quanta),
+            self.recent,
+            self.refit,
+            self.least_recall,
+            self.least_precision,
+            read_model(self.model, quanta) if self.model else None,
+        )
+        if self.harm:
+            within = self.round or 0.0
+            self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, within)
         return self._coming
 
 
