@@ -22,7 +22,7 @@ def cluster(*quotas: float) -> Cluster:
     return Cluster((Node("node", int(sum(quotas))),), pools)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(workloads())
 def test_nobody_is_late_where_pools_lend_nothing(workload: tuple[Cluster, list[Job]]) -> None:
     """Levels stay at 1: two lanes alone make nobody later."""
@@ -127,6 +127,24 @@ def test_predictions_that_do_not_hold_are_noticed_and_said_in_the_journal() -> N
     journal = happen(scenario).journal
     notices = [notice for entry in journal.entries for notice in entry.decision.notices]
     assert any("within 10s do not hold (recall 0.00" in notice for notice in notices)
+
+
+def test_a_policy_trains_itself_on_what_it_saw_and_goes_by_that() -> None:
+    """After the last job rates still say that work comes; who learned from quiet moments knows better."""
+    pytest.importorskip("lightgbm")
+    scenario = Scenario.of(cluster(2, 2), busy(), policy="anticipatory:quanta=10/20,refit=250")
+    found = happen(scenario)
+    notices = [notice for entry in found.journal.entries for notice in entry.decision.notices]
+    trained = [notice for notice in notices if notice.startswith("trained on")]
+    assert trained[0] == "trained on 25 arrivals in 2 pools"
+    policy = found.scheduler.composition.policy
+    assert isinstance(policy, Anticipatory)
+    coming = policy._coming
+    assert coming is not None
+    assert coming.past is not None
+    rates = coming.past.rates(600.0, coming.quanta, coming.windows)
+    assert (rates[1] > 0.9).all()
+    assert (coming.chances[1] < 0.1).all()
 
 
 def test_a_pool_that_was_harmed_more_than_it_may_lends_nothing() -> None:
