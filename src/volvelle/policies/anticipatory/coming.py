@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import GPUS, NUMBER, POOL, SUBMIT
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.estimate.arrivals import ArrivalModel, QuantumSamples
 from volvelle.estimate.past import Past
@@ -80,7 +80,7 @@ class LoadPredictions:
         if self.past is None:
             self.past = Past(len(self.names), view.now)
             self._fitted = view.now
-        came, gone = not_in(numbers, self._numbers), not_in(self._numbers, numbers)
+        came, gone = came_and_gone(self._numbers, numbers)
         for row in came.tolist():
             if pools[row] >= 0.0:
                 self.past.arrive(int(pools[row]), matrix[SUBMIT, row], matrix[GPUS, row])
@@ -154,6 +154,12 @@ class LoadPredictions:
 
 
 @compiled
+def came_and_gone(before: Floats, after: Floats) -> tuple[Ints, Ints]:
+    """Where new jobs stand among those that are there ``after``, and where those that left stood ``before``."""
+    return not_in(after, before), not_in(before, after)
+
+
+@kernel
 def not_in(numbers: Floats, others: Floats) -> Ints:
     """Where the ``numbers`` stand that are not among the ``others``; both are distinct, in any order.
 
