@@ -155,7 +155,7 @@ class LoadPredictions:
 
 @compiled
 def came_and_gone(before: Floats, after: Floats) -> tuple[Ints, Ints]:
-    """Where new jobs stand among those that are there ``after``, and where those that left stood ``before``."""
+    """Where new jobs stand among those that are there ``after``, and where who left stood ``before``."""
     return not_in(after, before), not_in(before, after)
 
 
