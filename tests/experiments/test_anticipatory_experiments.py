@@ -38,7 +38,8 @@ def rows(experiment: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", ["anticipatory", "anticipatory, bins"])
 def test_the_page_says_what_was_measured(name: str) -> None:
     """Section 6.2 on Philly's pools: harm far below max-min's, at a speed-up that is no less."""
-    found = {row["scheduler"]: row for row in rows("sharing") if row["size"] == "1"}
+    every = [row for row in rows("sharing") if row["size"] == "1"]
+    found = {row["scheduler"]: row for row in reversed(every)}  # figure 18's are of fewer draws
     ours, fair = found[name], found["mmfs"]
     page = (FOLDER / "results" / "sharing.md").read_text(encoding="utf-8")
     end = name.removeprefix("anticipatory")
