@@ -3,14 +3,31 @@
 What all experiments share. A page is ``results/NAME.md`` beside the experiment, its runs ``NAME.csv``.
 """
 
+import argparse
 import csv
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from volvelle.report.charts import Drawing, write_png
+
+
+def command_line(
+    doc: str | None, results: Path, options: Mapping[str, tuple[str | float, str]]
+) -> argparse.Namespace:
+    """What the command line says of ``options``: defaults, of which each has the type, and what they are.
+
+    There is ``out`` as well, by default ``results``.
+    """
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, (default, meaning) in options.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=meaning)
+    parser.add_argument("--out", type=Path, default=results, help="folder of the results")
+    return parser.parse_args()
 
 
 class Given(Protocol):

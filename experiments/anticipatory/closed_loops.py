@@ -7,7 +7,6 @@ it is replayed in an open loop under every scheduler, and compared with the same
 submits what, and who thinks how long, is the same in all runs of a seed.
 """
 
-import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from pools_study import (
     Report,
     bursts,
     cluster,
+    command_line,
     composition,
     spread,
 )
@@ -62,17 +62,19 @@ class Options:
 
 def options() -> Options:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    given = command_line(
+        __doc__,
+        RESULTS,
+        {
+            "length": ("7d", "time over which jobs are submitted"),
+            "seeds": (8, "how many"),
+            "users": ("", "habits, from volvelle trace fit"),
+        },
     )
-    parser.add_argument("--length", default="7d", help="time over which jobs are submitted")
-    parser.add_argument("--seeds", type=int, default=8, help="how many")
-    parser.add_argument("--users", type=Path, help="habits, from volvelle trace fit")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    given = parser.parse_args()
     habits, fitted = HABITS, "habits that we chose"
-    if given.users is not None:
-        habits, fitted = Habits.read(given.users), f"habits of {given.users.name}"
+    if given.users:
+        users = Path(given.users)
+        habits, fitted = Habits.read(users), f"habits of {users.name}"
     return Options(given.length, tuple(range(1, given.seeds + 1)), habits, fitted, given.out)
 
 

@@ -20,6 +20,7 @@ from volvelle.workload.workload import Workload
 sys.path.append(str(Path(__file__).parents[1]))
 from findings import Claim as Claim
 from findings import Report as Report
+from findings import command_line as command_line
 
 RESULTS = Path(__file__).parent / "results"
 SHARED = Path(__file__).parents[3] / "shared"
@@ -75,11 +76,19 @@ class Draw(NamedTuple):
 
 
 def draw(
-    jobs: Jobs, seed: int, pools: int, days: float, warm_up: float, scale: float = 1.0
+    jobs: Jobs,
+    seed: int,
+    pools: int,
+    days: float,
+    warm_up: float,
+    scale: float = 1.0,
+    server: int = 0,
 ) -> Draw:
     """Pools at random, each a stretch of its trace after the split, with a load between 0.6 and 1.1.
 
-    A pool owns what its load needs times ``scale``, at least as much as its widest job.
+    A pool owns what its load needs times ``scale``, at least as much as its widest job. server: GPUs of each
+    server, if it matters where jobs stand: pools own whole servers, and jobs wider than one are left out
+    (section 6.4). 0: GPUs are counted.
     """
     rng = np.random.default_rng(seed)
     found: list[tuple[float, float, float, str]] = []
@@ -87,11 +96,14 @@ def draw(
     for pool in sorted(rng.choice(len(jobs.names), pools, replace=False).tolist()):
         load, begin = rng.uniform(0.6, 1.1), rng.uniform(SPLIT, LAST - days * DAY)
         mine = jobs.between(begin, begin + days * DAY)
-        here = mine.pool == pool
+        here = (mine.pool == pool) & (mine.gpus <= (server or np.inf))
         area = float((mine.gpus * mine.seconds)[here].sum()) / (days * DAY)
         widest = float(mine.gpus[here].max(initial=1.0))
         name = jobs.names[pool]
-        owned.append(Pool(name, max(round(area / load * scale), widest), lends=True))
+        quota = max(round(area / load * scale), widest)
+        if server:
+            quota = max(round(quota / server), 1) * server
+        owned.append(Pool(name, quota, lends=True))
         columns = (mine.submit[here] - begin, mine.gpus[here], mine.seconds[here])
         found += [(*row, name) for row in zip(*(each.tolist() for each in columns), strict=True)]
     found.sort(key=lambda row: row[0])
@@ -104,4 +116,7 @@ def draw(
     )
     total = int(sum(pool.quota or 0.0 for pool in owned))
     first = sum(submit < warm_up * DAY for submit, *_ in found)
-    return Draw(Cluster((Node("gpus", total),), tuple(owned)), Workload(made), first)
+    nodes = [Node("gpus", total)]
+    if server:
+        nodes = [Node(f"server-{at}", server) for at in range(total // server)]
+    return Draw(Cluster(tuple(nodes), tuple(owned)), Workload(made), first)

@@ -21,6 +21,7 @@ from volvelle.workload.workload import Workload
 sys.path.append(str(Path(__file__).parents[1]))
 from findings import Claim as Claim  # what all experiments share
 from findings import Report as Report
+from findings import command_line as command_line
 
 RESULTS = Path(__file__).parent / "results"
 REFERENCE = "fcfs-pools"

@@ -6,7 +6,6 @@ schedule of ``anticipatory-vc`` and stops at a time limit. Figure 15b compares t
 solved to proven optima (of the starts that the windows allow).
 """
 
-import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from pools_study import (
     Report,
     bursts,
     cluster,
+    command_line,
     happen,
     spread,
 )
@@ -82,15 +82,16 @@ class Options:
 
 def options() -> Options:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    given = command_line(
+        __doc__,
+        RESULTS,
+        {
+            "length": ("3d", "time over which jobs are submitted"),
+            "seeds": (3, "how many"),
+            "instances": (40, "small ones, solved to optima"),
+            "limit": (20.0, "seconds for each program"),
+        },
     )
-    parser.add_argument("--length", default="3d", help="time over which jobs are submitted")
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
-    parser.add_argument("--instances", type=int, default=40, help="small ones, solved to optima")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds for each program")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    given = parser.parse_args()
     seeds = tuple(range(1, given.seeds + 1))
     return Options(given.length, seeds, given.instances, given.limit, given.out)
 

@@ -4,24 +4,15 @@
 first 45 days, judged on the next 40, every five minutes for each of six pools. ``--days`` judges fewer.
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from philly import DAY, LAST, RESULTS, SPLIT, Claim, Jobs, Report, philly
+from philly import DAY, LAST, RESULTS, SPLIT, Claim, Jobs, Report, command_line, philly
 
-from volvelle.estimate.arrivals import (
-    COMPLETIONS,
-    FEATURES,
-    FUTURE,
-    PERIODIC,
-    QUANTA,
-    RECENT,
-    ArrivalModel,
-    record,
-)
+from volvelle.estimate.arrivals import QUANTA, ArrivalModel, record
+from volvelle.estimate.past import COMPLETIONS, FEATURES, FUTURE, PERIODIC, RECENT
 from volvelle.report.charts import Axis, Plot, Series, cdf, line_chart
 
 NAMES = ("5 min", "60 min", "720 min")
@@ -77,10 +68,8 @@ class Judged:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=float, default=(LAST - SPLIT) / DAY)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    given = Given(**vars(parser.parse_args()))
+    days = {"days": ((LAST - SPLIT) / DAY, "how many are judged")}
+    given = Given(**vars(command_line(__doc__, RESULTS, days)))
     study(philly(), given)
 
 

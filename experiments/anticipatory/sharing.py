@@ -4,17 +4,16 @@
 draws of four pools and weeks of jobs; ``--draws`` and ``--days`` say how many here.
 """
 
-import argparse
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from philly import RESULTS, SPLIT, Claim, Draw, Jobs, Report, draw, philly
+from philly import RESULTS, SPLIT, Claim, Draw, Jobs, Report, command_line, draw, philly
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import ArrivalsForetold, JobSubmitted
@@ -23,7 +22,9 @@ from volvelle.core.policy import policies
 from volvelle.core.view import View
 from volvelle.estimate.arrivals import QUANTA, ArrivalModel, record
 from volvelle.estimate.basic import lasting
+from volvelle.estimate.bins import RunTimes
 from volvelle.metrics.baseline import AgainstBaseline, against, by_pool
+from volvelle.model.job import JobSpec
 from volvelle.policies.anticipatory.coarse import Anticipatory
 from volvelle.report.charts import Axis, Dots, Drawing, scatter
 from volvelle.report.charts.palette import series_color
@@ -97,8 +98,8 @@ class Given:
 
     @property
     def seeds(self) -> range:
-        """Of the draws; those before were looked at while `step` was chosen."""
-        return range(3, 3 + self.draws)
+        """Of the draws. On those before 2000 settings were chosen and mistakes found."""
+        return range(2000, 2000 + self.draws)
 
     @property
     def setting(self) -> str:
@@ -113,10 +114,19 @@ class Given:
 
 @dataclass(frozen=True)
 class Case:
-    """A scheduler: how it is written, and what it believes of durations."""
+    """A scheduler: how it is written, what it believes of durations, where it puts jobs."""
 
     policy: str
     estimator: str = "oracle"
+    placement: str = "none"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned from the past, as parameters of the policy and of the estimator."""
+
+    model: str
+    bins: str
 
 
 @dataclass
@@ -162,31 +172,50 @@ def main() -> None:
     run(__doc__, study)
 
 
-def run(doc: str | None, what: Callable[[Jobs, Given, str], None]) -> None:
+def run(
+    doc: str | None,
+    what: Callable[[Jobs, Given, Learned], None],
+    *,
+    draws: int = 12,
+    days: float = 4.0,
+    warm_up: float = 2.0,
+) -> None:
     """Read the command line, train predictors on the past, and do a study with them."""
-    parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument("--draws", type=int, default=6)
-    parser.add_argument("--days", type=float, default=3.0)
-    parser.add_argument("--warm-up", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    given = Given(**vars(parser.parse_args()))
+    options = {
+        "draws": (draws, "how many"),
+        "days": (days, "of each draw"),
+        "warm-up": (warm_up, "days that are not measured"),
+    }
+    given = Given(**vars(command_line(doc, RESULTS, options)))
     jobs = philly()
+    past = jobs.between(0.0, SPLIT)
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.json"
-        ArrivalModel.train(record(*jobs.between(0.0, SPLIT)[:4]), QUANTA).save(model)
-        what(jobs, given, f"model={model}")
+        model, times = Path(folder) / "model.json", Path(folder) / "run-times.json"
+        ArrivalModel.train(record(*past[:4]), QUANTA).save(model)
+        seen = RunTimes(QUANTA)
+        for submit, gpus, seconds, pool in zip(*(each.tolist() for each in past[:4]), strict=True):
+            seen.add(
+                JobSpec(id="past", submit_time=submit, gpus=gpus, pool=jobs.names[pool]), seconds
+            )
+        seen.save(times)
+        what(jobs, given, Learned(f"model={model}", f"bins:past={times}"))
 
 
-def study(jobs: Jobs, given: Given, model: str) -> None:
+def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     report = Report("sharing", "Idle GPUs of Philly's pools, shared", given)
     draws = [draw(jobs, seed, 4, given.days, given.warm_up) for seed in given.seeds]
+    ours = f"anticipatory:{learned.model}"
     cases = {
         "ssf": Case("ssf"),
         "gssf": Case("gssf"),
         "mmfs": Case("mmfs"),
+        "hived-nonpreemptive": Case("hived-nonpreemptive"),
+        "themis, not preemptive": Case("themis:preemptive=false"),
         "easy": Case("easy"),
-        "anticipatory": Case(f"anticipatory:{model}"),
-        "anticipatory, bins": Case(f"anticipatory:{model}", "bins"),
+        "anticipatory": Case(ours),
+        "anticipatory, bins": Case(ours, learned.bins),
+        "anticipatory, bins, cautious": Case(f"{ours},threshold=0.1", learned.bins),
+        "anticipatory, bins without a past": Case(ours, "bins"),
         "anticipatory, base rates": Case("anticipatory"),
         "random arrivals": Case("anticipatory-random"),
         "random arrivals and durations": Case("anticipatory-random", "random-bins"),
@@ -195,21 +224,29 @@ def study(jobs: Jobs, given: Given, model: str) -> None:
     }
     found = measure(draws, cases)
     report.say("## All schedulers, against every pool alone")
-    rows = [_row(name, one) for name, one in found.items()]
-    heads = ("scheduler", "speed-up", "p95", "jobs slowed", "harm, total, h", "harm, worst, h")
-    report.table(heads, [[str(cell) for cell in row] for row in rows])
+    report.say(
+        "Durations are exact where it does not say bins: the paper does so too for Helios, whose trace has "
+        "nothing to predict them by. Philly's has neither users nor tags. Bins go by pool and width: half "
+        "of the jobs alike in the 45 days of training ended in the bin that is believed. Cautious: work "
+        "counts as predicted from a chance of 0.1 on, not 0.5."
+    )
+    rows = [row_of(name, one) for name, one in found.items()]
+    report.table(HEADS, rows)
     report.picture(picture(found))
     report.say("## Figure 18: pools of other sizes (Philly instead of Helios)")
     sized, lines = {}, []
     for scale in SCALES:
-        here = [draw(jobs, seed, 4, given.days, given.warm_up, scale) for seed in given.seeds[:2]]
+        here = [draw(jobs, seed, 4, given.days, given.warm_up, scale) for seed in given.seeds[:4]]
         sized[scale] = measure(here, {name: cases[name] for name in ("mmfs", "anticipatory")})
         for name, one in sized[scale].items():
-            lines.append((f"{scale:g}", *_row(name, one)))
-    report.table(("size", *heads), [[str(cell) for cell in row] for row in lines])
-    report.runs(("size", *heads), [("1", *row) for row in rows] + lines)
+            lines.append((f"{scale:g}", *row_of(name, one)))
+    report.table(("size", *HEADS), lines)
+    report.runs(("size", *HEADS), [("1", *row) for row in rows] + lines)
     report.claims(_claims(found, sized))
     report.close()
+
+
+HEADS = ("scheduler", "speed-up", "p95", "jobs slowed", "harm, total, h", "harm, worst, h")
 
 
 def picture(found: Mapping[str, Found]) -> Drawing:
@@ -228,12 +265,14 @@ def picture(found: Mapping[str, Found]) -> Drawing:
     return scatter("Speed-up against harm", dots, Axis("speed-up (geometric mean)"), harm)
 
 
-def measure(draws: list[Draw], cases: Mapping[str, Case]) -> dict[str, Found]:
-    """Every case on every draw, against every pool alone."""
+def measure(
+    draws: list[Draw], cases: Mapping[str, Case], alone: Case = Case("fcfs-pools")
+) -> dict[str, Found]:
+    """Every case on every draw, against every pool ``alone``."""
     found = {name: Found([], [], []) for name in cases}
     for one in draws:
         tracked = one.first, len(one.workload.jobs) - 1
-        reference = _run(one, Case("fcfs-pools"), tracked).outcomes
+        reference = _run(one, alone, tracked).outcomes
         for name, case in cases.items():
             ran = _run(one, case, tracked)
             compared = against(ran.outcomes, reference)
@@ -250,14 +289,14 @@ def measure(draws: list[Draw], cases: Mapping[str, Case]) -> dict[str, Found]:
 def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
     setting = Setting(
         cluster=one.cluster,
-        composition=WrittenComposition(case.policy, placement="none", estimator=case.estimator),
+        composition=WrittenComposition(case.policy, case.placement, estimator=case.estimator),
         tracked=tracked,
         play_outs=0,
     )
     return simulate(one.workload, setting)
 
 
-def _row(name: str, one: Found) -> tuple[str, str, str, str, str, str]:
+def row_of(name: str, one: Found) -> tuple[str, str, str, str, str, str]:
     return (
         name,
         f"{one.speed_up:.2f}",
@@ -268,23 +307,41 @@ def _row(name: str, one: Found) -> tuple[str, str, str, str, str, str]:
     )
 
 
+def less(ours: Found, other: Found) -> Claim:
+    """Section 6.2's claim on harm."""
+    total = other.total / ours.total if ours.total else math.inf
+    worst = other.worst / ours.worst if ours.worst else math.inf
+    return Claim(
+        "Total and worst harm 100 to 1,000 times below max-min's (6.2)",
+        f"total {ours.total:.1f} h against {other.total:.1f} h ({total:.0f} times less), "
+        f"worst {ours.worst:.2f} h against {other.worst:.2f} h ({worst:.0f} times less)",
+        total >= 100.0 and worst >= 100.0,
+    )
+
+
+def as_good(ours: Found, other: Found) -> Claim:
+    """Section 6.2's claim on speed-ups."""
+    return Claim(
+        "Speed-ups as good as max-min's or better (6.2)",
+        f"{ours.speed_up:.2f} against {other.speed_up:.2f}",
+        ours.speed_up >= other.speed_up,
+    )
+
+
 def _claims(found: Mapping[str, Found], sized: Mapping[float, Mapping[str, Found]]) -> list[Claim]:
     ours, fair = found["anticipatory"], found["mmfs"]
-    less = fair.total / ours.total if ours.total else math.inf
     tossed, both = found["random arrivals"], found["random arrivals and durations"]
     perfect, fine = found["perfect coarse"], found["anticipatory-vc (perfect fine)"]
     small = sized[SCALES[0]]
+    of_bins = [
+        replace(claim, paper=f"{claim.paper}, {name.removeprefix('anticipatory, ')}")
+        for name in ("anticipatory, bins", "anticipatory, bins, cautious")
+        for claim in (as_good(found[name], fair), less(found[name], fair))
+    ]
     return [
-        Claim(
-            "Speed-ups as good as max-min's or better (6.2)",
-            f"{ours.speed_up:.2f} against {fair.speed_up:.2f}",
-            ours.speed_up >= fair.speed_up,
-        ),
-        Claim(
-            "Total and worst harm 100 to 1,000 times below max-min's (6.2)",
-            f"total {less:.1f} times less, worst {ours.worst:.2f} h against {fair.worst:.2f} h",
-            less >= 100.0,
-        ),
+        as_good(ours, fair),
+        less(ours, fair),
+        *of_bins,
         Claim(
             "Predictions are needed: with random arrivals harm is larger (6.3)",
             f"{tossed.total:.1f} h against {ours.total:.1f} h",

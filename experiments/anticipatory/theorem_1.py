@@ -6,13 +6,12 @@ different sizes (``locality``), where the pool alone on its nodes is the referen
 seconds; decisions are made at events or at multiples of 7.5 s.
 """
 
-import argparse
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pools_study import RESULTS, Claim, Report
+from pools_study import RESULTS, Claim, Report, command_line
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.metrics.baseline import against
@@ -41,12 +40,8 @@ class Options:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workloads", type=int, default=3000, help="how many, of each kind")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    given = Options(**vars(parser.parse_args()))
+    workloads = {"workloads": (3000, "how many, of each kind")}
+    given = Options(**vars(command_line(__doc__, RESULTS, workloads)))
     report = Report("theorem_1", "Nobody is harmed (SIA, theorem 1)", given)
     rows, claims, made = [], [], []
     for kind, placement, parameter in (

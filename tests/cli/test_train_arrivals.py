@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from command_line import Volvelle
 
+from volvelle.estimate.bins import RunTimes
+from volvelle.model.problems import Problem
+
 pytest_plugins = ["command_fixtures"]
 
 POOLS = """
@@ -34,8 +37,13 @@ def pools(tmp_path: Path) -> Path:
 
 def test_a_model_of_a_trace_is_gone_by(volvelle: Volvelle, pools: Path) -> None:
     pytest.importorskip("lightgbm")
-    ran = volvelle("train-arrivals", "jobs.csv", "--quanta", "1m/10m")
+    ran = volvelle("train-arrivals", "jobs.csv", "--quanta", "1m/10m", "--run-times", "runs.json")
     assert ran.status == 0, ran.err
+    seen = RunTimes.load(pools / "runs.json", (60.0, 600.0))
+    assert seen.counts[("pool", "a")] == [100, 0, 0]
+    assert seen.longest == 50.0
+    with pytest.raises(Problem, match="for bins that end at"):
+        RunTimes.load(pools / "runs.json", (60.0, 700.0))
     run = ("simulate", "jobs.csv", "--cluster", "pools.toml", "--out", "run", "--policy")
     good = volvelle(*run, "anticipatory:model=arrivals.json,quanta=1m/10m")
     assert good.status == 0, good.err

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.estimate.arrivals import FEATURES, ArrivalModel, Past, QuantumSamples, record
+from volvelle.estimate.arrivals import ArrivalModel, QuantumSamples, record
+from volvelle.estimate.past import FEATURES, Past
 from volvelle.model.problems import Problem
 
 QUANTA = (300.0, 3600.0)

@@ -39,7 +39,7 @@ def submit(folder: Path, pool: str, gpus: int, name: str, *command: str) -> str:
     return ran.stdout.split()[1]
 
 
-def test_idle_gpus_are_lent_and_kept_for_work_that_is_expected(tmp_path: Path) -> None:
+def test_idle_gpus_are_lent_and_who_owns_them_waits_no_longer_than_alone(tmp_path: Path) -> None:
     with server_process(tmp_path, CONFIG) as server:
         folder = server.folder
 
@@ -51,15 +51,18 @@ def test_idle_gpus_are_lent_and_kept_for_work_that_is_expected(tmp_path: Path) -
             return lambda: words in job(name)["reason"]
 
         submit(folder, "text", 2, "own", "sleep", "120")
-        submit(folder, "text", 1, "borrower", "sleep", "120")
+        borrower = submit(folder, "text", 1, "borrower", "sleep", "120")
         until(reason_is("borrower", "on GPUs that its pool borrows"))
         assert job("own")["reason"] == ""
-        for _ in range(4):  # vision has work, so more is expected
-            submit(folder, "vision", 1, "short", "true")
+        assert volvelle(folder, "cancel", borrower).returncode == 0
+        for _ in range(2):  # vision has work, so more is expected
+            submit(folder, "vision", 2, "short", "true")
         number = submit(folder, "text", 1, "late", "sleep", "120")
         until(reason_is("late", "GPUs of pool vision are kept for work expected within"))
         assert "kept for work expected" in volvelle(folder, "why", number).stdout
-        history = json.loads(volvelle(folder, "history", "-o", "json").stdout)
-        shorts = [each for each in history if each["name"] == "short"]
-        assert len(shorts) == 4  # the owner did not have to wait for what it lent
+        submit(folder, "vision", 2, "burst", "sleep", "120")
+        until(lambda: job("burst")["state"] == "running")
+        burst = job("burst")  # alone vision would start it at once as well
+        assert burst["first_started"] == burst["submitted"]
+        assert job("late")["state"] == "waiting"
         server.stop()

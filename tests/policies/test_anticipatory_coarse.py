@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from strategies import Scenario, happen, linear_job
 from test_anticipatory import run, workloads
 
+from volvelle.core.view import View
 from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
@@ -21,7 +22,7 @@ def cluster(*quotas: float) -> Cluster:
     return Cluster((Node("node", int(sum(quotas))),), pools)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(workloads())
 def test_nobody_is_late_where_pools_lend_nothing(workload: tuple[Cluster, list[Job]]) -> None:
     """Levels stay at 1: two lanes alone make nobody later."""
@@ -57,6 +58,30 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)
+
+
+@settings(max_examples=40, deadline=None)
+@given(workloads())
+def test_nobody_is_late_where_it_is_known_how_much_comes(
+    workload: tuple[Cluster, list[Job]],
+) -> None:
+    """Section 6.3: perfect coarse predictions do no harm, nor do borrowers that could be stopped."""
+    where, jobs = workload
+    names = [pool.name for pool in where.pools]
+
+    def expected(policy: Anticipatory, view: View) -> np.ndarray:
+        found = np.zeros((2, len(names)))
+        for at, quantum in enumerate((10.0, 100.0)):
+            for job in jobs:
+                if view.now < job.spec.submit_time <= view.now + quantum:
+                    found[at, names.index(job.spec.pool)] += job.spec.gpus
+        return found
+
+    alone = run("fcfs-pools", *workload)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Anticipatory, "expected", expected)
+        shared = run(f"anticipatory:{QUANTA}", *workload)
+    assert (shared.finish <= alone.finish + 1e-6).all()
 
 
 def test_a_quiet_pool_lends_for_as_long_as_it_is_known_to_be_quiet() -> None:
@@ -102,6 +127,24 @@ def test_predictions_that_do_not_hold_are_noticed_and_said_in_the_journal() -> N
     journal = happen(scenario).journal
     notices = [notice for entry in journal.entries for notice in entry.decision.notices]
     assert any("within 10s do not hold (recall 0.00" in notice for notice in notices)
+
+
+def test_a_policy_trains_itself_on_what_it_saw_and_goes_by_that() -> None:
+    """After the last job rates still say that work comes; who learned from quiet moments knows better."""
+    pytest.importorskip("lightgbm")
+    scenario = Scenario.of(cluster(2, 2), busy(), policy="anticipatory:quanta=10/20,refit=250")
+    found = happen(scenario)
+    notices = [notice for entry in found.journal.entries for notice in entry.decision.notices]
+    trained = [notice for notice in notices if notice.startswith("trained on")]
+    assert trained[0] == "trained on 25 arrivals in 2 pools"
+    policy = found.scheduler.composition.policy
+    assert isinstance(policy, Anticipatory)
+    coming = policy._coming
+    assert coming is not None
+    assert coming.past is not None
+    rates = coming.past.rates(600.0, coming.quanta, coming.windows)
+    assert (rates[1] > 0.9).all()
+    assert (coming.chances[1] < 0.1).all()
 
 
 def test_a_pool_that_was_harmed_more_than_it_may_lends_nothing() -> None:

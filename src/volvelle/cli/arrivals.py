@@ -17,19 +17,26 @@ def train_arrivals(
     quanta: Annotated[
         str, typer.Option("--quanta", help="Stretches of time that are predicted.")
     ] = "5m/1h/12h",
+    run_times: Annotated[
+        Path | None,
+        typer.Option(
+            "--run-times", metavar="FILE", help="Write what estimator bins begins with as well."
+        ),
+    ] = None,
     format: options.Format = None,
     map: options.Map = None,
     strict: options.Strict = None,
 ) -> None:
     """Learn from a trace or a server's journal when jobs come to its pools.
 
-    volvelle train-arrivals volvelle-serve/journal.jsonl --out arrivals.json
+    volvelle train-arrivals volvelle-serve/journal.jsonl --out arrivals.json --run-times run-times.json
     """
     import numpy as np
 
     from volvelle.cli.output import remark
     from volvelle.cli.reading import read_file
     from volvelle.estimate.arrivals import ArrivalModel, record
+    from volvelle.estimate.bins import RunTimes
     from volvelle.estimate.quanta import read_quanta
     from volvelle.model.problems import Problem
 
@@ -51,4 +58,10 @@ def train_arrivals(
         lengths,
     )
     ArrivalModel.train(samples, lengths).save(out)
+    if run_times is not None:
+        seen = RunTimes(lengths)
+        for job, seconds in zip(jobs, workload.durations.tolist(), strict=True):
+            if np.isfinite(seconds):
+                seen.add(job.spec, seconds)
+        seen.save(run_times)
     remark(f"trained on {len(jobs):,} jobs of {len(names)} pools; written to {out}")

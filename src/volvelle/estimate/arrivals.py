@@ -2,11 +2,8 @@
 
 ``WillJobsArrive`` (table 9) is asked for each pool and quantum, a stretch of time that begins now. One model
 serves all pools. It is trained by LightGBM (the extra ``arrivals``) and kept as plain arrays in a JSON file,
-so that predictions need nothing beside NumPy. ``NewLoadEstimate`` is the most that came in the recent quanta.
-
-No feature looks ahead. Table 9 counts jobs in (-xp, -xp + k], which for k > xp reaches beyond now; here such
-a window ends now. A feature is worked out when its moment comes, from what is known then, and its label when
-the quantum is over.
+so that predictions need nothing beside NumPy. Features are those of `volvelle.estimate.past`: worked out when
+their moment comes, from what is known then, and the label when the quantum is over.
 """
 
 import copy
@@ -21,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.estimate.past import FEATURES, Past
 from volvelle.estimate.quanta import DEFAULT, read_quanta
 from volvelle.model.problems import Problem
 
@@ -31,18 +29,6 @@ FORMAT = 1
 """Of model files."""
 QUANTA = read_quanta(DEFAULT)
 """Seconds: the paper's 5 minutes, 1 hour, 12 hours."""
-_HOUR, _DAY = 3600.0, 86400.0
-_AGO = np.array([_HOUR, 2 * _HOUR, 3 * _HOUR, _DAY, 2 * _DAY, 3 * _DAY])
-_SPANS = np.array([1.0, 10.0, 100.0])
-PERIODIC, RECENT, COMPLETIONS, FUTURE = slice(0, 6), slice(6, 9), slice(9, 12), slice(12, 14)
-"""Where table 9's groups of features stand."""
-FEATURES = (
-    *(f"new {ago} ago" for ago in ("1 h", "2 h", "3 h", "1 d", "2 d", "3 d")),
-    *(f"new in {span} quanta" for span in (1, 10, 100)),
-    *(f"ended in {span} quanta" for span in (1, 10, 100)),
-    "to end within the quantum",
-    "to end later",
-)
 _ROWS = 200_000
 """The most rows that a model is trained on: the latest."""
 _SETTINGS = {
@@ -59,173 +45,6 @@ _SETTINGS = {
     "verbose": -1,
 }
 _TREES = 60
-
-
-class Past:
-    """What came to pools and ended there; times are seconds, ascending in each pool.
-
-    came, ended: (pools, room) times, of which the first ``arrivals[pool]`` and ``ends[pool]`` count. load:
-    (pools, room + 1) running sums of the GPUs that came. began: since when it is known.
-    """
-
-    def __init__(self, pools: int, began: float) -> None:
-        self.began = began
-        self.came, self.ended = np.zeros((pools, 16)), np.zeros((pools, 16))
-        self.load = np.zeros((pools, 17))
-        self.arrivals = np.zeros(pools, dtype=np.int64)
-        self.ends = np.zeros(pools, dtype=np.int64)
-
-    def arrive(self, pool: int, time: float, gpus: float) -> None:
-        """A job came; one told late counts as of the last that came before it."""
-        count = int(self.arrivals[pool])
-        if count == self.came.shape[1]:
-            self.came, self.load = _wider(self.came), _wider(self.load)
-        self.came[pool, count] = max(time, self.came[pool, count - 1]) if count else time
-        self.load[pool, count + 1] = self.load[pool, count] + gpus
-        self.arrivals[pool] += 1
-
-    def end(self, pool: int, time: float) -> None:
-        """A job ended."""
-        count = int(self.ends[pool])
-        if count == self.ended.shape[1]:
-            self.ended = _wider(self.ended)
-        self.ended[pool, count] = time
-        self.ends[pool] += 1
-
-    def features(
-        self, now: float, quanta: Floats, running: Ints, expected: Floats
-    ) -> NDArray[np.float64]:
-        """(quanta, pools, features) as of ``now``.
-
-        running: pools of the jobs that run; expected: seconds until each is believed to end.
-        """
-        found = np.zeros((len(quanta), len(self.arrivals), len(FEATURES)))
-        _features(
-            found,
-            now,
-            quanta,
-            _AGO,
-            _SPANS,
-            self.came,
-            self.arrivals,
-            self.ended,
-            self.ends,
-            running,
-            expected,
-        )
-        return found
-
-    def came_within(self, start: float, end: float) -> Ints:
-        """How many jobs came to each pool after ``start`` and no later than ``end``."""
-        return _came_within(self.came, self.arrivals, start, end)
-
-    def rates(self, now: float, quanta: Floats, windows: int) -> Floats:
-        """The share of the last ``windows`` quanta in which jobs came, (quanta, pools).
-
-        Fewer where less is known; 1 where not even one quantum is.
-        """
-        return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)[0]
-
-    def most_load(self, now: float, quanta: Floats, windows: int) -> Floats:
-        """The most GPUs that came in one of the last ``windows`` quanta, (quanta, pools): NewLoadEstimate.
-
-        Windows overlap by half. Infinite where not even one quantum is known.
-        """
-        return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)[1]
-
-    def __repr__(self) -> str:
-        return f"Past({self.began}, {self.arrivals}, {self.ends}, {self.came!r}, {self.ended!r})"
-
-
-def _wider(table: Floats) -> Floats:
-    return np.concatenate([table, np.zeros_like(table)], axis=1)
-
-
-@compiled
-def _until(times: Floats, count: int, end: float) -> int:
-    """How many of the first ``count`` times are no later than ``end``."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] <= end:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
-def _features(
-    found: Floats,
-    now: float,
-    quanta: Floats,
-    ago: Floats,
-    spans: Floats,
-    came: Floats,
-    arrivals: Ints,
-    ended: Floats,
-    ends: Ints,
-    running: Ints,
-    expected: Floats,
-) -> None:
-    """`Past.features`, written to ``found``."""
-    for at in range(len(quanta)):
-        quantum = quanta[at]
-        for pool in range(len(arrivals)):
-            here, count = came[pool], arrivals[pool]
-            known = _until(here, count, now)
-            for which in range(len(ago)):
-                start = now - ago[which]
-                first = _until(here, known, start)
-                found[at, pool, which] = _until(here, known, min(start + quantum, now)) - first
-            for which in range(len(spans)):
-                start = now - spans[which] * quantum
-                found[at, pool, 6 + which] = known - _until(here, known, start)
-                over = _until(ended[pool], ends[pool], now)
-                found[at, pool, 9 + which] = over - _until(ended[pool], over, start)
-        for job in range(len(running)):
-            if running[job] >= 0:
-                found[at, running[job], 12 + int(expected[job] > quantum)] += 1.0
-
-
-@compiled
-def _came_within(came: Floats, arrivals: Ints, start: float, end: float) -> Ints:
-    found = np.zeros(len(arrivals), dtype=np.int64)
-    for pool in range(len(arrivals)):
-        last = _until(came[pool], arrivals[pool], end)
-        found[pool] = last - _until(came[pool], last, start)
-    return found
-
-
-@compiled
-def _recent(
-    came: Floats,
-    arrivals: Ints,
-    load: Floats,
-    began: float,
-    now: float,
-    quanta: Floats,
-    windows: int,
-) -> tuple[Floats, Floats]:
-    """`Past.rates` and `Past.most_load`."""
-    rates = np.ones((len(quanta), len(arrivals)))
-    most = np.full((len(quanta), len(arrivals)), np.inf)
-    for at in range(len(quanta)):
-        quantum = quanta[at]
-        known = min(int((now - began) // quantum), windows)
-        if known < 1:
-            continue
-        for pool in range(len(arrivals)):
-            busy, largest = 0, 0.0
-            for half in range(2 * known - 1):
-                end = now - 0.5 * half * quantum
-                last = _until(came[pool], arrivals[pool], end)
-                first = _until(came[pool], last, end - quantum)
-                largest = max(largest, load[pool, last] - load[pool, first])
-                if half % 2 == 0 and last > first:
-                    busy += 1
-            rates[at, pool], most[at, pool] = busy / known, largest
-    return rates, most
 
 
 class Trees(NamedTuple):

@@ -9,14 +9,8 @@ that those that start out of order take nothing from their pool's own.
 A pool whose dedicated jobs always find their GPUs is never later than alone: its dedicated jobs are some of
 those that come to it, in their order, and where jobs are left out the others start no later.
 
-**Harm as a dial** (ours): ``harm`` is the share of a pool's jobs that may be later than alone, which is
-known in hindsight (`alone`). Each pool has a level: that share of what it does not use is kept, and work
-counts as predicted from a chance of 1 - level on, at most the threshold. From 1 on it lends nothing. With
-every job of which it is known the level moves by step x (1 if it was late, else 0, minus harm). That is
-rolling risk control (Feldman, Ringel, Bates, Romano: Achieving Risk Control in Online Learning Settings, TMLR
-2023; after Gibbs and Candes, NeurIPS 2021; the batch form is conformal risk control, Angelopoulos et al.,
-ICLR 2024). A level begins at 1 and is never below 0, so that, whatever comes, late jobs are at most harm x
-jobs, plus those that loans made before it reached 1 still make late.
+**Harm as a dial** (ours, `dial`): of what a pool does not use it keeps a share, its level, and work counts as
+predicted from a chance of 1 - level on, at most the threshold.
 
 **Preemption** (5.5): with ``preempt`` borrowers that may be stopped are, if an owner needs their GPUs. What
 is held by them is kept no second time, and they may borrow what is kept, where a stop and a restart cost
@@ -52,11 +46,11 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
 from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.view import View
 from volvelle.estimate.quanta import DEFAULT, Quanta, read_quanta
 from volvelle.model.validation import Seconds
-from volvelle.policies.anticipatory.alone import Alone
 from volvelle.policies.anticipatory.coming import LoadPredictions, lasting, read_model
+from volvelle.policies.anticipatory.dial import HarmDial
 from volvelle.policies.anticipatory.gangs import gang_type
 
 Floats = NDArray[np.float64]
@@ -102,10 +96,7 @@ class Anticipatory(Policy):
     preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
 
     _coming: LoadPredictions | None = PrivateAttr(None)
-    _levels: Floats = PrivateAttr(default_factory=lambda: np.zeros(0))
-    _alone: list[Alone] = PrivateAttr(default_factory=list)
-    _pool_of: dict[int, int] = PrivateAttr(default_factory=dict)
-    _seen: Floats = PrivateAttr(default_factory=lambda: np.zeros((2, 0)))
+    _dial: HarmDial | None = PrivateAttr(None)
     _last: tuple[Floats, Floats] = PrivateAttr(
         default_factory=lambda: (np.zeros((3, 0)), np.zeros(0))
     )
@@ -123,7 +114,7 @@ class Anticipatory(Policy):
     @property
     def harmed(self) -> Floats:
         """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
-        return self._seen
+        return self._dial.seen if self._dial is not None else np.zeros((2, 0))
 
     def allocate(self, view: View) -> Allocation:
         """Start what pools can on their own, then what others' idle GPUs are spared for."""
@@ -138,17 +129,20 @@ class Anticipatory(Policy):
             view.owned,
             view.lends,
             self.expected(view),
-            np.clip(self._levels, 0.0, 1.0),
+            np.clip(self._levels, 0.0, 1.0) if self.harm else np.zeros(len(view.owned)),
             quanta,
             self.preempt,
         )
-        reserved = given[TARGET_REASON] == _RESERVED
-        if self.harm:
+        if self.harm and self._dial is not None:
             for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
-                if matrix[POOL, row] >= 0.0:
-                    self._alone[int(matrix[POOL, row])].start(int(matrix[NUMBER, row]), view.now)
-        self._last = np.stack([matrix[NUMBER], matrix[POOL], seconds])[:, reserved], kept
-        waits = bool((given[TARGET] == 0.0).any())
+                if (pool := int(matrix[POOL, row])) >= 0:
+                    self._dial.start(int(matrix[NUMBER, row]), pool, view.now)
+        reserved = np.flatnonzero(given[TARGET_REASON] == _RESERVED)
+        self._last = (
+            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds[reserved]]),
+            kept,
+        )
+        waits = not given[TARGET].all()
         idle = view.gpus - float(given[TARGET].sum()) > ROUNDING
         self._wake = coming.due if waits and idle else None
         notices, coming.notices = tuple(coming.notices), []
@@ -178,70 +172,48 @@ class Anticipatory(Policy):
 
     def expected(self, view: View) -> Floats:
         """GPUs kept for work to come in each pool, (quanta, pools); infinite: all that it does not use."""
-        coming, levels = self._coming, self._levels
+        coming, thresholds = self._coming, self._thresholds
         assert coming is not None
-        found = np.where(coming.chances >= self._thresholds, coming.load, 0.0)
+        found = np.where(coming.chances >= thresholds, coming.load, 0.0)
         found[coming.off] = np.inf
-        found[:, levels >= 1.0] = np.inf
+        if self.harm:
+            found[:, self._levels >= 1.0] = np.inf
         return found
 
     @property
-    def _thresholds(self) -> Floats:
-        return np.minimum(1.0 - self._levels, self.threshold)
+    def _levels(self) -> Floats:
+        assert self._dial is not None
+        return self._dial.levels
+
+    @property
+    def _thresholds(self) -> Floats | float:
+        """From which chance on work counts as predicted, by pool or for all."""
+        return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
 
     def _look(self, view: View) -> LoadPredictions:
-        if self._coming is None:
-            pools = len(view.owned)
-            quanta = read_quanta(self.quanta)
-            self._coming = LoadPredictions(
-                view.pools,
-                np.array(quanta),
-                self.recent,
-                self.refit,
-                self.least_recall,
-                self.least_precision,
-                read_model(self.model, quanta) if self.model else None,
-            )
-            self._levels = np.full(pools, 1.0 if self.harm else 0.0)
-            self._seen = np.zeros((2, pools))
-            self._alone = [Alone(owned) for owned in view.owned.tolist()]
-        came, gone = self._coming.see(view)
+        coming = self._coming or self._begin(view)
+        came, gone = coming.see(view)
+        if self.harm and self._dial is not None:
+            coming.notices += self._dial.follow(view, came, gone)
+        if view.now >= coming.due:
+            coming.predict(view, self._thresholds)
+        return coming
+
+    def _begin(self, view: View) -> LoadPredictions:
+        quanta = read_quanta(self.quanta)
+        self._coming = LoadPredictions(
+            view.pools,
+            np.array(quanta),
+            self.recent,
+            self.refit,
+            self.least_recall,
+            self.least_precision,
+            read_model(self.model, quanta) if self.model else None,
+        )
         if self.harm:
-            self._follow(view, came, gone)
-        self._coming.predict(view, self._thresholds)
+            within = self.round or 0.0
+            self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, within)
         return self._coming
-
-    def _follow(self, view: View, came: IntColumn, gone: FloatColumn) -> None:
-        """Follow the pools as if alone, and move their levels by what becomes known. Rows that ``came``."""
-        jobs = view.jobs
-        columns = (jobs.number, jobs.pool, jobs.gpus, jobs.submit_time)
-        touched = set()
-        for number, pool, gpus, submit in zip(
-            *(each[came].tolist() for each in columns), strict=True
-        ):
-            if pool >= 0:
-                self._alone[pool].come(int(number), gpus, submit)
-                self._pool_of[int(number)] = pool
-                touched.add(pool)
-        for number in gone.tolist():
-            if (pool := self._pool_of.pop(int(number), -1)) >= 0:
-                self._alone[pool].end(int(number), view.now)
-                touched.add(pool)
-        for pool in sorted(touched):
-            late, known = self._alone[pool].judge(view.now, self.round or 0.0)
-            self._seen[:, pool] += late, known
-            self._move(pool, late - self.harm * known)
-
-    def _move(self, pool: int, by: float) -> None:
-        assert self._coming is not None
-        before = float(self._levels[pool])
-        level = self._levels[pool] = max(before + self.step * by, 0.0)
-        if (before >= 1.0) != (level >= 1.0):
-            late, known = self._seen[:, pool].tolist()
-            self._coming.notices.append(
-                f"pool {self._coming.names[pool]} lends {'nothing' if level >= 1.0 else 'again'}: "
-                f"{late:g} of {known:g} jobs were later than alone, {self.harm:g} of them may be"
-            )
 
 
 @compiled
@@ -283,7 +255,7 @@ def share(
             matrix[LANE, row] = DEDICATED if fits else BORROWED
         if matrix[LANE, row] == DEDICATED:
             own[pool] += gpus
-        elif _stoppable(matrix, seconds, row):
+        elif preempt and _stoppable(matrix, seconds, row):
             stoppable += gpus
     following = np.full(jobs, -1)
     head, last = np.full(pools + 1, -1), np.full(pools + 1, -1)

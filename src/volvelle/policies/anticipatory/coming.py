@@ -12,11 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.core.columns import GPUS, NUMBER, POOL, SUBMIT
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import FloatColumn, IntColumn, View
-from volvelle.estimate.arrivals import ArrivalModel, Past, QuantumSamples
+from volvelle.estimate.arrivals import ArrivalModel, QuantumSamples
+from volvelle.estimate.past import Past
 from volvelle.model.problems import Problem
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _FORGETS = 0.98
 """What an outcome counts when the next is there."""
@@ -67,38 +71,28 @@ class LoadPredictions:
         self._samples = QuantumSamples(len(self.quanta))
         self.due = self._fitted = -np.inf
         self._fitted_after = 0
-        self._numbers, self._pools = np.zeros(0), np.zeros(0, dtype=np.int64)
+        self._numbers, self._pools = np.zeros(0), np.zeros(0)
 
     def see(self, view: View) -> tuple[IntColumn, FloatColumn]:
         """Note who came and who left since the last look: rows of those, numbers of these."""
-        jobs = view.jobs
-        numbers, pools = jobs.number, jobs.pool
+        matrix = view.jobs.matrix
+        numbers, pools = matrix[NUMBER].copy(), matrix[POOL].copy()
         if self.past is None:
             self.past = Past(len(self.names), view.now)
             self._fitted = view.now
-        if len(numbers) == len(self._numbers) and (numbers == self._numbers).all():
-            return np.zeros(0, dtype=np.int64), np.zeros(0)
-        new = ~np.isin(numbers, self._numbers, assume_unique=True)
-        for pool, submit, gpus in zip(
-            pools[new].tolist(),
-            jobs.submit_time[new].tolist(),
-            jobs.gpus[new].tolist(),
-            strict=True,
-        ):
-            if pool >= 0:
-                self.past.arrive(pool, submit, gpus)
-        gone = ~np.isin(self._numbers, numbers, assume_unique=True)
+        came, gone = came_and_gone(self._numbers, numbers)
+        for row in came.tolist():
+            if pools[row] >= 0.0:
+                self.past.arrive(int(pools[row]), matrix[SUBMIT, row], matrix[GPUS, row])
         for pool in self._pools[gone].tolist():
-            if pool >= 0:
-                self.past.end(pool, view.now)
+            if pool >= 0.0:
+                self.past.end(int(pool), view.now)
         left = self._numbers[gone]
         self._numbers, self._pools = numbers, pools
-        return np.flatnonzero(new), left
+        return came, left
 
-    def predict(self, view: View, threshold: Floats) -> None:
-        """Predict anew if it is time; jobs are to come where that is as likely as ``threshold``, by pool."""
-        if view.now < self.due:
-            return
+    def predict(self, view: View, threshold: Floats | float) -> None:
+        """Predict anew; jobs are to come where that is as likely as ``threshold``, by pool or for all."""
         assert self.past is not None
         step = float(self.quanta[0])
         self.due = (np.floor(view.now / step) + 1.0) * step
@@ -157,6 +151,32 @@ class LoadPredictions:
         self._fitted_after = came
         self.model = ArrivalModel.train(self._samples, self.quanta.tolist())
         self.notices.append(f"trained on {came} arrivals in {len(self.names)} pools")
+
+
+@compiled
+def came_and_gone(before: Floats, after: Floats) -> tuple[Ints, Ints]:
+    """Where new jobs stand among those that are there ``after``, and where who left stood ``before``."""
+    return not_in(after, before), not_in(before, after)
+
+
+@kernel
+def not_in(numbers: Floats, others: Floats) -> Ints:
+    """Where the ``numbers`` stand that are not among the ``others``; both are distinct, in any order.
+
+    Those in both mostly come in the same order: then it is one pass.
+    """
+    found = np.zeros(len(numbers), dtype=np.int64)
+    count = at = 0
+    for place in range(len(numbers)):
+        looked = 0
+        while looked < len(others) and others[(at + looked) % len(others)] != numbers[place]:
+            looked += 1
+        if looked == len(others):
+            found[count] = place
+            count += 1
+        else:
+            at += looked + 1
+    return found[:count]
 
 
 def read_model(path: str, quanta: tuple[float, ...]) -> ArrivalModel:

@@ -1,0 +1,70 @@
+"""Gangs that have to stand on one server: section 6.4 of the paper, figure 16, on Philly's pools.
+
+``python experiments/anticipatory/locality.py`` writes ``results/locality.md``; options as in ``sharing.py``.
+Servers have eight GPUs and jobs one, two, four or eight, all on one server. The reference is every pool alone
+on servers of its own. Guests of ``anticipatory`` stand on cells of their own (``buddy:lanes=true``, 5.5).
+"""
+
+from philly import Claim, Jobs, Report, draw
+from sharing import HEADS, Case, Given, Learned, less, measure, picture, row_of, run
+
+SERVER = 8
+
+
+def study(jobs: Jobs, given: Given, learned: Learned) -> None:
+    report = Report("locality", "Gangs that stand on one server", given)
+    draws = [draw(jobs, seed, 4, given.days, given.warm_up, server=SERVER) for seed in given.seeds]
+    ours, cells = f"anticipatory:{learned.model}", "buddy:lanes=true"
+    cases = {
+        "hived-nonpreemptive": Case("hived-nonpreemptive", placement="buddy"),
+        "mmfs": Case("mmfs", placement="buddy"),
+        "anticipatory": Case(ours, placement=cells),
+        "anticipatory, bins": Case(ours, learned.bins, cells),
+        "anticipatory-vc": Case("anticipatory-vc:locality=true", placement="consolidated"),
+    }
+    alone = Case("fcfs-pools:locality=true", placement="consolidated")
+    found = measure(draws, cases, alone)
+    counted = measure(draws, {"anticipatory, counted": Case(ours)})["anticipatory, counted"]
+    rows = [row_of(name, one) for name, one in {**found, "anticipatory, counted": counted}.items()]
+    report.say(
+        "Pools own whole servers; jobs wider than one server are left out. The last row is without "
+        "locality, against every pool alone without it."
+    )
+    report.table(HEADS, rows)
+    report.picture(picture(found))
+    report.runs(HEADS, rows)
+    mine, hived, fine = (
+        found["anticipatory"],
+        found["hived-nonpreemptive"],
+        found["anticipatory-vc"],
+    )
+    harm = less(mine, hived)
+    report.claims(
+        [
+            Claim(
+                "Sizable speed-ups with locality (6.4)",
+                f"{mine.speed_up:.2f}, HiveD* {hived.speed_up:.2f}",
+                mine.speed_up > 1.5,
+            ),
+            Claim(
+                "Slowdowns significantly below HiveD*'s (6.4; here: ten times)",
+                harm.seen,
+                10.0 * mine.total <= hived.total,
+            ),
+            Claim(
+                "Locality costs some of the gain (6.4)",
+                f"{mine.speed_up:.2f}, {counted.speed_up:.2f} where GPUs are counted",
+                mine.speed_up < counted.speed_up,
+            ),
+            Claim(
+                "(ours) With exact knowledge nobody is later, on nodes too",
+                f"{fine.slowed:.2%} of the jobs, speed-up {fine.speed_up:.2f}",
+                fine.total == 0.0,
+            ),
+        ]
+    )
+    report.close()
+
+
+if __name__ == "__main__":
+    run(__doc__, study, draws=3, days=1.0, warm_up=0.5)
