@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from volvelle.estimate.calibration import Agreement, Calibration, Crowd
+from volvelle.estimate.calibration import Agreement, Calibration
 
 NONE = np.zeros(0)
 
@@ -139,22 +139,3 @@ def test_what_makes_all_jobs_a_little_late_at_once_is_met_by_slack_and_no_longer
     for _ in range(2):
         calibration.steer(10.0, math.inf)
     assert 10.03 < calibration.stated(10.0, NONE) < 10.05
-
-
-def test_what_held_in_the_calm_does_not_lower_what_is_stated_when_it_is_busy() -> None:
-    calibration = Calibration(0.9)
-    for ratio in range(1, 101):
-        calibration.learn(100.0, float(ratio))
-    for _ in range(100):
-        calibration.steer(1.0, 0.5)
-    assert calibration.stated(100.0, NONE) == pytest.approx(82.0)  # of 101, at 0.81
-    assert calibration.stated(100.0, NONE, busy=True) == pytest.approx(91.0)
-
-
-def test_it_is_busy_where_more_jobs_are_there_than_when_four_of_five_came() -> None:
-    crowd = Crowd(window=10)
-    assert not crowd.more_than_mostly(100)
-    for jobs in range(1, 21):
-        crowd.saw(jobs)
-    assert not crowd.more_than_mostly(18)  # of the latest ten, 11 to 20, seven came before fewer
-    assert crowd.more_than_mostly(19)

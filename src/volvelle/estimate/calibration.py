@@ -14,8 +14,6 @@ the (n + 1) share-th smallest (split conformal prediction). Jobs of a trace are 
   a statement has held or not (adaptive conformal inference, Gibbs and Candes, 2021), within ``within``;
 - the aim is the share, and more by what is missing of it in all statements so far (an integral, as in the
   conformal PID control of Angelopoulos, Candes and Tibshirani, 2023): what a burst cost is made up for;
-- where more jobs are there than mostly (`Crowd`) it is not lowered: what held in the calm is not what holds
-  in a burst;
 - up to ``slack`` is added, relative to the time: more by `_TRACKING` times (aim - held) each (their quantile
   tracking). What makes many jobs a thousandth late at once is not among past scores;
 - a job that takes just as long as was stated counts as held by ``tie``: where most do, a median has half of
@@ -64,19 +62,16 @@ class Calibration:
         *,
         kind: bool = False,
         asked: float | None = None,
-        busy: bool = False,
     ) -> float:
         """The quantile to state for ``raw_seconds``; NaN before there are enough scores.
 
         late: of the jobs that go on and take longer than reckoned, the seconds taken so far or foreseen over
         those reckoned. asked: the share that is to hold of this ``kind``, where it is not that of all.
-        busy: whether more jobs are there than mostly.
         """
         known = self._known
         if known < self._least or raw_seconds <= 0.0:
             return math.nan
-        level = max(self._steered, self._share) if busy else self._steered
-        scores = self._scores[:known]
+        level, scores = self._steered, self._scores[:known]
         alike = self._kinds[:known] == kind
         if alike.sum() >= self._least:
             scores = scores[alike]
@@ -149,23 +144,3 @@ class Agreement:
 
 _LEAST_ASKED = 0.5
 """A time that more jobs pass than not is no bound."""
-
-
-class Crowd:
-    """Whether more jobs are there than when most of the latest ``window`` came."""
-
-    def __init__(self, *, window: int = 500) -> None:
-        self._seen: deque[int] = deque(maxlen=window)
-
-    def saw(self, jobs: int) -> None:
-        """A job came; so many are there."""
-        self._seen.append(jobs)
-
-    def more_than_mostly(self, jobs: int) -> bool:
-        """Whether fewer were there for a share of the latest that makes ``jobs`` many."""
-        fewer = sum(seen < jobs for seen in self._seen)
-        return fewer >= max(_MOSTLY * len(self._seen), 1.0)
-
-
-_MOSTLY = 0.8
-"""Share of the latest jobs."""

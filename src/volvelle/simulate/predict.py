@@ -21,7 +21,7 @@ from volvelle.core.log import Batch, Submission
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import CONCLUDED, FINISHED, OBJECT
-from volvelle.estimate.calibration import Agreement, Calibration, Crowd
+from volvelle.estimate.calibration import Agreement, Calibration
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.units import ROUNDING_SECONDS
@@ -79,8 +79,6 @@ class Predictor:
         self._past = RecentPast()
         self._calibrations = (Calibration(0.5, tie=0.5), Calibration(0.9, slack=0.005))
         self._agreement = Agreement()
-        self._crowd = Crowd()
-        self._busy = False
         self._agreed: dict[int, bool] = {}
         self._finish: dict[int, float] = {}
         self._raw: dict[int, list[float]] = {}
@@ -155,8 +153,6 @@ class Predictor:
         times: FloatColumn | None = None
         foreseen: dict[int, float] = {}
         self._believed_seconds[number] = math.nan
-        self._busy = self._crowd.more_than_mostly(len(scheduler.known))
-        self._crowd.saw(len(scheduler.known))
         row, jobs = scheduler.row_of(number), scheduler.state.jobs
         if row is not None:
             work = float(jobs.total[row] * jobs.scale[row])
@@ -187,8 +183,7 @@ class Predictor:
             time = finish if times is None else float(np.quantile(times, asked))
             raw.append(time - submit)
             late = self._late(now, which, foreseen)
-            seconds = calibration.stated(raw[-1], late, kind=agreed, asked=asked, busy=self._busy)
-            stated.append(submit + seconds)
+            stated.append(submit + calibration.stated(raw[-1], late, kind=agreed, asked=asked))
         self._raw[number], self._agreed[number] = raw, agreed
         self._stated[number] = [*np.maximum.accumulate(stated).tolist()]
         for which, bound in enumerate(self._stated[number]):

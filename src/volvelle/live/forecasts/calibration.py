@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volvelle.core.view import FloatColumn
-from volvelle.estimate.calibration import Calibration, Crowd
+from volvelle.estimate.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class ForecastCalibration:
             Calibration(0.5, tie=0.5),
             Calibration(0.9, slack=0.005),
         )
-        self._crowd = Crowd()
         self._open: dict[int, tuple[float, float]] = {}
         """Submission and first forecast finish of jobs that are not over."""
         self._stated: dict[int, list[float]] = {}
@@ -57,7 +56,6 @@ class ForecastCalibration:
     ) -> None:
         """Record the first forecast of a job, and the P50 and P90 that were told with it."""
         self._open[number] = (submitted, finish)
-        self._crowd.saw(len(self._open))
         self._stated[number] = [math.inf if each is None else each for each in told]
 
     def has_first_forecast(self, number: int) -> bool:
@@ -89,9 +87,7 @@ class ForecastCalibration:
         forecast, so_far = firsts[:, 1] - firsts[:, 0], now - firsts[:, 0]
         overdue = (so_far > forecast) & (forecast > 0.0)
         late: FloatColumn = so_far[overdue] / forecast[overdue]
-        busy = self._crowd.more_than_mostly(len(self._open))
-        factors = [each.stated(1.0, late, busy=busy) for each in self._calibrations]
-        return CalibratedTimes(now, *factors)
+        return CalibratedTimes(now, *(each.stated(1.0, late) for each in self._calibrations))
 
     def share_within(self, forecast_seconds: float, seconds: float) -> float | None:
         """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
