@@ -100,7 +100,7 @@ def main() -> None:
         report.table(
             ("workload", "policy", "from", *map(str, range(1, TENTHS + 1))),
             [
-                (_marked(window), name, futures, *(f"{one:.0f}" for one in of(seen)))
+                (_marked(window), name, futures, *map(_whole, of(seen)))
                 for (window, name, futures), seen in found.items()
             ],
         )
@@ -120,10 +120,10 @@ def main() -> None:
                 _marked(window),
                 name,
                 futures,
-                percent(seen.every),
-                percent(seen.busiest),
+                _known(seen.every),
+                _known(seen.busiest),
                 f"{seen.within} of {TENTHS}",
-                f"{seen.width:.2f}",
+                _known(seen.width, "{:.2f}"),
             )
             for (window, name, futures), seen in found.items()
         ],
@@ -137,6 +137,7 @@ def main() -> None:
             for (window, name, futures), seen in found.items()
             for title, of in TABLES.items()
             for tenth, one in enumerate(of(seen))
+            if not np.isnan(one)
         ],
     )
     report.close()
@@ -146,6 +147,17 @@ TABLES: dict[str, Callable[[Seen], Column]] = {
     "jobs in the system": lambda seen: seen.in_system,
     "arrivals in the three hours before": lambda seen: seen.arrivals,
 }
+
+
+def _known(value: float, written: str = "") -> str:
+    """A percentage, or as ``written``; "-" where nobody was told a P90."""
+    if np.isnan(value):
+        return "-"
+    return written.format(value) if written else percent(value)
+
+
+def _whole(value: float) -> str:
+    return _known(value, "{:.0f}")
 
 
 def _marked(window: Window) -> str:
@@ -168,6 +180,9 @@ def _seen(window: Window, policy: str, play_outs: int, jobs: int) -> Seen:
     in_system = come - np.searchsorted(np.sort(outcomes.finish), submit, side="right")
     arrivals = come - np.searchsorted(submit, submit - RECENT_SECONDS)
     tenths = partial(_by_tenth, held[told])
+    if not told.any():
+        nobody = np.full(TENTHS, np.nan)
+        return Seen(nobody, nobody, np.nan, np.nan)
     return Seen(
         tenths(in_system[told]),
         tenths(arrivals[told]),
@@ -202,7 +217,7 @@ def _claims(found: Runs, futures: str) -> list[Claim]:
         *claims,
         Claim(
             f"our goal, {futures}: ... and in the tenth of jobs before which most came",
-            f"{percent(least)} to {percent(most)}",
+            f"{_known(least)} to {_known(most)}",
             least >= LOW and most <= HIGH,
         ),
     ]
