@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 from pcs_study import (
-    BASELINES,
     CONFIGURATIONS,
+    NAMES,
     Claim,
     Report,
+    compared,
     options,
     philly,
     setting,
-    shipped,
     times,
 )
 
@@ -22,7 +22,6 @@ from volvelle.simulate.run import simulate
 from volvelle.workload.workload import Workload
 
 GPUS = 64
-NAMES = (*BASELINES, *CONFIGURATIONS)
 PAPER = {
     "6c71a0": ("fourth", (1.0, 1.073, 1.498, 31.521, 1.467, 2.021, 4.846)),
     "6214e9": ("third", (1.0, 1.102, 1.341, 92.017, 1.915, 2.701, 3.473)),
@@ -44,10 +43,7 @@ def main() -> None:
     claims, runs = [], []
     for trace, (which, figures) in PAPER.items():
         workload = Workload(philly(trace).jobs[: given.jobs])
-        policies = {n: p for n, p in BASELINES.items() if n != "Themis"} | {
-            f"{name}, shipped": policy for name, policy in shipped(trace).items()
-        }
-        jct = {name: _mean_jct(workload, policy) for name, policy in policies.items()}
+        jct = {name: _mean_jct(workload, policy) for name, policy in compared(trace).items()}
         ratio = {name: one / jct["AFS"] for name, one in jct.items()}
         paper = dict(zip(NAMES, figures, strict=True))
         report.say(

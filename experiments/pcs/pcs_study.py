@@ -66,6 +66,8 @@ BASELINES = {
 """As section 5.1 has them: Tiresias knows sizes and serves the shortest remaining service first."""
 
 CONFIGURATIONS = ("PCS-JCT", "PCS-bal", "PCS-pred")
+NAMES = (*BASELINES, *CONFIGURATIONS)
+"""The bars of figure 7."""
 
 Column = NDArray[np.float64]
 
@@ -173,6 +175,12 @@ def shipped(trace: str) -> dict[str, str]:
         for name, kind in zip(CONFIGURATIONS, ("jct", "bal", "pred"), strict=True)
     }
     return {name: _shipped(row) for name, row in named.items() if row is not None}
+
+
+def compared(trace: str, *, themis: bool = False) -> dict[str, str]:
+    """Baselines, and what is shipped for the trace, named so. Themis, which takes long, where wanted."""
+    baselines = {name: one for name, one in BASELINES.items() if themis or name != "Themis"}
+    return baselines | {f"{name}, shipped": policy for name, policy in shipped(trace).items()}
 
 
 def _shipped(row: Mapping[str, str]) -> str:

@@ -18,25 +18,25 @@ import numpy as np
 from pcs_study import (
     BASELINES,
     CONFIGURATIONS,
+    NAMES,
     RESULTS,
     Case,
     Claim,
     Measured,
     Report,
+    compared,
     options,
     percent,
     philly,
     priced,
     run,
     setting,
-    shipped,
     times,
 )
 
 from volvelle.workload.workload import Workload
 
 GPUS = 64
-NAMES = (*BASELINES, *CONFIGURATIONS)
 PAPER = {
     "0e4a51": (
         (1.0, 1.064, 1.324, 9.301, 1.568, 2.372, 2.614),
@@ -115,9 +115,7 @@ def _front(trace: str) -> list[str]:
 
 def _others(trace: str) -> dict[str, str]:
     """Baselines, and what is shipped for the trace."""
-    left_out = () if trace == THEMIS_ON else ("Themis",)
-    baselines = {name: policy for name, policy in BASELINES.items() if name not in left_out}
-    return baselines | _shipped(trace)
+    return compared(trace, themis=trace == THEMIS_ON)
 
 
 def _ours(trace: str, found: Runs) -> dict[str, Measured]:
@@ -136,10 +134,6 @@ def _named(trace: str, found: Runs) -> dict[str, str]:
     prices = [price * afs / fastest for price in PAPER[trace][0][len(BASELINES) :]]
     named = _others(trace) | priced(points, prices)
     return {name: named[name] for name in (*NAMES, *SHIPPED) if name in named}
-
-
-def _shipped(trace: str) -> dict[str, str]:
-    return {f"{name}, shipped": policy for name, policy in shipped(trace).items()}
 
 
 def _table(report: Report, trace: str, policies: Mapping[str, str], found: Runs) -> None:

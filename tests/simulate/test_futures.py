@@ -130,3 +130,17 @@ def test_a_job_under_way_takes_what_is_still_possible() -> None:
     drawn = past.ratios(np.full(200, 1.2), rng)
     assert drawn.min() > 1.2
     assert past.ratios(np.array([3.0]), rng) == pytest.approx([1.05 * 3.0])
+
+
+def test_a_burst_goes_on_and_comes_again() -> None:
+    """Of 60 arrivals the last 30 came within a minute: many a future begins with more than 30 of these."""
+    _, arrivals = busy("srsf", "oracle", [linear_job(0, 0.0, 4.0, 50.0)])
+    past = RecentPast()
+    for n in range(30):
+        past.arrived(arrivals[0]._replace(time=600.0 * n))
+    for n in range(30):
+        past.arrived(arrivals[0]._replace(time=18_000.0 + 2.0 * n))
+    rng = np.random.default_rng(0)
+    soon = np.array([(past.coming(3_600.0, 300, rng)[1] <= 600.0).sum() for _ in range(200)])
+    assert 0.2 < np.mean(soon > 30) < 0.8
+    assert 0.1 < np.mean(soon < 30) < 0.8

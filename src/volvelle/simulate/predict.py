@@ -183,7 +183,7 @@ class Predictor:
             time = finish if times is None else float(np.quantile(times, asked))
             raw.append(time - submit)
             late = self._late(now, which, foreseen)
-            stated.append(submit + calibration.stated(raw[-1], *late, kind=agreed, asked=asked))
+            stated.append(submit + calibration.stated(raw[-1], late, kind=agreed, asked=asked))
         self._raw[number], self._agreed[number] = raw, agreed
         self._stated[number] = [*np.maximum.accumulate(stated).tolist()]
         for which, bound in enumerate(self._stated[number]):
@@ -191,10 +191,8 @@ class Predictor:
                 heappush(self._bounds, (bound, number, which))
                 self._open.add((number, which))
 
-    def _late(
-        self, now: float, which: int, foreseen: dict[int, float]
-    ) -> tuple[FloatColumn, FloatColumn]:
-        """Seconds reckoned, and taken, of the jobs that go on and take longer than reckoned.
+    def _late(self, now: float, which: int, foreseen: dict[int, float]) -> FloatColumn:
+        """Seconds taken over those reckoned, of the jobs that go on and take longer than reckoned.
 
         Taken so far; or as ``foreseen``, while more of the open statements are foreseen not to hold than may:
         then what is over does not speak of what goes on. At other times those that are foreseen to be late
@@ -206,8 +204,9 @@ class Predictor:
         if self._misled(which, foreseen):
             ends = [foreseen.get(number, math.nan) for number in self._raw]
             takes = np.fmax(takes, np.array(ends) - submit)
-        late = (takes > raw + ROUNDING_SECONDS) & (raw > 0.0)
-        return raw[late], takes[late]
+        overdue = (takes > raw + ROUNDING_SECONDS) & (raw > 0.0)
+        late: FloatColumn = takes[overdue] / raw[overdue]
+        return late
 
     def _misled(self, which: int, foreseen: dict[int, float]) -> bool:
         """Whether fewer of the open statements are foreseen to hold than they say."""

@@ -1,8 +1,9 @@
 """The recent past, and what may come drawn from it: who else arrives, and how far off beliefs are.
 
-Arrivals are resampled in blocks of consecutive ones with their gaps, so that bursts stay bursts. How long
-jobs really take, over what was believed of them, is drawn from what was seen of those that finished; of a
-job under way only what is still possible.
+Arrivals are resampled in blocks of consecutive ones with their gaps, of any length up to the whole past, so
+that bursts of any length stay bursts. What comes now goes on first: the latest arrivals come again, as often
+as not twice as many as came already. How long jobs really take, over what was believed of them, is drawn from
+what was seen of those that finished; of a job under way only what is still possible.
 """
 
 import math
@@ -15,7 +16,7 @@ from volvelle.core.parts import Belief
 from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 
-_BLOCK = 20  # arrivals drawn together
+_BEYOND = 20  # arrivals after the horizon
 _LEAST = 20  # arrivals, or ends, before anything is drawn from them
 _OVERDUE = 1.05  # what a job that did more than ever was seen is believed to take, over that
 
@@ -68,11 +69,10 @@ class RecentPast:
         times = [arrival.time for arrival in self._arrivals]
         gaps = np.diff(times, prepend=times[0])
         gaps[0] = gaps[1:].mean()
-        count = min(int(2.0 * horizon / max(gaps.mean(), 1e-9)) + _BLOCK, most)
-        length = min(_BLOCK, len(times))
-        starts = rng.integers(0, len(times) - length + 1, -(-count // length))
-        drawn = (starts[:, None] + np.arange(length)).ravel()[:count].astype(np.int64)
-        return drawn, np.cumsum(gaps[drawn])
+        drawn = _blocks(len(gaps), most, rng)
+        seconds = np.cumsum(gaps[drawn])
+        count = int(np.searchsorted(seconds, 2.0 * horizon, side="right")) + _BEYOND
+        return drawn[:count], seconds[:count]
 
     @property
     def beliefs_known(self) -> bool:
@@ -93,3 +93,20 @@ class RecentPast:
         drawn = possible + (rng.random(len(done)) * (len(known) - possible)).astype(np.int64)
         ratios = known[np.minimum(drawn, len(known) - 1)]
         return np.where(possible == len(known), _OVERDUE * done, ratios)
+
+
+def _blocks(known: int, most: int, rng: np.random.Generator) -> IntColumn:
+    """Which ``most`` of the ``known`` arrivals come again, in blocks; at the beginning the latest.
+
+    How many of the latest go on is drawn log-uniformly, as the lengths of blocks are. They come again once at
+    least, and k times with the chance 1/k (Pareto's distribution: what lasted long will last long).
+    """
+    mean_length = (known - 1) / math.log(known)
+    lengths = (known ** rng.random(2 + int(2 * most / mean_length))).astype(np.int64)
+    starts = (rng.random(len(lengths)) * (known - lengths + 1)).astype(np.int64)
+    starts[0] = known - lengths[0]
+    counts = lengths.copy()
+    counts[0] = min(lengths[0] / (1.0 - rng.random()), most)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    drawn: IntColumn = np.repeat(starts, counts) + within % np.repeat(lengths, counts)
+    return drawn[:most]

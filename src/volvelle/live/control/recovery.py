@@ -49,10 +49,15 @@ def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibra
         if record.forecast_finish is not None and record.ended is not None:
             submitted = record.submitted
             calibration.learn(record.forecast_finish - submitted, record.ended - submitted)
+            calibration.judge((record.promised_p50, record.promised_p90), record.ended)
     for job in state.jobs.values():
         if job.forecast_finish is not None:
             submitted, finish = job.submitted - state.epoch, job.forecast_finish - state.epoch
-            calibration.add_first_forecast(job.number, submitted, finish)
+            told = [
+                None if each is None else each - state.epoch
+                for each in (job.promised, job.promised_p90)
+            ]
+            calibration.add_first_forecast(job.number, submitted, finish, told)
     return calibration
 
 

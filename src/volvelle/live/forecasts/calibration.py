@@ -1,10 +1,11 @@
 """Calibration of forecasts: P50 and P90 of a forecast finish, from the errors of past forecasts.
 
-The remaining time of a job is multiplied by how much longer jobs like it took than was forecast at their
-submission (`volvelle.estimate.calibration`).
+The remaining time of a job is multiplied by how much longer jobs took than was forecast at their submission,
+more where too few of the first P90s held (`volvelle.estimate.calibration`).
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,52 +13,50 @@ import numpy as np
 from volvelle.core.view import FloatColumn
 from volvelle.estimate.calibration import Calibration
 
-_GRID = np.geomspace(1.0, 1e8, 33)
-"""Remaining seconds for which factors are computed; between them factors are interpolated."""
-_LOG_GRID = np.log(_GRID)
-
 
 @dataclass(frozen=True)
 class CalibratedTimes:
-    """The calibration at time ``now``: factors over the grid, None if too little is known."""
+    """The calibration at time ``now``: what remains counts so many times; NaN if too little is known."""
 
     now: float
-    p50_factors: FloatColumn | None
-    p90_factors: FloatColumn | None
+    p50_factor: float
+    p90_factor: float
 
     def of(self, finish: float | None) -> tuple[float | None, float | None]:
         """P50 and P90 of a forecast finish. Without enough data P50 is the forecast itself."""
         if finish is None:
             return None, None
         remaining = max(finish - self.now, 0.0)
-        p50 = self._scaled(remaining, self.p50_factors)
-        p90 = self._scaled(remaining, self.p90_factors)
-        p50 = finish if p50 is None else p50
-        return p50, None if p90 is None else max(p90, p50)
-
-    def _scaled(self, remaining: float, factors: FloatColumn | None) -> float | None:
-        if factors is None:
-            return None
-        at = math.log(max(remaining, 1.0))
-        return self.now + remaining * float(np.interp(at, _LOG_GRID, factors))
+        if math.isnan(self.p50_factor) or math.isnan(self.p90_factor):
+            return finish, None
+        p50 = self.now + remaining * self.p50_factor
+        return p50, max(self.now + remaining * self.p90_factor, p50)
 
 
 class ForecastCalibration:
     """First forecasts of jobs and their errors. Times are on the journal's clock."""
 
     def __init__(self) -> None:
-        self._p50, self._p90 = Calibration(0.5), Calibration(0.9, slack=0.005)
+        self._calibrations = (
+            Calibration(0.5, tie=0.5),
+            Calibration(0.9, slack=0.005),
+        )
         self._open: dict[int, tuple[float, float]] = {}
         """Submission and first forecast finish of jobs that are not over."""
+        self._stated: dict[int, list[float]] = {}
+        """P50 and P90 of these, as first told; infinite where that is judged or never was."""
 
     def learn(self, forecast_seconds: float, actual_seconds: float) -> None:
         """Learn from a job that has finished."""
-        for calibration in (self._p50, self._p90):
+        for calibration in self._calibrations:
             calibration.learn(forecast_seconds, actual_seconds)
 
-    def add_first_forecast(self, number: int, submitted: float, finish: float) -> None:
-        """Record the first forecast of a job."""
+    def add_first_forecast(
+        self, number: int, submitted: float, finish: float, told: Iterable[float | None] = ()
+    ) -> None:
+        """Record the first forecast of a job, and the P50 and P90 that were told with it."""
         self._open[number] = (submitted, finish)
+        self._stated[number] = [math.inf if each is None else each for each in told]
 
     def has_first_forecast(self, number: int) -> bool:
         """Whether a job that is not over has a first forecast."""
@@ -65,26 +64,31 @@ class ForecastCalibration:
 
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over; learn from it if it finished."""
-        first = self._open.pop(number, None)
+        first, stated = self._open.pop(number, None), self._stated.pop(number, [])
         if first is not None and finished:
             submitted, finish = first
             self.learn(finish - submitted, time - submitted)
+            self.judge(stated, time)
+
+    def judge(self, told: Iterable[float | None], ended: float) -> None:
+        """Steer by P50 and P90 as told of a job that ended; infinite: judged before, None: not told."""
+        for calibration, each in zip(self._calibrations, told, strict=False):
+            if each is not None and each < math.inf:
+                calibration.steer(each, ended)
 
     def at(self, now: float) -> CalibratedTimes:
         """The calibration at ``now``. Open jobs that are overdue count with the time they took so far."""
+        for stated in self._stated.values():
+            for which, each in enumerate(stated):
+                if each < now:
+                    self._calibrations[which].steer(each, math.inf)
+                    stated[which] = math.inf
         firsts = np.array(list(self._open.values())).reshape(-1, 2)
         forecast, so_far = firsts[:, 1] - firsts[:, 0], now - firsts[:, 0]
-        late = (so_far > forecast) & (forecast > 0.0)
-        found = []
-        for calibration in (self._p50, self._p90):
-            stated = [
-                calibration.stated(seconds, forecast[late], so_far[late])
-                for seconds in _GRID.tolist()
-            ]
-            factors = np.array(stated) / _GRID
-            found.append(None if np.isnan(factors).any() else factors)
-        return CalibratedTimes(now, found[0], found[1])
+        overdue = (so_far > forecast) & (forecast > 0.0)
+        late: FloatColumn = so_far[overdue] / forecast[overdue]
+        return CalibratedTimes(now, *(each.stated(1.0, late) for each in self._calibrations))
 
     def share_within(self, forecast_seconds: float, seconds: float) -> float | None:
         """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
-        return self._p50.share_within(forecast_seconds, seconds)
+        return self._calibrations[0].share_within(forecast_seconds, seconds)

@@ -72,7 +72,8 @@ def forecast_jobs(
     for number, submitted in submit_times(scheduler):
         finish = result.finish.get(number)
         if finish is not None and not calibration.has_first_forecast(number):
-            calibration.add_first_forecast(number, submitted, finish)
+            told = times[number].p50, times[number].p90
+            calibration.add_first_forecast(number, submitted, finish, told)
             promises.append(_promise(number, finish, times[number], epoch))
     reasons = waiting_reasons(scheduler, result.upcoming)
     return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
