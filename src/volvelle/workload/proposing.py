@@ -1,7 +1,8 @@
 """The cluster that a trace ran on, or could: GPU types and widths seen, as a line for ``--cluster``.
 
 Where the trace recorded starts, a type's GPUs are the most that its jobs held at once; otherwise as many as
-its work needs at `TYPICAL_LOAD`. Nodes are as large as the widest job that a node of `MOST_OF_A_NODE` takes.
+its work needs at `TYPICAL_LOAD`, and no more than are enough for nobody to wait. Nodes are as large as the
+widest job that a node of `MOST_OF_A_NODE` takes.
 """
 
 import math
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.workload.workload import Workload
@@ -64,7 +66,9 @@ def seen_types(workload: Workload) -> tuple[SeenType, ...]:
         if all(job.recorded is not None for job in jobs):
             gpus = most_recorded_gpus(jobs)
         else:
-            gpus = load / TYPICAL_LOAD
+            starts, lasts = workload.submit_times[rows], work[rows] / workload.gpus[rows]
+            unqueued = _most_at_once(starts, starts + lasts, workload.gpus[rows])
+            gpus = min(load / TYPICAL_LOAD, unqueued)
         widths = tuple(np.unique(workload.gpus[rows]).tolist())
         found.append(SeenType(kind, len(jobs), widths, gpus, load))
     return tuple(sorted(found, key=lambda one: -one.gpus))
@@ -76,7 +80,10 @@ def most_recorded_gpus(jobs: Sequence[Job]) -> float:
     if not ran:
         return 0.0
     starts, ends = np.array([each.start for each, _ in ran]), np.array([one.end for one, _ in ran])
-    gpus = np.array([gpus for _, gpus in ran])
+    return _most_at_once(starts, ends, np.array([gpus for _, gpus in ran]))
+
+
+def _most_at_once(starts: FloatColumn, ends: FloatColumn, gpus: FloatColumn) -> float:
     times, changes = np.concatenate([ends, starts]), np.concatenate([-gpus, gpus])
     return float(np.cumsum(changes[np.argsort(times, kind="stable")]).max())  # ends come first
 
