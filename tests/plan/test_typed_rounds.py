@@ -79,7 +79,7 @@ def typed_cases(draw: st.DrawFn) -> TypedCase:
     return TypedCase(jobs, speed, slots, gpus, draw(st.sampled_from([0.0, 0.01])))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(typed_cases())
 def test_a_plan_is_possible_and_as_good_as_it_says(case: TypedCase) -> None:
     jobs, speed, slots, gpus, weight = case
