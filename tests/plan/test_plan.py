@@ -57,6 +57,18 @@ def test_it_knows_when_somebody_holds_something_else() -> None:
     assert still.next_change(0) == 3
 
 
+def test_a_plan_by_cells_names_types_and_changes_with_them() -> None:
+    """A slot has a cell for each of two types; the first job changes its type, then the second begins."""
+    held = np.array([[1, 0, 0, 1, 0, 1], [0, 0, 0, 0, 1, 0]], dtype=np.bool_)
+    typed = Plan.of_cells(WINDOW, np.array([5, 3]), np.array([2.0, 1.0]), held)
+    assert typed.gpus.tolist() == [[2.0, 2.0, 2.0], [0.0, 0.0, 1.0]]
+    assert [typed.next_change(slot) for slot in range(3)] == [1, 2, 3]
+    assert typed.types_by(np.array([3, 4, 5]), 2).tolist() == [0, -1, 1]
+    assert typed.rounds_by_type(2).tolist() == [[1, 2], [1, 0]]
+    with pytest.raises(ValueError, match="has types of"):
+        Plan(WINDOW, typed.number, typed.gpus, np.zeros((2, 2), dtype=np.int64))
+
+
 def test_more_than_there_is_names_the_slot() -> None:
     plan().check(3.0)
     plan().check(np.array([2.0, 3.0, 1.0]))

@@ -97,7 +97,8 @@ def test_slots_chosen_anew_are_no_worse_and_the_same_compiled_and_plain(case: Ro
     most = np.minimum(np.ceil(jobs.seconds / 10.0), window.slots).astype(np.int64)
     envelope = spread_out(*concave_pieces(jobs.gain, most))
     assert np.array_equal(envelope, plain(spread_out)(*concave_pieces(jobs.gain, most)))
-    about = jobs.gpus.astype(np.int64), jobs.gain, envelope, most, jobs.seconds, 10.0, int(gpus)
+    alike, there = np.ones((len(most), 1)), np.array([int(gpus)])
+    about = jobs.gpus.astype(np.int64), alike, jobs.gain, envelope, most, jobs.seconds, 10.0, there
     empty = np.zeros(jobs.gain.shape, dtype=np.bool_)
     held, twin = empty.copy(), empty.copy()
     exchange(held, *about, weight)
@@ -126,8 +127,9 @@ def test_the_loops_are_the_same_compiled_and_plain(case: RoundCase) -> None:
         assert np.all(envelope >= np.cumsum(gain[row])[: most[row]] - 1e-12)
     held = np.zeros(gain.shape, dtype=np.bool_)
     twin = held.copy()
-    fill_up(held, case.jobs.gpus, gain, most, case.gpus)
-    plain(fill_up)(twin, case.jobs.gpus, gain, most, case.gpus)
+    about = case.jobs.gpus, np.ones((len(gain), 1)), gain, most, np.array([case.gpus])
+    fill_up(held, *about)
+    plain(fill_up)(twin, *about)
     assert np.array_equal(held, twin)
 
 

@@ -17,7 +17,7 @@ from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import Linear, PerBatchSize
+from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.rounds import RoundJobs, RoundShare, share_rounds
 from volvelle.policies import shockwave
@@ -125,7 +125,9 @@ def test_sequenced_plans_stay_within_the_cluster_and_give_nobody_more_rounds(
     held = np.arange(6) < rounds[:, None]
     plan = Plan(Window(0.0, 60.0, 6), np.arange(len(gpus)), held * gpus[:, None])
     capacity = float(plan.gpus.sum(axis=0).max())
-    sequenced = by_priority(plan, gpus, priority.astype(np.float64), ran, capacity)
+    ran_on = np.where(ran, 0, -1)
+    there = np.array([capacity])
+    sequenced = by_priority(plan, gpus, priority.astype(np.float64), ran_on, there)
     sequenced.check(capacity)
     given = (sequenced.gpus > 0).sum(axis=1)
     assert (given <= rounds).all()
@@ -136,8 +138,9 @@ def test_sequenced_plans_stay_within_the_cluster_and_give_nobody_more_rounds(
 def test_rounds_go_to_the_highest_priority_first_unless_others_would_miss_theirs() -> None:
     held = np.array([[0, 1, 1], [1, 0, 0], [1, 1, 1]], dtype=np.float64)
     plan = Plan(Window(0.0, 60.0, 3), np.arange(3), held)
-    none = np.zeros(3, dtype=np.bool_)
-    sequenced = by_priority(plan, np.ones(3), np.array([2.0, 1.0, 0.0]), none, 2.0)
+    none = np.full(3, -1)
+    priority = np.array([2.0, 1.0, 0.0])
+    sequenced = by_priority(plan, np.ones(3), priority, none, np.array([2.0]))
     assert sequenced.gpus.tolist() == [[1, 1, 0], [0, 0, 1], [1, 1, 1]]
 
 
@@ -258,6 +261,35 @@ def test_pools_have_shares_by_their_budgets_whatever_the_number_of_their_jobs(
     setting = dataclasses.replace(scenario.setting, until=24_000.0)
     held = simulate(Workload.of(mine), setting).outcomes.gpu_seconds
     assert float(held[::4].sum() / held.sum()) == pytest.approx(share, abs=0.05)
+
+
+def test_with_several_types_jobs_are_where_they_are_quick_and_no_gpu_is_left_to_idle() -> None:
+    """Halves of the jobs are four times as quick on one type and on the other; a last one on one only."""
+
+    def job(number: int, **rates: float) -> Job:
+        throughput = PerType({kind: Linear(rate) for kind, rate in rates.items()})
+        return Job(
+            JobSpec(id=str(number), submit_time=0.0), Truth(work=2400.0, throughput=throughput)
+        )
+
+    jobs = [job(n, a=1.0, b=4.0) if n % 2 else job(n, a=4.0, b=1.0) for n in range(8)]
+    jobs.append(job(8, a=1.0))
+    seen: list[tuple[int, int]] = []
+
+    def note(world: World) -> None:
+        view = world.scheduler.view().jobs
+        running = view.held > 0.0
+        types = view.column("type")[running].astype(int).tolist()
+        seen.extend(zip(view.number[running].astype(int).tolist(), types, strict=True))
+        if world.now % 120.0 == 0.0 and 0.0 < world.now < 1200.0:
+            assert view.held.sum() == 4.0
+
+    cluster = parse_cluster("1x2:a,1x2:b")
+    run = happen(Scenario.of(cluster, jobs, policy="shockwave"), on_moment=note)
+    assert np.isfinite(run.outcomes.finish).all()
+    own = [kind == (1 if number % 2 else 0) for number, kind in seen]
+    assert np.mean(own) > 0.8
+    assert {kind for number, kind in seen if number == 8} == {0}
 
 
 def test_a_size_of_which_nothing_is_known_is_named() -> None:

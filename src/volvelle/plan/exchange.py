@@ -5,6 +5,9 @@ its losses are worth. Here a slot is emptied and given to the gangs that gain mo
 staying as they are: a knapsack of the slot's GPUs, solved exactly by dynamic programming. Slots are gone
 through until none gets better. A round gains what it adds to its job's gains, on average over the piece of
 their concave envelope, and what it takes from the half of the makespan's bound that binds.
+
+With several GPU types a slot has a **cell** for each type, cell ``slot * types + type``, and cells are chosen
+anew. A job holds one cell of a slot at most; it may leave a slower one for the cell that is chosen.
 """
 
 import numpy as np
@@ -15,80 +18,129 @@ from volvelle.plan.packing import Bools, Floats, Ints
 _SWEEPS = 20
 """Times that all slots are gone through at most."""
 
+ROUNDING = 1e-9
+"""Of a round: what sums of parts of rounds may be off by."""
+
 
 @compiled
 def exchange(
     held: Bools,
     gpus: Ints,
+    speed: Floats,
     gain: Floats,
     envelope: Floats,
     most: Ints,
     seconds: Floats,
     slot_seconds: float,
-    there: int,
+    there: Ints,
     makespan_weight: float,
 ) -> None:
-    """Make a schedule better, slot by slot, in place.
+    """Make a schedule better, cell by cell, in place.
 
-    held: (jobs, slots). gpus: of each gang. gain, envelope: (jobs, slots) what the first, the second ...
-    round adds, and the same on its concave envelope. most: rounds that a job can use. seconds: that each
-    has left. there: GPUs of a slot. makespan_weight: what a second of the makespan's bound costs.
+    held: (jobs, cells). gpus: of each gang. speed: (jobs, types) rounds on the quickest type that a round
+    counts as. gain, envelope: (jobs, slots) what the first, the second ... such round adds, and the same on
+    its concave envelope. most: such rounds that a job can use. seconds: that each has left. there: GPUs of
+    a slot by type. makespan_weight: what a second of the makespan's bound costs.
     """
-    jobs, slots = held.shape
-    rounds = np.zeros(jobs, dtype=np.int64)
+    jobs, cells = held.shape
+    types = speed.shape[1]
+    work = np.zeros(jobs)
     for row in range(jobs):
-        for slot in range(slots):
-            if held[row, slot]:
-                rounds[row] += 1
-    now = _value(rounds, gpus, gain, seconds, slot_seconds, there, makespan_weight)
-    worth = np.zeros(jobs)
-    best = np.zeros(there + 1)
-    taken = np.zeros((jobs, there + 1), dtype=np.bool_)
-    other = rounds.copy()
+        for cell in range(cells):
+            if held[row, cell]:
+                work[row] += speed[row, cell % types]
+    everywhere = there.sum()
+    now = _value(work, gpus, gain, most, seconds, slot_seconds, everywhere, makespan_weight)
+    worth, step = np.zeros(jobs), np.zeros(jobs)
+    best = np.zeros(there.max() + 1)
+    taken = np.zeros((jobs, len(best)), dtype=np.bool_)
+    other = work.copy()
+    leaves = np.zeros(jobs, dtype=np.int64)
+    chosen = np.zeros(jobs, dtype=np.bool_)
     unchanged = 0
-    for turn in range(_SWEEPS * slots):
-        slot = turn % slots
+    for turn in range(_SWEEPS * cells):
+        cell = turn % cells
+        kind = cell % types
         for row in range(jobs):
-            other[row] = rounds[row] - int(held[row, slot])
-        _worths(worth, other, gpus, envelope, most, seconds, slot_seconds, there, makespan_weight)
+            other[row] = work[row]
+            step[row] = speed[row, kind]
+            leaves[row] = -1
+            if held[row, cell]:
+                other[row] -= step[row]
+                continue
+            for one in range(types):
+                if held[row, cell - kind + one]:
+                    leaves[row] = cell - kind + one
+                    step[row] -= speed[row, one]
+        _worths(
+            worth,
+            other,
+            step,
+            gpus,
+            envelope,
+            most,
+            seconds,
+            slot_seconds,
+            everywhere,
+            makespan_weight,
+        )
         best[:] = 0.0
         for row in range(jobs):
             taken[row, :] = False
             if worth[row] <= 0.0:
                 continue
-            for room in range(there, gpus[row] - 1, -1):
+            for room in range(there[kind], gpus[row] - 1, -1):
                 with_it = best[room - gpus[row]] + worth[row]
                 if with_it > best[room] + 1e-12:
                     best[room] = with_it
                     taken[row, room] = True
-        room = there
+        room = there[kind]
         for row in range(jobs - 1, -1, -1):
-            if taken[row, room]:
+            chosen[row] = taken[row, room]
+            if chosen[row]:
                 room -= gpus[row]
-                other[row] += 1
-        then = _value(other, gpus, gain, seconds, slot_seconds, there, makespan_weight)
+                other[row] += step[row]
+        then = _value(other, gpus, gain, most, seconds, slot_seconds, everywhere, makespan_weight)
         if then > now + 1e-9 * abs(now):
             now = then
             unchanged = 0
             for row in range(jobs):
-                held[row, slot] = other[row] - rounds[row] + int(held[row, slot]) > 0
-                rounds[row] = other[row]
+                held[row, cell] = chosen[row]
+                if chosen[row] and leaves[row] >= 0:
+                    held[row, leaves[row]] = False
+                work[row] = other[row]
         else:
             unchanged += 1
-            if unchanged >= slots:
+            if unchanged >= cells:
                 break
 
 
 @compiled
-def _left(row: int, rounds: Ints, seconds: Floats, slot_seconds: float) -> float:
-    return float(max(seconds[row] - rounds[row] * slot_seconds, 0.0))
+def gained(gain: Floats, row: int, before: float, step: float) -> float:
+    """What a job gains by ``step`` rounds, at most one, after ``before``; a part of a round in proportion."""
+    first = int(before + ROUNDING)
+    if first >= gain.shape[1]:
+        return 0.0
+    room = first + 1.0 - before
+    if step <= room + ROUNDING:
+        return float(gain[row, first] * step)
+    total = gain[row, first] * room
+    if first + 1 < gain.shape[1]:
+        total += gain[row, first + 1] * (step - room)
+    return float(total)
+
+
+@compiled
+def _left(row: int, work: Floats, seconds: Floats, slot_seconds: float) -> float:
+    return float(max(seconds[row] - work[row] * slot_seconds, 0.0))
 
 
 @compiled
 def _value(
-    rounds: Ints,
+    work: Floats,
     gpus: Ints,
     gain: Floats,
+    most: Ints,
     seconds: Floats,
     slot_seconds: float,
     there: int,
@@ -96,10 +148,14 @@ def _value(
 ) -> float:
     """What so many rounds gain, less what the makespan's bound costs."""
     value, spread, longest = 0.0, 0.0, 0.0
-    for row in range(len(rounds)):
-        for one in range(rounds[row]):
+    for row in range(len(work)):
+        used = min(work[row], float(most[row]))
+        whole = int(used + ROUNDING)
+        for one in range(whole):
             value += gain[row, one]
-        left = _left(row, rounds, seconds, slot_seconds)
+        if used - whole > ROUNDING:
+            value += gain[row, whole] * (used - whole)
+        left = _left(row, work, seconds, slot_seconds)
         spread += gpus[row] * left / there
         longest = max(longest, left)
     return value - makespan_weight * max(spread, longest)
@@ -108,7 +164,8 @@ def _value(
 @compiled
 def _worths(
     worth: Floats,
-    rounds: Ints,
+    work: Floats,
+    step: Floats,
     gpus: Ints,
     envelope: Floats,
     most: Ints,
@@ -117,19 +174,19 @@ def _worths(
     there: int,
     makespan_weight: float,
 ) -> None:
-    """What one more round of each job is worth, by itself."""
+    """What ``step`` more of a round of each job is worth, by itself."""
     spread, longest = 0.0, 0.0
-    for row in range(len(rounds)):
-        left = _left(row, rounds, seconds, slot_seconds)
+    for row in range(len(work)):
+        left = _left(row, work, seconds, slot_seconds)
         spread += gpus[row] * left / there
         longest = max(longest, left)
-    for row in range(len(rounds)):
-        if rounds[row] >= most[row]:
+    for row in range(len(work)):
+        if work[row] + ROUNDING >= most[row] or step[row] <= 0.0:
             worth[row] = 0.0
             continue
-        worth[row] = envelope[row, rounds[row]]
-        left = _left(row, rounds, seconds, slot_seconds)
+        worth[row] = gained(envelope, row, work[row], step[row])
+        left = _left(row, work, seconds, slot_seconds)
         if spread - slot_seconds >= longest:
-            worth[row] += makespan_weight * gpus[row] * min(left, slot_seconds) / there
+            worth[row] += makespan_weight * gpus[row] * min(left, step[row] * slot_seconds) / there
         elif left > longest - slot_seconds:
-            worth[row] += makespan_weight * min(left, slot_seconds)
+            worth[row] += makespan_weight * min(left, step[row] * slot_seconds)

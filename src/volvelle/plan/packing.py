@@ -73,6 +73,43 @@ def pack(
 
 
 @compiled
+def in_turn(
+    order: Ints, gpus: Floats, counts: Ints, slots: int, capacity: Floats, ran_on: Ints
+) -> Bools:
+    """Who has its rounds in which cells, (jobs, slots * types): who has none to miss, then by ``order``.
+
+    A slot has a cell for each GPU type, cell ``slot * types + type``. counts: (jobs, types) rounds that each
+    is to have. capacity: GPUs by type. ran_on: the type that each job holds right before, -1 for none; who
+    has rounds of the type that it had last goes on there.
+    """
+    jobs, types = counts.shape
+    held = np.zeros((jobs, slots * types), dtype=np.bool_)
+    left = counts.copy()
+    last = ran_on.copy()
+    chosen = np.zeros(jobs, dtype=np.int64)
+    for slot in range(slots):
+        free = capacity.copy()
+        chosen[:] = -1
+        for urgent in (True, False):
+            for row in order:
+                total = left[row].sum()
+                if total <= 0 or (total >= slots - slot) != urgent:
+                    continue
+                for kind in range(types):
+                    fits = left[row, kind] > 0 and gpus[row] <= free[kind]
+                    if fits and (chosen[row] < 0 or kind == last[row]):
+                        chosen[row] = kind
+                if chosen[row] >= 0:
+                    free[chosen[row]] -= gpus[row]
+        for row in range(jobs):
+            if chosen[row] >= 0:
+                left[row, chosen[row]] -= 1
+                last[row] = chosen[row]
+                held[row, slot * types + chosen[row]] = True
+    return held
+
+
+@compiled
 def finish_slots(held: Bools) -> Ints:
     """By the end of how many slots each job has had its last; 0 for those without any."""
     finish = np.zeros(len(held), dtype=np.int64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 
 BoolTable = NDArray[np.bool_]
+IntTable = NDArray[np.int64]
 
 _ROUNDING = 1e-9
 """Of a slot: how far a time may be before the slot that it is meant to begin."""
@@ -41,27 +42,53 @@ class Window(NamedTuple):
 class Plan:
     """GPUs by job and slot of ``window``.
 
-    number: (jobs,) the jobs. gpus: (jobs, slots) GPUs of each in each slot. Both are read-only afterwards,
-    so that copies of a plan (a fork of a scheduler has one) are the plan itself. Raises ValueError where
-    shapes do not fit together, a number of GPUs is negative, or a job is there twice.
+    number: (jobs,) the jobs. gpus: (jobs, slots) GPUs of each in each slot. types: (jobs, slots) of which
+    GPU type, -1 where none are held; None where there is one type, or it does not matter. All are read-only
+    afterwards, so that copies of a plan (a fork of a scheduler has one) are the plan itself. Raises
+    ValueError where shapes do not fit together, a number of GPUs is negative, or a job is there twice.
     """
 
-    def __init__(self, window: Window, number: IntColumn | FloatColumn, gpus: FloatColumn) -> None:
+    def __init__(
+        self,
+        window: Window,
+        number: IntColumn | FloatColumn,
+        gpus: FloatColumn,
+        types: IntTable | None = None,
+    ) -> None:
         if gpus.shape != (len(number), window.slots):
             raise ValueError(
                 f"a plan of {len(number)} jobs and {window.slots} slots needs as many numbers of GPUs, "
                 f"not {gpus.shape}"
             )
+        if types is not None and types.shape != gpus.shape:
+            raise ValueError(f"a plan of {gpus.shape} has types of {types.shape}")
         if not (gpus >= 0.0).all():
             raise ValueError("a plan cannot give fewer than no GPUs")
         self.window = window
         self.number = number.astype(np.int64)
         self.gpus = gpus.astype(np.float64)
+        self.types = None if types is None else types.astype(np.int64)
         self._order = np.argsort(self.number, kind="stable")
         ascending = self.number[self._order]
         if (ascending[1:] == ascending[:-1]).any():
             raise ValueError("a plan has a row for each job, and a job is in it twice")
         self.number.flags.writeable = self.gpus.flags.writeable = False
+        if self.types is not None:
+            self.types.flags.writeable = False
+
+    @classmethod
+    def of_cells(
+        cls, window: Window, number: IntColumn | FloatColumn, gpus: FloatColumn, held: BoolTable
+    ) -> "Plan":
+        """A plan by who holds the ``gpus`` of its gang in which cells, (jobs, slots * types).
+
+        A slot has a cell for each GPU type, cell ``slot * types + type``. With one type a plan names none.
+        """
+        if held.shape[1] == window.slots:
+            return cls(window, number, held * gpus[:, None])
+        cells = held.reshape(len(held), window.slots, -1)
+        some = cells.any(axis=2)
+        return cls(window, number, some * gpus[:, None], np.where(some, cells.argmax(axis=2), -1))
 
     def __repr__(self) -> str:
         held = {int(n): row.tolist() for n, row in zip(self.number, self.gpus, strict=True)}
@@ -100,6 +127,22 @@ class Plan:
         held[rows >= 0] = self.held_at(slot)[rows[rows >= 0]]
         return held
 
+    def types_by(self, number: IntColumn | FloatColumn, slot: int) -> IntColumn:
+        """(len(number),) of which GPU type; -1 for those without GPUs, and where the plan names none."""
+        rows = self.rows_of(number)
+        types = np.full(len(number), -1, dtype=np.int64)
+        if self.types is not None:
+            types[rows >= 0] = self.types[rows[rows >= 0], slot]
+        return types
+
+    def rounds_by_type(self, types: int) -> IntTable:
+        """(jobs, types) slots in which each holds GPUs of each type; of one, where the plan names none."""
+        held = [self.gpus > 0.0]
+        if self.types is not None:
+            held = [self.types == kind for kind in range(types)]
+        rounds: IntTable = np.stack([one.sum(axis=1) for one in held], axis=1)
+        return rounds
+
     def over(self, window: Window, number: IntColumn | FloatColumn) -> FloatColumn:
         """(len(number), window.slots) GPUs that these jobs hold in the slots of another window.
 
@@ -121,6 +164,8 @@ class Plan:
     def next_change(self, slot: int) -> int:
         """The first slot after ``slot`` in which somebody holds other GPUs; the window's end if none."""
         after: BoolColumn = (self.gpus[:, slot + 1 :] != self.gpus[:, slot, None]).any(axis=0)
+        if self.types is not None:
+            after |= (self.types[:, slot + 1 :] != self.types[:, slot, None]).any(axis=0)
         changes = np.flatnonzero(after)
         return slot + 1 + int(changes[0]) if len(changes) else self.window.slots
 

@@ -7,7 +7,8 @@ in which of the next rounds (`plan`); the base follows it round by round::
     each round: jobs with GPUs in the plan, then the others by `spare_key` ─▶ fill ─▶ Allocation
 
 In a round jobs get what the plan says, as long as that is there: a job that may not be stopped keeps its
-GPUs, a pool its quota. GPUs that the plan leaves go to jobs that it does not name there, so that none
+GPUs, a pool its quota. Where GPUs of the type that the plan names are not there, those of another will do.
+GPUs that the plan leaves go to jobs that it does not name there, so that none
 idles. The next round is asked for where the plan changes; rounds in which it does not are skipped.
 """
 
@@ -18,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, PrivateAttr
 
+from volvelle.core.columns import PINNED, PREEMPTIBLE, TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Period, Policy, fill_in_order
 from volvelle.core.view import BoolColumn, IntColumn, View
 from volvelle.plan.plan import Plan, Window
@@ -65,9 +68,17 @@ class PlanPolicy(Policy):
     def allocate(self, view: View) -> Allocation:
         """Plan where something changed; then the GPUs of this round."""
         plan = self._current(view)
-        planned = plan.held_by(view.jobs.number, plan.window.slot(view.now)) > 0.0
+        jobs, slot = view.jobs, plan.window.slot(view.now)
+        planned = plan.held_by(jobs.number, slot) > 0.0
         order = self.turns(view, planned)
-        return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
+        if plan.types is None:
+            return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
+        # What a job holds is what `fill` gives it first; here that is what the plan gives.
+        matrix, types = jobs.matrix.copy(), plan.types_by(jobs.number, slot)
+        stays = jobs.running & ((matrix[PINNED] == 1.0) | (matrix[PREEMPTIBLE] == 0.0))
+        matrix[TYPE] = np.where((types >= 0) & ~stays, types, matrix[TYPE])
+        given = fill(matrix, order, jobs.gpus, jobs.gpus, view.capacity, view.quota, True, False)
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:
         """Places of the jobs in the order in which they are served: the ``planned`` ones first."""

@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
-from volvelle.plan.exchange import exchange
+from volvelle.plan.exchange import ROUNDING, exchange, gained
 from volvelle.plan.packing import Bools, Floats, Ints, pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.plan.sifting import sift
 
-_SIDE_BY_SIDE = 3
+SIDE_BY_SIDE = 3
 """Up to how many wide jobs beside each other rounds are counted for them."""
 
 
@@ -100,7 +100,7 @@ def share_rounds(
     such, `Problem` where the solver is not installed.
     """
     began = time.monotonic()
-    case = _Case.of(jobs, window, gpus, makespan_weight)
+    case = Case.of(jobs, window, gpus, makespan_weight)
     best = case.packed(case.topped_up(np.zeros(len(jobs.number), dtype=np.int64)))
     bound = np.inf if case.most.any() else 0.0
     for whole in (True,) if direct else (False, True):
@@ -131,7 +131,7 @@ def share_rounds(
     return RoundShare(plan, best.sum(axis=1), value, bound, time.monotonic() - began)
 
 
-class _Case(NamedTuple):
+class Case(NamedTuple):
     """One window. most: rounds that a job can use. A schedule is who holds its GPUs when, (jobs, slots).
 
     width, slope: (jobs, pieces) how many rounds a piece of the concave envelope has, and what each of them
@@ -150,7 +150,15 @@ class _Case(NamedTuple):
     makespan_weight: float
 
     @classmethod
-    def of(cls, jobs: RoundJobs, window: Window, there: float, makespan_weight: float) -> "_Case":
+    def of(
+        cls,
+        jobs: RoundJobs,
+        window: Window,
+        there: float,
+        makespan_weight: float,
+        fits: BoolColumn | None = None,
+    ) -> "Case":
+        """fits: which gangs do (None: those no wider than ``there``). Raises ValueError for bad jobs."""
         _check(jobs, window, there, makespan_weight)
         none = np.zeros(len(jobs.number), dtype=np.bool_)
         running = none if jobs.running is None else jobs.running
@@ -159,16 +167,32 @@ class _Case(NamedTuple):
             gain = gain.copy()
             gain[:, 0] -= np.where(running, 0.0, jobs.restart)
         most = np.minimum(np.ceil(jobs.seconds / window.slot_seconds), window.slots)
-        most = np.where(jobs.gpus <= there, most, 0).astype(np.int64)
+        most = np.where(jobs.gpus <= there if fits is None else fits, most, 0).astype(np.int64)
         width, slope = concave_pieces(gain, most)
         gpus, left = jobs.gpus.astype(np.float64), jobs.seconds.astype(np.float64)
         return cls(window, there, gpus, gain, left, most, running, width, slope, makespan_weight)
 
-    def makespan(self, rounds: IntColumn) -> float:
+    def makespan(self, rounds: IntColumn | FloatColumn) -> float:
         """The bound of equation 10, seconds."""
         left = np.maximum(self.seconds - rounds * self.window.slot_seconds, 0.0)
         spread = float(self.gpus @ left) / self.there if self.there else 0.0
         return max(spread, float(left.max(initial=0.0)))
+
+    def saved(self, rounds: IntColumn | FloatColumn) -> float:
+        """Slots by which the bound of equation 10 falls, if a last round that is not needed whole counted
+        whole, as in the programs."""
+        left = self.seconds - rounds * self.window.slot_seconds
+        then = max(float(self.gpus @ left) / self.there, float(left.max(initial=0.0)))
+        saved = self.makespan(np.zeros_like(self.most)) - then
+        return max(saved / self.window.slot_seconds, 0.0)
+
+    def in_pieces(
+        self, rounds: IntColumn | FloatColumn, row: IntColumn, piece: IntColumn
+    ) -> FloatColumn:
+        """So many rounds of each job as rounds of its pieces, the first ones first."""
+        before = np.cumsum(self.width, axis=1) - self.width
+        taken: FloatColumn = np.clip(rounds[row] - before[row, piece], 0, self.width[row, piece])
+        return taken
 
     def value(self, held: Bools) -> float:
         """Of the objective, over that of nobody having any round."""
@@ -180,6 +204,11 @@ class _Case(NamedTuple):
     def worth(self, held: Bools) -> tuple[float, int]:
         """By which schedules are compared: value, then restarts."""
         return self.value(held), -restarts(held, self.running)
+
+    @property
+    def alike(self) -> Floats:
+        """(jobs, 1) speeds where there is one GPU type."""
+        return np.ones((len(self.gpus), 1))
 
     @property
     def most_value(self) -> float:
@@ -232,7 +261,7 @@ class _Case(NamedTuple):
         packed = []
         for keep in (True, False):
             held = pack(order, self.gpus, rounds, end, capacity, self.running, keep, False)
-            fill_up(held, self.gpus, self.gain, self.most, self.there)
+            fill_up(held, self.gpus, self.alike, self.gain, self.most, np.array([self.there]))
             packed.append(held)
         return max(packed, key=self.worth)
 
@@ -241,9 +270,9 @@ class _Case(NamedTuple):
         if (self.gpus % 1.0).any():
             return held
         better, gpus = held.copy(), self.gpus.astype(np.int64)
-        seconds, there = self.window.slot_seconds, int(self.there)
+        seconds, there = self.window.slot_seconds, np.array([int(self.there)])
         envelope = spread_out(self.width, self.slope)
-        jobs = (gpus, self.gain, envelope, self.most, self.seconds)
+        jobs = (gpus, self.alike, self.gain, envelope, self.most, self.seconds)
         exchange(better, *jobs, seconds, there, self.makespan_weight)
         return max(better, self.packed(better.sum(axis=1)), key=self.worth)
 
@@ -255,7 +284,7 @@ class _Model(NamedTuple):
     program, X by (job, slot), where a job can use rounds.
     """
 
-    case: _Case
+    case: Case
     program: Program
     whole: BoolColumn
     row: IntColumn
@@ -277,39 +306,29 @@ class _Model(NamedTuple):
     def start(self, held: Bools) -> FloatColumn:
         """A schedule as values of the variables."""
         case, rounds = self.case, held.sum(axis=1)
-        before = np.cumsum(case.width, axis=1) - case.width
-        taken = np.clip(rounds[self.row] - before[self.row, self.piece], 0, None)
         x = np.zeros(len(self.program.gain))
-        x[: len(self.row)] = np.minimum(taken, self.program.upper[: len(self.row)])
+        x[: len(self.row)] = case.in_pieces(rounds, self.row, self.piece)
         first = len(self.row)
         x[first : first + len(self.owner)] = held[self.owner, self.slot]
         if case.makespan_weight:
-            none = np.zeros_like(rounds)
-            saved = case.makespan(none) - _linear_makespan(case, rounds)
-            x[-1] = min(max(saved / case.window.slot_seconds, 0.0), self.program.upper[-1])
+            x[-1] = min(case.saved(rounds), self.program.upper[-1])
         return x
 
 
-def _linear_makespan(case: _Case, rounds: IntColumn) -> float:
-    """The bound of equation 10 if a last round that is not needed whole counted whole, as in the programs."""
-    left = case.seconds - rounds * case.window.slot_seconds
-    return max(float(case.gpus @ left) / case.there, float(left.max(initial=0.0)))
-
-
-def _by_counts(case: _Case) -> _Model:
+def _by_counts(case: Case) -> _Model:
     """The program in rounds of each job."""
     rows = Rows()
     row, piece = np.nonzero(case.width)
     gpus, slots = case.gpus[row], case.window.slots
     rows.add(np.arange(len(row)), gpus, upper=case.there * slots)
-    for beside in range(1, _SIDE_BY_SIDE + 1):
+    for beside in range(1, SIDE_BY_SIDE + 1):
         wide = np.flatnonzero(gpus > case.there / (beside + 1))
         rows.add(wide, np.ones(len(wide)), upper=float(beside * slots))
     nobody = np.zeros(0, dtype=np.int64)
     return _model(case, rows, row, piece, nobody, nobody)
 
 
-def _by_slots(case: _Case) -> _Model:
+def _by_slots(case: Case) -> _Model:
     """The program in X[j, t], of which the rounds of a job are the sum."""
     rows = Rows()
     row, piece = np.nonzero(case.width)
@@ -328,36 +347,46 @@ def _by_slots(case: _Case) -> _Model:
 
 
 def _model(
-    case: _Case, rows: Rows, row: IntColumn, piece: IntColumn, owner: IntColumn, slot: IntColumn
+    case: Case, rows: Rows, row: IntColumn, piece: IntColumn, owner: IntColumn, slot: IntColumn
 ) -> _Model:
     """Gains, and the slots by which the makespan's bound falls, as the last variable."""
-    seconds, first = case.window.slot_seconds, len(row)
     gain = np.concatenate([case.slope[row, piece], np.zeros(len(owner))])
     upper = np.concatenate([case.width[row, piece].astype(np.float64), np.ones(len(owner))])
     whole = np.ones(len(gain), dtype=np.bool_)
     if case.makespan_weight:
-        saved = len(gain)
-        none = np.zeros_like(case.most)
-        longest = case.makespan(none)
-        least = float((case.seconds - case.most * seconds).max(initial=0.0))
-        gain = np.append(gain, case.makespan_weight * seconds)
-        upper = np.append(upper, max(longest - least, 0.0) / seconds)
+        gain, upper = with_makespan(case, rows, row, gain, upper)
         whole = np.append(whole, False)
-        spread = float(case.gpus @ case.seconds) / case.there
-        rows.add(
-            np.append(np.arange(first), saved),
-            np.append(-case.gpus[row] / case.there, 1.0),
-            upper=(longest - spread) / seconds,
-        )
-        begins = np.searchsorted(row, np.arange(len(case.gpus) + 1))
-        for job in np.flatnonzero(case.seconds > least).tolist():
-            pieces = np.arange(begins[job], begins[job + 1])
-            rows.add(
-                np.append(pieces, saved),
-                np.append(-np.ones(len(pieces)), 1.0),
-                upper=(longest - case.seconds[job]) / seconds,
-            )
     return _Model(case, Program(gain, upper, rows), whole, row, piece, owner, slot)
+
+
+def with_makespan(
+    case: Case, rows: Rows, row: IntColumn, gain: FloatColumn, upper: FloatColumn
+) -> tuple[FloatColumn, FloatColumn]:
+    """``gain`` and ``upper`` with one more variable: the slots by which the makespan's bound falls.
+
+    row: whose piece each of the first variables is, ascending. Its constraints go to ``rows``.
+    """
+    seconds, first, saved = case.window.slot_seconds, len(row), len(gain)
+    longest = case.makespan(np.zeros_like(case.most))
+    least = float((case.seconds - case.most * seconds).max(initial=0.0))
+    spread = float(case.gpus @ case.seconds) / case.there
+    rows.add(
+        np.append(np.arange(first), saved),
+        np.append(-case.gpus[row] / case.there, 1.0),
+        upper=(longest - spread) / seconds,
+    )
+    begins = np.searchsorted(row, np.arange(len(case.gpus) + 1))
+    for job in np.flatnonzero(case.seconds > least).tolist():
+        pieces = np.arange(begins[job], begins[job + 1])
+        rows.add(
+            np.append(pieces, saved),
+            np.append(-np.ones(len(pieces)), 1.0),
+            upper=(longest - case.seconds[job]) / seconds,
+        )
+    return (
+        np.append(gain, case.makespan_weight * seconds),
+        np.append(upper, max(longest - least, 0.0) / seconds),
+    )
 
 
 @compiled
@@ -399,36 +428,60 @@ def spread_out(width: Ints, slope: Floats) -> Floats:
 
 
 @compiled
-def fill_up(held: Bools, gpus: Floats, gain: Floats, most: Ints, capacity: float) -> None:
-    """Give GPUs that are left in a slot to jobs that gain by them, most for a GPU first; in place."""
-    rounds = np.zeros(len(gpus), dtype=np.int64)
-    for row in range(len(gpus)):
-        for slot in range(held.shape[1]):
-            if held[row, slot]:
-                rounds[row] += 1
-    key = np.zeros(len(gpus))
-    for slot in range(held.shape[1]):
-        free = capacity
-        for row in range(len(gpus)):
-            if held[row, slot]:
-                free -= gpus[row]
+def fill_up(
+    held: Bools, gpus: Floats, speed: Floats, gain: Floats, most: Ints, capacity: Floats
+) -> None:
+    """Give GPUs that are left in a slot to jobs that gain by them, most for a GPU first; in place.
+
+    held: (jobs, cells), a cell for each slot and type. speed: (jobs, types) rounds that a round counts as.
+    capacity: GPUs of each type. A job takes the quickest type on which it fits.
+    """
+    jobs, types = speed.shape
+    work = np.zeros(jobs)
+    for row in range(jobs):
+        for cell in range(held.shape[1]):
+            if held[row, cell]:
+                work[row] += speed[row, cell % types]
+    key = np.zeros(jobs)
+    for first in range(0, held.shape[1], types):
+        free = capacity.copy()
+        for kind in range(types):
+            for row in range(jobs):
+                if held[row, first + kind]:
+                    free[kind] -= gpus[row]
         able = 0
-        for row in range(len(gpus)):
+        for row in range(jobs):
             key[row] = np.inf
-            if held[row, slot] or rounds[row] >= most[row] or gpus[row] > free:
+            if held[row, first : first + types].any() or work[row] + ROUNDING >= most[row]:
                 continue
-            if gain[row, rounds[row]] > 0.0:
-                key[row] = -gain[row, rounds[row]] / gpus[row]
+            kind = _quickest(row, gpus, speed, free)
+            if kind < 0:
+                continue
+            more = gained(gain, row, work[row], speed[row, kind])
+            if more > 0.0:
+                key[row] = -more / gpus[row]
                 able += 1
         if able == 0:
             continue
         for row in np.argsort(key, kind="mergesort"):
             if key[row] == np.inf:
                 break
-            if gpus[row] <= free:
-                held[row, slot] = True
-                rounds[row] += 1
-                free -= gpus[row]
+            kind = _quickest(row, gpus, speed, free)
+            if kind >= 0:
+                held[row, first + kind] = True
+                work[row] += speed[row, kind]
+                free[kind] -= gpus[row]
+
+
+@compiled
+def _quickest(row: int, gpus: Floats, speed: Floats, free: Floats) -> int:
+    """The quickest type of which so many GPUs are free as the job needs; -1 for none."""
+    best = -1
+    for kind in range(len(free)):
+        fits = speed[row, kind] > 0.0 and gpus[row] <= free[kind]
+        if fits and (best < 0 or speed[row, kind] > speed[row, best]):
+            best = kind
+    return best
 
 
 def _check(jobs: RoundJobs, window: Window, there: float, makespan_weight: float) -> None:

@@ -33,12 +33,17 @@ What the paper leaves open, and what is done here:
   The default is 10, the upper end of the range that appendix G names (0.1 to 10); the decision page on this
   tells what others give.
 
+With several GPU types (which the paper does not have) run times, progress and rho are those on the quickest
+type of each job on which its gang fits, as if it were alone there; a round on another counts as much less as
+the job is slower there in its regime now, and the program also chooses types (`volvelle.plan.typed_rounds`).
+A job whose rates by type are not known is as fast on all.
+
 What batch sizes are believed to come is the estimator's to say (`regimes`, or `oracle`).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -54,7 +59,8 @@ from volvelle.model.validation import Seconds
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
 from volvelle.plan.rounds import RoundJobs, share_rounds
-from volvelle.policies.shockwave.run_times import BelievedCourse, run_times
+from volvelle.plan.typed_rounds import share_typed_rounds
+from volvelle.policies.shockwave.run_times import BelievedCourse, run_times, speeds
 from volvelle.policies.shockwave.sequence import by_priority
 from volvelle.policies.shockwave.welfare import (
     OWN_COLUMNS,
@@ -99,7 +105,7 @@ class Shockwave(PlanPolicy):
     _courses: dict[int, BelievedCourse] = PrivateAttr(default_factory=dict)
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
     _waits: bool = PrivateAttr(default=False)
-    """Whether anybody does."""
+    """Whether anybody does, for GPUs or, it may be, for those of a quicker type."""
 
     @property
     def solver_gaps(self) -> SolverGaps | None:
@@ -136,7 +142,7 @@ class Shockwave(PlanPolicy):
         """This round of the plan, and idle GPUs for who waits."""
         count_jobs(view.jobs.own, view.jobs.submit_time, view.now)
         allocation = super().allocate(view)
-        self._waits = bool((allocation.gpus == 0.0).any())
+        self._waits = bool((allocation.gpus == 0.0).any()) or len(view.gpu_types) > 1
         return allocation
 
     def next_wake(self, view: View) -> float | None:
@@ -153,7 +159,9 @@ class Shockwave(PlanPolicy):
     def plan(self, view: View, window: Window) -> Plan:
         """The window by equation 11 times N M."""
         jobs, gpus = view.jobs, view.gpus
-        times = run_times(view, self._courses)
+        several = len(view.gpu_types) > 1
+        speed = speeds(view) if several else np.ones((len(jobs), 1))
+        times = run_times(view, self._courses, speed.argmax(axis=1) if several else None)
         left, so_far = times.left, times.so_far
         whole = so_far + left
         factor = contention(jobs.own, jobs.submit_time, view.now, gpus)
@@ -162,22 +170,21 @@ class Shockwave(PlanPolicy):
         progress = times.progress(self.window, self.round)
         normal = float((whole * factor).sum())
         gained = gains(progress, weight, self.pieces, self.ending)
-        share = share_rounds(
-            RoundJobs(
-                jobs.number.astype(np.int64),
-                jobs.gpus,
-                gained,
-                left + times.gap,
-                running=jobs.running,
-            ),
-            window,
-            gpus,
-            makespan_weight=self.makespan * len(jobs) * gpus / normal if normal else 0.0,
-            gap=self.gap,
-            seconds=self.time_limit,
+        sharing = RoundJobs(
+            jobs.number.astype(np.int64), jobs.gpus, gained, left + times.gap, running=jobs.running
         )
+        ran_on = np.where(jobs.running, jobs.column("type"), -1.0).astype(np.int64)
+        how: dict[str, Any] = {
+            "makespan_weight": self.makespan * len(jobs) * gpus / normal if normal else 0.0,
+            "gap": self.gap,
+            "seconds": self.time_limit,
+        }
+        if several:
+            share = share_typed_rounds(sharing, speed, ran_on, window, view.capacity, **how)
+        else:
+            share = share_rounds(sharing, window, gpus, **how)
         self._gaps.note(share.gap)
-        return by_priority(share.plan, jobs.gpus, -left, jobs.running, gpus)
+        return by_priority(share.plan, jobs.gpus, -left, ran_on, view.capacity)
 
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:
         """Those who are planned, those who run first; then the others, longest first."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.model.job import Truth
 
 Floats = NDArray[np.float64]
@@ -52,38 +52,67 @@ class RunTimes(NamedTuple):
 
 
 class BelievedCourse(NamedTuple):
-    """A job as it was believed to be, and what of it `RunTimes` has a row of."""
+    """A job as it was believed to be, on which GPU type, and what of it `RunTimes` has a row of."""
 
     believed: Truth
+    gpu_type: int
     work: tuple[float, ...]
     seconds: tuple[float, ...]
 
 
-def run_times(view: View, known: dict[int, BelievedCourse]) -> RunTimes:
+def speeds(view: View) -> Floats:
+    """(jobs, types) how fast each job of ``view`` is on each GPU type now, relative to its quickest.
+
+    0 where it may not or cannot run. A gang that fits on no type for now, as nodes are down, has speeds of
+    those that will do.
+    """
+    jobs = view.jobs
+    rates = np.zeros((len(jobs), len(view.gpu_types)))
+    numbers, gpus = jobs.number.astype(np.int64).tolist(), jobs.gpus.tolist()
+    done = jobs.work_done.tolist()
+    for row, number in enumerate(numbers):
+        believed = view.believed(number)
+        rates[row] = [believed.rate(gpus[row], kind, 1, done[row]) for kind in view.gpu_types]
+    bits = jobs.column("types").astype(np.int64)[:, None]
+    rates *= (bits >> np.arange(len(view.gpu_types))) & 1
+    fitting = np.where(jobs.gpus[:, None] <= view.capacity, rates, 0.0)
+    rates = np.where(fitting.max(axis=1, keepdims=True) > 0.0, fitting, rates)
+    best = rates.max(axis=1, keepdims=True)
+    speeds: Floats = np.divide(rates, best, out=np.zeros_like(rates), where=best > 0.0)
+    return speeds
+
+
+def run_times(
+    view: View, known: dict[int, BelievedCourse], quickest: IntColumn | None = None
+) -> RunTimes:
     """Those of all jobs in ``view``.
 
-    known: courses by number; those of beliefs that have not changed are kept, in place.
+    known: courses by number; those of beliefs that have not changed are kept, in place. quickest: (jobs,)
+    the GPU type on which times are told (None: the first that will do).
     """
     jobs = view.jobs
     before = known.copy()
     known.clear()
     bits, rates = jobs.column("types").astype(np.int64), jobs.column("request_rate")
-    for number, types, gpus, rate in zip(
+    first = [(types & -types).bit_length() - 1 for types in bits.tolist()]
+    for number, gpu_type, gpus, rate in zip(
         jobs.number.astype(np.int64).tolist(),
-        bits.tolist(),
+        first if quickest is None else quickest.tolist(),
         jobs.gpus.tolist(),
         rates.tolist(),
         strict=True,
     ):
         believed, former = view.believed(number), before.get(number)
-        if former is not None and former.believed is believed:
+        if former is not None and former.believed is believed and former.gpu_type == gpu_type:
             known[number] = former
         elif believed.regimes:
-            gpu_type = view.gpu_types[(types & -types).bit_length() - 1]
-            known[number] = _by_regime(believed, gpus, gpu_type)
+            known[number] = _by_regime(believed, gpus, gpu_type, view.gpu_types[gpu_type])
         else:
-            work = believed.work
-            known[number] = BelievedCourse(believed, (0.0, work), (0.0, work / rate))
+            work, known_rate = believed.work, rate
+            if quickest is not None:
+                known_rate = believed.rate(gpus, view.gpu_types[gpu_type], 1, 0.0)
+            seconds = (0.0, work / known_rate)
+            known[number] = BelievedCourse(believed, gpu_type, (0.0, work), seconds)
     width = max((len(course.work) for course in known.values()), default=2)
     table = np.zeros((2, len(known), width))
     for row, course in enumerate(known.values()):
@@ -96,14 +125,14 @@ def run_times(view: View, known: dict[int, BelievedCourse]) -> RunTimes:
     return RunTimes(table[0], table[1], done, jobs.column("scale"), gap)
 
 
-def _by_regime(believed: Truth, gpus: float, gpu_type: str) -> BelievedCourse:
+def _by_regime(believed: Truth, gpus: float, kind: int, gpu_type: str) -> BelievedCourse:
     work, seconds = [0.0], [0.0]
     begins = [one.start_work for one in believed.regimes if 0.0 < one.start_work < believed.work]
     for end in [*begins, believed.work]:
         rate = believed.rate(gpus, gpu_type, 1, work[-1])
         seconds.append(seconds[-1] + (end - work[-1]) / rate)
         work.append(end)
-    return BelievedCourse(believed, tuple(work), tuple(seconds))
+    return BelievedCourse(believed, kind, tuple(work), tuple(seconds))
 
 
 @compiled

@@ -7,47 +7,23 @@ times mean round, summed over jobs; the paper does not speak of it.)
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.core.compiled import compiled
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
-from volvelle.plan.packing import wider_first
+from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.plan.packing import in_turn, wider_first
 from volvelle.plan.plan import Plan
-
-Bools = NDArray[np.bool_]
 
 
 def by_priority(
-    plan: Plan, gpus: FloatColumn, priority: FloatColumn, ran: BoolColumn, capacity: float
+    plan: Plan, gpus: FloatColumn, priority: FloatColumn, ran_on: IntColumn, capacity: FloatColumn
 ) -> Plan:
     """``plan`` with its rounds in this order, as far as gangs fit; all columns by its rows.
 
-    ran: who runs right before the window. A job that could not have all its rounds later goes first. Where
-    gangs do not fit so, some have fewer rounds: to keep the plan's own order would put jobs off again.
+    ran_on: types held right before the window, -1 for none. capacity: GPUs by type (one number where the
+    plan names no types). A job that could not have all its rounds later goes first. Where gangs do not fit
+    so, some have fewer rounds: to keep the plan's own order would put jobs off again.
     """
-    rounds = np.count_nonzero(plan.gpus, axis=1)
     ties = wider_first(gpus)
-    order = ties[np.lexsort((~ran[ties], -priority[ties]))]
-    held = in_sequence(order, gpus, rounds, plan.window.slots, capacity)
-    return Plan(plan.window, plan.number, held * gpus[:, None])
-
-
-@compiled
-def in_sequence(
-    order: IntColumn, gpus: FloatColumn, rounds: IntColumn, slots: int, capacity: float
-) -> Bools:
-    """(jobs, slots) who has its rounds when: who has none to miss, then by ``order``."""
-    held = np.zeros((len(gpus), slots), dtype=np.bool_)
-    left = rounds.copy()
-    for slot in range(slots):
-        free = capacity
-        for urgent in (True, False):
-            for row in order:
-                now = left[row] > 0 and (left[row] >= slots - slot) == urgent
-                if now and gpus[row] <= free:
-                    held[row, slot] = True
-                    free -= gpus[row]
-        for row in order:
-            if held[row, slot]:
-                left[row] -= 1
-    return held
+    order = ties[np.lexsort((ran_on[ties] < 0, -priority[ties]))]
+    counts = plan.rounds_by_type(len(capacity))
+    held = in_turn(order, gpus, counts, plan.window.slots, capacity, ran_on)
+    return Plan.of_cells(plan.window, plan.number, gpus, held)
