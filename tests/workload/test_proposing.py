@@ -43,10 +43,8 @@ def test_without_starts_the_work_says_how_many_gpus_and_the_widest_job_fits() ->
     assert proposed_cluster([seen]) == "--cluster 3x4"
     [two] = seen_types(Workload([jobs[0], jobs[10]]))
     assert two.gpus == pytest.approx(2 * 80 / 100 / 0.8)
-    [both] = seen_types(
     third = Job(JobSpec(id="c", submit_time=1.0), Truth(work=1.0))
     [both] = seen_types(Workload([*jobs[:2], third]))
-    )
     assert both.gpus == 9.0  # nobody waits
     wide = Job(JobSpec(id="wide", submit_time=0.0, gpus=64.0), Truth(work=1.0))
     assert proposed_cluster(seen_types(Workload([wide, *jobs]))) == "--cluster 8x8"
