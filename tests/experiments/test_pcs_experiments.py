@@ -19,7 +19,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "held_back": (*SEARCH, "--jobs", "20"),
     "load_mismatch": (*SEARCH, "--jobs", "20"),
     "long_traces": ("--jobs", "200"),
-    "p90_bursts": ("--jobs", "30"),
+    "p90_bursts": ("--jobs", "50"),
     "parameterisation": SEARCH,
     "size_error": (*SEARCH, "--jobs", "40"),
     "workload1": ("--jobs", "20"),
