@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from volvelle.cli import options
+
 
 def journal(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for it.")] = Path(
         "volvelle-live"
     ),
+    force: options.Force = False,
 ) -> None:
     """Write the journal of the server into a run directory, with a report (operators).
 
@@ -20,6 +23,7 @@ def journal(
     import msgspec
 
     from volvelle.cli.report import write_report_of_run
+    from volvelle.cli.results import OF_RUN, free_folder
     from volvelle.core.events import JobSubmitted
     from volvelle.core.journal import read_journal
     from volvelle.live.http.client import ApiClient
@@ -28,6 +32,7 @@ def journal(
     from volvelle.simulate.run import Setting
     from volvelle.simulate.run_directory import RunRecord, RunStatus
 
+    free_folder(out, *OF_RUN, force=force)
     client = ApiClient.find()
     run_directory.prepare(out)
     run_directory.clear(out)
@@ -55,6 +60,7 @@ def snapshot(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File for it.")] = Path(
         "snapshot.json"
     ),
+    force: options.Force = False,
 ) -> None:
     """Write the present state of a server, from which simulations continue (operators).
 
@@ -62,9 +68,11 @@ def snapshot(
 
     volvelle simulate --from-snapshot now.json --policy srsf
     """
+    from volvelle.cli.results import free_file
     from volvelle.live.http.client import ApiClient
     from volvelle.simulate.run_directory import written
 
+    free_file(out, force=force)
     client = ApiClient.find()
     with written(out) as path, path.open("wb") as file:
         for chunk in client.stream("/v1/snapshot"):

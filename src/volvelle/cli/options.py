@@ -284,6 +284,10 @@ Out = Annotated[
         "--out", metavar="FOLDER", help="Folder for the results.", rich_help_panel=_OUTPUT
     ),
 ]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace what is there already.", rich_help_panel=_OUTPUT),
+]
 Png = Annotated[
     bool,
     typer.Option("--png", help="Also write the charts as PNG files.", rich_help_panel=_OUTPUT),

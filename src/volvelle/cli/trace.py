@@ -37,6 +37,7 @@ def describe(
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Also write a page with pictures there."),
     ] = None,
+    force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -47,10 +48,13 @@ def describe(
     from volvelle.cli.facts import cluster_line
     from volvelle.cli.reading import read_file
     from volvelle.cli.report import whole_report
+    from volvelle.cli.results import REPORT, free_folder
     from volvelle.simulate.experiment import Experiment
     from volvelle.workload.describe import describe
     from volvelle.workload.proposing import seen_types
 
+    if out is not None:
+        free_folder(out, REPORT, force=force)
     there = Experiment(cluster=cluster).read_cluster() if cluster else None
     source = read_file(trace, format, map, bool(strict))
     description = describe(source.workload, there.gpus if there else None)
@@ -74,6 +78,7 @@ def describe(
 def convert(
     trace: TraceFile,
     to: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    force: options.Force = False,
     format: options.Format = None,
     map: options.Map = None,
     strict: options.Strict = None,
@@ -84,7 +89,9 @@ def convert(
     volvelle trace convert october.txt october.parquet
     """
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
 
+    free_file(to, force=force)
     source = read_file(trace, format, map, bool(strict))
     _write(source.workload, to, to_format)
 
@@ -104,6 +111,7 @@ def generate(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")
     ] = None,
+    force: options.Force = False,
     seed: options.Seed = None,
     format: options.Format = None,
     map: options.Map = None,
@@ -125,6 +133,7 @@ def generate(
     volvelle trace generate --like october.csv --length 90d --out quarter.csv
     """
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
     from volvelle.model.problems import Problem
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import generated
@@ -137,6 +146,7 @@ def generate(
         )
     if out is None:
         raise Problem("where to write is not said", mend="say --out FILE.csv", usage=True)
+    free_file(out, force=force)
     size = {"jobs": jobs, "length": length, "load": load}
     if like is None:
         gpus = Experiment(cluster=cluster).read_cluster().gpus if cluster else None
@@ -151,6 +161,7 @@ def generate(
 def fit(
     trace: TraceFile,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The TOML file to write.")],
+    force: options.Force = False,
     gap: Annotated[
         str, typer.Option(metavar="TIME", help="A user's jobs less apart than this are one batch.")
     ] = "5m",
@@ -168,11 +179,13 @@ def fit(
     volvelle simulate october.txt --cluster 120x8 --users users.toml
     """
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
     from volvelle.model.problems import Problem
     from volvelle.model.units import format_duration, parse_duration
     from volvelle.simulate.run_directory import written
     from volvelle.workload.habits import fit_habits
 
+    free_file(out, force=force)
     workload = read_file(trace, format, map, bool(strict)).workload
     try:
         apart, waits = float(parse_duration(gap)), float(parse_duration(patience))
