@@ -26,6 +26,7 @@ def train_arrivals(
     ] = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
 ) -> None:
     """Learn from a trace or a server's journal when jobs come to its pools.
@@ -49,7 +50,7 @@ def train_arrivals(
     for path in (out, run_times):
         if path is not None:
             free_file(path, force=force)
-    workload = read_file(trace, format, map, bool(strict)).workload
+    workload = read_file(trace, format, map, dates, bool(strict)).workload
     jobs = workload.jobs
     names = sorted({job.spec.pool for job in jobs if job.spec.pool})
     if not names:

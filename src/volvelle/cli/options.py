@@ -66,6 +66,15 @@ Map = Annotated[
         rich_help_panel=JOBS,
     ),
 ]
+Dates = Annotated[
+    str | None,
+    typer.Option(
+        "--dates",
+        metavar="FORMAT",
+        help="How a CSV's times are written, as in '%d.%m.%Y %H:%M' (strptime).",
+        rich_help_panel=JOBS,
+    ),
+]
 Strict = Annotated[
     bool | None,
     typer.Option(

@@ -32,6 +32,7 @@ def describe(
     cluster: options.Cluster = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     out: Annotated[
         Path | None,
@@ -56,7 +57,7 @@ def describe(
     if out is not None:
         free_folder(out, REPORT, force=force)
     there = Experiment(cluster=cluster).read_cluster() if cluster else None
-    source = read_file(trace, format, map, bool(strict))
+    source = read_file(trace, format, map, dates, bool(strict))
     description = describe(source.workload, there.gpus if there else None)
     types = () if there else seen_types(source.workload)
     _show_description(description, source.workload, types, output)
@@ -81,6 +82,7 @@ def convert(
     force: options.Force = False,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     to_format: WrittenFormat = None,
 ) -> None:
@@ -92,7 +94,7 @@ def convert(
     from volvelle.cli.results import free_file
 
     free_file(to, force=force)
-    source = read_file(trace, format, map, bool(strict))
+    source = read_file(trace, format, map, dates, bool(strict))
     _write(source.workload, to, to_format)
 
 
@@ -115,6 +117,7 @@ def generate(
     seed: options.Seed = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs.")] = None,
     length: Annotated[str | None, typer.Option(metavar="TIME", help="How long, as in 14d.")] = None,
@@ -152,7 +155,7 @@ def generate(
         gpus = Experiment(cluster=cluster).read_cluster().gpus if cluster else None
         workload = generated(_with(str(generator), size), seed or 0, gpus).workload
     else:
-        trace = read_file(like, format, map, bool(strict)).workload
+        trace = read_file(like, format, map, dates, bool(strict)).workload
         workload = _resembling(trace, size, cluster, was, seed or 0)
     _write(workload, out, to_format)
 
@@ -170,6 +173,7 @@ def fit(
     ] = "8h",
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
 ) -> None:
     """Learn from a trace how its users submit again when their jobs have ended (closed loops).
@@ -186,7 +190,7 @@ def fit(
     from volvelle.workload.habits import fit_habits
 
     free_file(out, force=force)
-    workload = read_file(trace, format, map, bool(strict)).workload
+    workload = read_file(trace, format, map, dates, bool(strict)).workload
     try:
         apart, waits = float(parse_duration(gap)), float(parse_duration(patience))
     except ValueError as error:
