@@ -34,7 +34,10 @@ def read_source(
     strict: bool,
     read: Read | None = None,
 ) -> Source:
-    """The workload of a trace; ``dates`` are its times for ``strptime``, ``format`` may have options, ``swf:procs_as=gpu``. Raises `Problem`."""
+    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``.
+
+    dates: how its times are written, for ``strptime``. Raises `Problem`.
+    """
     from volvelle.workload.reading import read_trace  # noqa: PLC0415 - a module for each format
 
     name: str | None = None
