@@ -122,7 +122,7 @@ def compare(
     )
     directory = experiment.out or DEFAULT_OUT
     if not resume:
-        free_folder(directory, *OF_COMPARISON, force=force, scratch=directory == DEMO_OUT)
+        free_folder(directory, *OF_COMPARISON, force=force, scratch=demo and directory == DEMO_OUT)
     _compare(
         experiment,
         directory,
