@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--cluster", default="120x8", help="that of the trace")
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
-    out = ["--out", "out"]
+    out = ["--out", "out", "--force"]
     commands = {
         "--help": ["--help"],
         "list policies": ["list", "policies"],

@@ -73,7 +73,7 @@ def test_workers_can_be_started_without_fork(
     common = ("compare", trace, "-c", "1x8", "-p", "fifo", "-o", "csv")
     forked = volvelle(*common).out
     monkeypatch.setattr("volvelle.simulate.compare.START_METHOD", "spawn")
-    assert volvelle(*common).out == forked
+    assert volvelle(*common, "--force").out == forked
 
 
 def test_lists_multiply(volvelle: Volvelle, trace: Path) -> None:
@@ -102,6 +102,7 @@ def test_resume_keeps_equal_finished_runs(volvelle: Volvelle, trace: Path) -> No
     ran = volvelle(*common, "-p", "fifo", "-p", "srsf", "--resume")
     assert "1 of them earlier" in ran.out
     assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns == before
+    assert "cmp has results of an earlier command" in volvelle(*common, "-p", "fifo").err
     volvelle(*common, "-p", "fifo", "--resume", "--overheads", "start=5")
     assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns != before
 
@@ -142,7 +143,9 @@ def test_a_config_file_says_it_all_and_options_come_before_it(
     record = read_record(folder / "results/runs/fifo")
     assert (record.seed, record.tracked, record.overheads["restore"]) == (4, (1, 5), 20.0)
     assert len(record.cluster.nodes) == 2
-    again = volvelle("compare", "--config", "study/exp.toml", "-p", "srsf", "-o", "json")
+    again = volvelle(
+        "compare", "--config", "study/exp.toml", "--resume", "-p", "srsf", "-o", "json"
+    )
     assert list(rows(again.out)) == ["srsf"]
 
 

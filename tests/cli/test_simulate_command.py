@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from command_line import Volvelle
+from command_line import Ran, Volvelle
 
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.snapshot import Snapshot
@@ -29,7 +29,8 @@ def test_it_is_said_that_a_policy_chooses_nodes_where_a_placement_is_given(
     assert [ran.status for ran in runs.values()] == [0, 0]
     assert said in runs["first-free"].err
     assert said not in runs["none"].err
-    other = volvelle("simulate", trace, "--cluster", "1x8", "--placement", "first-free")
+    parts = ("--cluster", "1x8", "--placement", "first-free", "--force")
+    other = volvelle("simulate", trace, *parts)
     assert other.status == 0
     assert "chooses nodes" not in other.err
 
@@ -68,7 +69,7 @@ def test_charts_are_painted_on_request_and_do_not_outlive_their_run(
     asked = ("simulate", trace, "-c", "1x8", "-p", "fifo", "--out", "run")
     assert volvelle(*asked, "--png").status == 0
     assert {path.name for path in (trace.parent / "run").glob("*.png")} == charts
-    assert volvelle(*asked).status == 0
+    assert volvelle(*asked, "--force").status == 0
     assert not list((trace.parent / "run").glob("*.png"))
     assert volvelle("report", "run", "--png").status == 0
     assert {path.name for path in (trace.parent / "run").glob("*.png")} == charts
@@ -123,11 +124,18 @@ def test_a_job_wider_than_the_cluster_is_rejected_with_its_reason(
     assert read_jobs(tmp_path / "run" / "jobs.csv").status.count("rejected") == 2
 
 
-def test_running_again_replaces_the_run(volvelle: Volvelle, trace: Path) -> None:
-    for policy in ("fifo", "srsf"):
-        assert volvelle("simulate", trace, "-c", "1x8", "-p", policy, "--out", "run").status == 0
-    record = json.loads((trace.parent / "run" / "run.json").read_text())
-    assert record["composition"]["policy"] == "srsf"
+def test_running_again_replaces_the_run_if_it_may(volvelle: Volvelle, trace: Path) -> None:
+    def simulated(policy: str, *more: str) -> tuple[Ran, str]:
+        ran = volvelle("simulate", trace, "-c", "1x8", "-p", policy, "--out", "run", *more)
+        record = json.loads((trace.parent / "run" / "run.json").read_text())
+        return ran, record["composition"]["policy"]
+
+    simulated("fifo")
+    refused, policy = simulated("srsf")
+    assert (refused.status, policy) == (1, "fifo")
+    assert "run has results of an earlier command. Choose another folder with --out" in refused.err
+    forced, policy = simulated("srsf", "--force")
+    assert (forced.status, policy) == (0, "srsf")
 
 
 def test_a_folder_with_other_files_is_left_alone(volvelle: Volvelle, trace: Path) -> None:
@@ -222,6 +230,6 @@ def test_the_jobs_of_a_snapshot_go_on_to_their_believed_ends(
     assert ran.status == 0, ran.err
     assert f"snapshot now.json, {len(scheduler.known)} jobs" in ran.out
     assert (trace.parent / "on" / "report.html").is_file()
-    ran = volvelle("simulate", "--from-snapshot", "run/run.json", "--out", "on")
+    ran = volvelle("simulate", "--from-snapshot", "run/run.json", "--out", "other")
     assert ran.status == 1
     assert "run.json is no snapshot" in ran.err

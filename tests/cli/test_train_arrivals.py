@@ -47,7 +47,7 @@ def test_a_model_of_a_trace_is_gone_by(volvelle: Volvelle, pools: Path) -> None:
     run = ("simulate", "jobs.csv", "--cluster", "pools.toml", "--out", "run", "--policy")
     good = volvelle(*run, "anticipatory:model=arrivals.json,quanta=1m/10m")
     assert good.status == 0, good.err
-    other = volvelle(*run, "anticipatory:model=arrivals.json")
+    other = volvelle(*run[:-2], "other", run[-1], "anticipatory:model=arrivals.json")
     assert other.status == 1
     assert "is for quanta 1m/10m. Write quanta=1m/10m" in other.err
 

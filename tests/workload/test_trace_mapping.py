@@ -171,3 +171,38 @@ def test_a_profile_of_ones_own_is_a_file(tmp_path: Path) -> None:
         parse_map([str(mine)])
     with pytest.raises(Problem, match="did you mean 'aurora'"):
         parse_map(["auroraa"])
+
+
+def test_dates_of_another_style_are_read_as_told(tmp_path: Path) -> None:
+    path = tmp_path / "german.csv"
+    path.write_text(
+        "created,gpus,start_time,end_time\n"
+        "03.10.2026 08:00,2,03.10.2026 08:10,03.10.2026 09:10\n"
+        "03.10.2026 08:30,1,03.10.2026 08:40,4. Oktober\n"
+    )
+    columns = parse_map(["submit_time=created"])
+    workload = read_trace(path, columns=columns, dates="%d.%m.%Y %H:%M")
+    (job,) = workload.jobs
+    assert (job.truth.work, job.recorded) == (7200.0, Recorded(600.0, 4200.0))
+    assert workload.report is not None and workload.report.dropped == {"unreadable end_time": 1}
+    for wrong in ("%d.%Q", "%d.%"):
+        with pytest.raises(Problem, match="dates"):
+            read_trace(path, columns=columns, dates=wrong)
+
+
+def test_times_with_and_without_a_zone_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "zones.csv"
+    rows = ("2026-10-03T08:00:00+02:00", "2026-10-03T08:00:00", "2026-10-03 09:00:00")
+    path.write_text("submit_time,gpus,duration\n" + "".join(f"{time},1,60\n" for time in rows))
+    report = read_trace(path).report
+    assert report is not None and report.kept == 3
+    (reason,) = report.repaired
+    assert "with and without a time zone" in reason
+    assert "line 3, column submit_time" in report.examples[reason][0]
+
+
+def test_columns_that_fit_as_well_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("created_at,submitted_at,num_gpus,runtime\n1,2,3,4\n")
+    with pytest.raises(Problem, match=r"\(submit_time may also be created_at\)"):
+        read_trace(path)

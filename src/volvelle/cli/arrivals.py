@@ -14,6 +14,7 @@ def train_arrivals(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The model's file.")] = Path(
         "arrivals.json"
     ),
+    force: options.Force = False,
     quanta: Annotated[
         str, typer.Option("--quanta", help="Stretches of time that are predicted.")
     ] = "5m/1h/12h",
@@ -25,6 +26,7 @@ def train_arrivals(
     ] = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
 ) -> None:
     """Learn from a trace or a server's journal when jobs come to its pools.
@@ -35,6 +37,7 @@ def train_arrivals(
 
     from volvelle.cli.output import remark
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
     from volvelle.estimate.arrivals import ArrivalModel, record
     from volvelle.estimate.bins import RunTimes
     from volvelle.estimate.quanta import read_quanta
@@ -44,7 +47,10 @@ def train_arrivals(
         lengths = read_quanta(quanta)
     except ValueError as error:
         raise Problem(f"--quanta: {error}", usage=True) from None
-    workload = read_file(trace, format, map, bool(strict)).workload
+    for path in (out, run_times):
+        if path is not None:
+            free_file(path, force=force)
+    workload = read_file(trace, format, map, dates, bool(strict)).workload
     jobs = workload.jobs
     names = sorted({job.spec.pool for job in jobs if job.spec.pool})
     if not names:

@@ -30,6 +30,7 @@ def compare(
     generate: options.Generate = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     ignore_types: options.IgnoreTypes = None,
     track: options.Track = None,
@@ -64,6 +65,7 @@ def compare(
     config: options.Config = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
+    force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
     demo: Annotated[
@@ -85,6 +87,8 @@ def compare(
 
     volvelle compare --generate gavel:jobs=2000 --cluster 32x4 -p fifo -p las --jobs-per-hour 1:5
     """
+    from volvelle.cli.results import OF_COMPARISON, free_folder
+
     experiment = options.experiment(
         config,
         map,
@@ -92,6 +96,7 @@ def compare(
         from_journal=from_journal,
         generate=generate or (_demo_workload() if demo and trace is None else None),
         format=format,
+        dates=dates,
         strict=strict,
         ignore_types=ignore_types,
         cluster=cluster or (DEMO_CLUSTER if demo else None),
@@ -115,7 +120,19 @@ def compare(
         metrics=metrics,
         out=out or (DEMO_OUT if demo else None),
     )
-    _compare(experiment, output, workers=workers, resume=resume, demo=demo, price=price, png=png)
+    directory = experiment.out or DEFAULT_OUT
+    if not resume:
+        free_folder(directory, *OF_COMPARISON, force=force, scratch=demo and directory == DEMO_OUT)
+    _compare(
+        experiment,
+        directory,
+        output,
+        workers=workers,
+        resume=resume,
+        demo=demo,
+        price=price,
+        png=png,
+    )
 
 
 def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
@@ -150,6 +167,7 @@ def _demo_seed() -> list[int]:
 
 def _compare(
     experiment: "Experiment",
+    directory: Path,
     output: Form,
     *,
     workers: int | None,
@@ -171,7 +189,6 @@ def _compare(
     experiment = _with_chosen(experiment, len(next(iter(sources.values())).workload))
     runs = planned_runs(experiment, cluster, sources)
     remark_on_record(sources[runs[0].workload].workload, cluster)
-    directory = experiment.out or DEFAULT_OUT
     remark_on_placements(run.setting.composition for run in runs if not run.is_recorded)
     began = time.monotonic()
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:

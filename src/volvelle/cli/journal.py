@@ -5,11 +5,15 @@ from typing import Annotated
 
 import typer
 
+from volvelle.cli import options
+from volvelle.cli.connecting import find_server
+
 
 def journal(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for it.")] = Path(
         "volvelle-live"
     ),
+    force: options.Force = False,
 ) -> None:
     """Write the journal of the server into a run directory, with a report (operators).
 
@@ -20,15 +24,16 @@ def journal(
     import msgspec
 
     from volvelle.cli.report import write_report_of_run
+    from volvelle.cli.results import OF_RUN, free_folder
     from volvelle.core.events import JobSubmitted
     from volvelle.core.journal import read_journal
-    from volvelle.live.http.client import ApiClient
     from volvelle.model.overheads import Overheads
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Setting
     from volvelle.simulate.run_directory import RunRecord, RunStatus
 
-    client = ApiClient.find()
+    free_folder(out, *OF_RUN, force=force)
+    client = find_server()
     run_directory.prepare(out)
     run_directory.clear(out)
     with run_directory.written(out / run_directory.JOURNAL) as path, path.open("wb") as file:
@@ -55,6 +60,7 @@ def snapshot(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File for it.")] = Path(
         "snapshot.json"
     ),
+    force: options.Force = False,
 ) -> None:
     """Write the present state of a server, from which simulations continue (operators).
 
@@ -62,10 +68,11 @@ def snapshot(
 
     volvelle simulate --from-snapshot now.json --policy srsf
     """
-    from volvelle.live.http.client import ApiClient
+    from volvelle.cli.results import free_file
     from volvelle.simulate.run_directory import written
 
-    client = ApiClient.find()
+    free_file(out, force=force)
+    client = find_server()
     with written(out) as path, path.open("wb") as file:
         for chunk in client.stream("/v1/snapshot"):
             file.write(chunk)

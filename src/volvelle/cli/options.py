@@ -66,6 +66,15 @@ Map = Annotated[
         rich_help_panel=JOBS,
     ),
 ]
+Dates = Annotated[
+    str | None,
+    typer.Option(
+        "--dates",
+        metavar="FORMAT",
+        help="How a CSV's times are written, as in '%d.%m.%Y %H:%M' (strptime).",
+        rich_help_panel=JOBS,
+    ),
+]
 Strict = Annotated[
     bool | None,
     typer.Option(
@@ -283,6 +292,10 @@ Out = Annotated[
     typer.Option(
         "--out", metavar="FOLDER", help="Folder for the results.", rich_help_panel=_OUTPUT
     ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace what is there already.", rich_help_panel=_OUTPUT),
 ]
 Png = Annotated[
     bool,

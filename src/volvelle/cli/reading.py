@@ -22,7 +22,9 @@ def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[Worklo
     return sources
 
 
-def read_file(trace: Path, format: str | None, columns: list[str] | None, strict: bool) -> "Source":
+def read_file(
+    trace: Path, format: str | None, columns: list[str] | None, dates: str | None, strict: bool
+) -> "Source":
     """The workload of a trace; rows that were dropped or repaired are remarked on."""
     from volvelle.cli.output import progress
     from volvelle.simulate.sources import read_source
@@ -33,6 +35,7 @@ def read_file(trace: Path, format: str | None, columns: list[str] | None, strict
             trace,
             format,
             parse_map(columns) if columns else {},
+            dates=dates,
             strict=strict,
             read=lambda rows: update(rows, None),
         )

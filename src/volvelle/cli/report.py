@@ -29,6 +29,7 @@ def report(
     price: options.Price = None,
     metrics: options.Metrics = None,
     out: options.Out = None,
+    force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -38,6 +39,7 @@ def report(
     """
     from volvelle.cli.figures import run_figures
     from volvelle.cli.output import show_all
+    from volvelle.cli.results import REPORT, free_folder
     from volvelle.metrics.catalogue import read_objective
     from volvelle.metrics.summary import summarise
     from volvelle.report.table import comparison
@@ -45,20 +47,21 @@ def report(
     for column in metrics or ():
         read_objective(column)
     directories = _expanded(runs)
+    if out is None and len(runs) == 1:  # in its own folder a report is made again
+        directory = directories[0] if len(directories) == 1 else runs[0]
+    else:
+        directory = free_folder(out or DEFAULT_OUT, REPORT, force=force)
     read = replace(read_runs(directories), reference=reference, price=price)
     if len(directories) == 1:
         [(name, outcomes)] = read.outcomes.items()
-        page = write_report_of_run(out or directories[0], read.records[name], outcomes, png=png)
+        page = write_report_of_run(directory, read.records[name], outcomes, png=png)
         tables = [
             comparison(read.outcomes, metrics)
             if metrics
             else run_figures(summarise(outcomes), output)
         ]
     else:
-        single = len(runs) == 1
-        page = write_report_of_runs(
-            read, out or (runs[0] if single else DEFAULT_OUT), columns=metrics or (), png=png
-        )
+        page = write_report_of_runs(read, directory, columns=metrics or (), png=png)
         tables = shown_tables(read, output, metrics or ())
         _remark_on_workloads(read)
         if output is Form.TABLE:

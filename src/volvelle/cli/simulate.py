@@ -32,6 +32,7 @@ def simulate(
     generate: options.Generate = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     ignore_types: options.IgnoreTypes = None,
     track: options.Track = None,
@@ -53,6 +54,7 @@ def simulate(
     seed: options.Seed = None,
     config: options.Config = None,
     out: options.Out = None,
+    force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
     journal: Annotated[
@@ -66,6 +68,8 @@ def simulate(
 
     volvelle simulate october.csv --cluster 120x8 --policy srsf --out october-srsf
     """
+    from volvelle.cli.results import OF_RUN, free_folder
+
     if from_snapshot is not None:
         chosen = {
             "policy": policies[0] if policies else None,
@@ -73,7 +77,8 @@ def simulate(
             "admission": admissions[0] if admissions else None,
             "estimator": estimator,
         }
-        _go_on(from_snapshot, chosen, out or DEFAULT_OUT, output, png=png)
+        directory = free_folder(out or DEFAULT_OUT, *OF_RUN, force=force)
+        _go_on(from_snapshot, chosen, directory, output, png=png)
         return
     experiment = options.experiment(
         config,
@@ -82,6 +87,7 @@ def simulate(
         from_journal=from_journal,
         generate=generate,
         format=format,
+        dates=dates,
         strict=strict,
         ignore_types=ignore_types,
         cluster=cluster,
@@ -103,10 +109,13 @@ def simulate(
         seeds=seed,
         out=out,
     )
-    _simulate(experiment, output, keep_journal=journal, png=png)
+    directory = free_folder(experiment.out or DEFAULT_OUT, *OF_RUN, force=force)
+    _simulate(experiment, directory, output, keep_journal=journal, png=png)
 
 
-def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool, png: bool) -> None:
+def _simulate(
+    experiment: "Experiment", directory: Path, output: Form, *, keep_journal: bool, png: bool
+) -> None:
     from volvelle.cli.output import progress, remark_on_placements, remark_on_rejections
     from volvelle.cli.reading import read_workloads
     from volvelle.cli.report import write_report_of_run
@@ -118,7 +127,6 @@ def _simulate(experiment: "Experiment", output: Form, *, keep_journal: bool, png
     composition = experiment.only_run(cluster).setting.composition
     sources = read_workloads(experiment, cluster)
     remark_on_placements([composition])
-    directory = experiment.out or DEFAULT_OUT
     with progress(f"simulating {composition.policy}") as update:
 
         def note(now: Progress) -> None:

@@ -32,11 +32,13 @@ def describe(
     cluster: options.Cluster = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Also write a page with pictures there."),
     ] = None,
+    force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -47,12 +49,15 @@ def describe(
     from volvelle.cli.facts import cluster_line
     from volvelle.cli.reading import read_file
     from volvelle.cli.report import whole_report
+    from volvelle.cli.results import REPORT, free_folder
     from volvelle.simulate.experiment import Experiment
     from volvelle.workload.describe import describe
     from volvelle.workload.proposing import seen_types
 
+    if out is not None:
+        free_folder(out, REPORT, force=force)
     there = Experiment(cluster=cluster).read_cluster() if cluster else None
-    source = read_file(trace, format, map, bool(strict))
+    source = read_file(trace, format, map, dates, bool(strict))
     description = describe(source.workload, there.gpus if there else None)
     types = () if there else seen_types(source.workload)
     _show_description(description, source.workload, types, output)
@@ -74,8 +79,10 @@ def describe(
 def convert(
     trace: TraceFile,
     to: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    force: options.Force = False,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     to_format: WrittenFormat = None,
 ) -> None:
@@ -84,8 +91,10 @@ def convert(
     volvelle trace convert october.txt october.parquet
     """
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
 
-    source = read_file(trace, format, map, bool(strict))
+    free_file(to, force=force)
+    source = read_file(trace, format, map, dates, bool(strict))
     _write(source.workload, to, to_format)
 
 
@@ -104,9 +113,11 @@ def generate(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")
     ] = None,
+    force: options.Force = False,
     seed: options.Seed = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs.")] = None,
     length: Annotated[str | None, typer.Option(metavar="TIME", help="How long, as in 14d.")] = None,
@@ -125,6 +136,7 @@ def generate(
     volvelle trace generate --like october.csv --length 90d --out quarter.csv
     """
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
     from volvelle.model.problems import Problem
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import generated
@@ -137,12 +149,13 @@ def generate(
         )
     if out is None:
         raise Problem("where to write is not said", mend="say --out FILE.csv", usage=True)
+    free_file(out, force=force)
     size = {"jobs": jobs, "length": length, "load": load}
     if like is None:
         gpus = Experiment(cluster=cluster).read_cluster().gpus if cluster else None
         workload = generated(_with(str(generator), size), seed or 0, gpus).workload
     else:
-        trace = read_file(like, format, map, bool(strict)).workload
+        trace = read_file(like, format, map, dates, bool(strict)).workload
         workload = _resembling(trace, size, cluster, was, seed or 0)
     _write(workload, out, to_format)
 
@@ -151,6 +164,7 @@ def generate(
 def fit(
     trace: TraceFile,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The TOML file to write.")],
+    force: options.Force = False,
     gap: Annotated[
         str, typer.Option(metavar="TIME", help="A user's jobs less apart than this are one batch.")
     ] = "5m",
@@ -159,6 +173,7 @@ def fit(
     ] = "8h",
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
 ) -> None:
     """Learn from a trace how its users submit again when their jobs have ended (closed loops).
@@ -168,12 +183,14 @@ def fit(
     volvelle simulate october.txt --cluster 120x8 --users users.toml
     """
     from volvelle.cli.reading import read_file
+    from volvelle.cli.results import free_file
     from volvelle.model.problems import Problem
     from volvelle.model.units import format_duration, parse_duration
     from volvelle.simulate.run_directory import written
     from volvelle.workload.habits import fit_habits
 
-    workload = read_file(trace, format, map, bool(strict)).workload
+    free_file(out, force=force)
+    workload = read_file(trace, format, map, dates, bool(strict)).workload
     try:
         apart, waits = float(parse_duration(gap)), float(parse_duration(patience))
     except ValueError as error:

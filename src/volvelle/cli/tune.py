@@ -26,6 +26,7 @@ def tune(
     generate: options.Generate = None,
     format: options.Format = None,
     map: options.Map = None,
+    dates: options.Dates = None,
     strict: options.Strict = None,
     ignore_types: options.IgnoreTypes = None,
     cluster: options.Cluster = None,
@@ -104,6 +105,7 @@ def tune(
     seed: options.Seed = None,
     config: options.Config = None,
     out: options.Out = None,
+    force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -113,8 +115,10 @@ def tune(
 
     volvelle simulate november.csv --cluster 120x8 --policy pcs:volvelle-tune/front.json#balanced
     """
+    from volvelle.cli.results import free_folder
     from volvelle.metrics.catalogue import read_objective
     from volvelle.notebook.search import OBJECTIVES
+    from volvelle.tune.front import FRONT
     from volvelle.tune.search import Search, algorithm_named
 
     experiment = options.experiment(
@@ -123,6 +127,7 @@ def tune(
         trace=trace,
         generate=generate,
         format=format,
+        dates=dates,
         strict=strict,
         ignore_types=ignore_types,
         cluster=cluster,
@@ -147,12 +152,16 @@ def tune(
         seed=experiment.seeds[0],
     )
     search.check()
-    _tune(experiment, search, output, workers=workers, ray=ray, resume=resume, png=png)
+    directory = experiment.out or DEFAULT_OUT
+    if not resume:
+        free_folder(directory, FRONT, force=force)
+    _tune(experiment, search, directory, output, workers=workers, ray=ray, resume=resume, png=png)
 
 
 def _tune(
     experiment: "Experiment",
     search: "Search",
+    directory: Path,
     output: Form,
     *,
     workers: int | None,
@@ -169,7 +178,6 @@ def _tune(
     cluster = experiment.read_cluster()
     run = experiment.only_run(cluster, "tune makes one search", "name one policy")
     source = read_workloads(experiment, cluster)[run.workload]
-    directory = experiment.out or DEFAULT_OUT
     remark_on_placements([run.setting.composition])
     with _live() as note:
         front = make_front(

@@ -67,15 +67,16 @@ def read(
     *,
     format: str | None = None,
     map: Mapping[str, str] | None = None,
+    dates: str | None = None,
     strict: bool = False,
 ) -> Jobs:
     """The jobs of a trace, as ``volvelle trace describe`` reads it.
 
     format: guessed unless it is said, with options as in ``swf:procs_as=gpu``. map: our column names on the
-    file's, as in ``{"gpus": "num_gpu"}``. strict: stop at the first row that cannot be read.
+    file's, as in `X stop at the first row that cannot be read.
     Raises `Problem`.
     """
-    return Jobs(read_source(Path(trace), format, map or {}, strict=strict))
+    return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))
 
 
 def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:

@@ -40,11 +40,11 @@ _FEW = 10  # groups of fewer jobs are nobody to speak of
 _RARELY = 0.05  # preemptions a job, below which a run is said not to preempt
 _DEFAULT_BASELINE = "fifo"
 
-_GROUPINGS: dict[str, tuple[str, Callable[[Outcomes], Labels]]] = {
-    "width": ("jobs of {} GPUs", labels.widths),
-    "user": ("user {}", labels.users),
-    "pool": ("pool {}", labels.pools),
-}
+_GROUPINGS: tuple[tuple[str, Callable[[Outcomes], Labels]], ...] = (
+    ("jobs of {} GPUs", labels.widths),
+    ("user {}", labels.users),
+    ("pool {}", labels.pools),
+)
 
 
 class Win(NamedTuple):
@@ -333,7 +333,7 @@ def _loses(run: _Composition, baseline: _Composition) -> Loses:
     pairs = [(one.outcomes, against(one.outcomes, baseline.beside(one.seed))) for one in run.runs]
     slowed = sum(compared.slowed for *_, compared in pairs)
     worst = []
-    for words, labels_of in _GROUPINGS.values():
+    for words, labels_of in _GROUPINGS:
         after: dict[str, list[float]] = {}
         for outcomes, compared in pairs:
             _add_up(after, outcomes, labels_of(outcomes), compared.speed_up)

@@ -129,6 +129,9 @@ class Experiment(BaseModel):
     map: Annotated[dict[str, str], BeforeValidator(_mapping)] = Field(
         {}, description="our column names on the trace's"
     )
+    dates: str | None = Field(
+        None, description="how the trace's times are written, for strptime: %d.%m.%Y %H:%M"
+    )
     strict: bool = Field(False, description="stop at the first row that cannot be read")
     ignore_types: bool = Field(False, description="let a trace's jobs run on any GPU type")
     generate: Written | None = Field(None, description="a generator instead of a trace")
@@ -221,7 +224,7 @@ class Experiment(BaseModel):
         """A cluster like the one that the trace ran on, as an option."""
         if self.trace is None:
             return ""
-        trace = read_source(self.trace, self.format, self.map, strict=self.strict)
+        trace = read_source(self.trace, self.format, self.map, dates=self.dates, strict=self.strict)
         line = proposed_cluster(seen_types(trace.workload))
         return f"{line}, a cluster like the trace's own" if line else ""
 
@@ -243,7 +246,10 @@ class Experiment(BaseModel):
                 for key in self._keys()
             }
         return self.sources_of(
-            read_source(self.trace, self.format, self.map, strict=self.strict, read=read), cluster
+            read_source(
+                self.trace, self.format, self.map, dates=self.dates, strict=self.strict, read=read
+            ),
+            cluster,
         )
 
     def sources_of(self, jobs: Source, cluster: Cluster) -> "dict[WorkloadKey, Source]":

@@ -30,10 +30,14 @@ def read_source(
     format: str | None,
     columns: Mapping[str, str],
     *,
+    dates: str | None = None,
     strict: bool,
     read: Read | None = None,
 ) -> Source:
-    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``. Raises `Problem`."""
+    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``.
+
+    dates: how its times are written, for ``strptime``. Raises `Problem`.
+    """
     from volvelle.workload.reading import read_trace  # noqa: PLC0415 - a module for each format
 
     name: str | None = None
@@ -44,7 +48,13 @@ def read_source(
         except ValueError as error:
             raise Problem(f"--format {format}: {error}", usage=True) from None
     workload = read_trace(
-        trace, name, columns=columns or None, strict=strict, options=options, progress=read
+        trace,
+        name,
+        columns=columns or None,
+        dates=dates,
+        strict=strict,
+        options=options,
+        progress=read,
     )
     origin: dict[str, Any] = {"trace": str(trace)}
     if trace.is_file():
@@ -57,6 +67,8 @@ def read_source(
         origin["options"] = options
     if columns:
         origin["map"] = dict(columns)
+    if dates:
+        origin["dates"] = dates
     return Source(workload, origin)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
-from volvelle.workload.readers.mapping import suggested
+from volvelle.workload.readers.mapping import rivals, suggested
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
 MAPPED = ("volvelle", "parquet")
@@ -25,6 +25,7 @@ def read_trace(
     format: str | None = None,
     *,
     columns: Mapping[str, str] | None = None,
+    dates: str | None = None,
     strict: bool = False,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -32,7 +33,8 @@ def read_trace(
 ) -> Workload:
     """The jobs of the trace at ``path``, a file or a folder of tables, the first submitted at 0 s.
 
-    ``columns`` maps our column names to the file's (see `readers.own`), ``options`` are the
+    ``columns`` maps our column names to the file's (see `readers.own`), ``dates`` says for ``strptime`` how
+    its times are written, ``options`` are the
     format's own, ``progress`` is told now and then how many rows were read. ``formats`` are those
     to choose among: by default all that are known on this machine. Raises `Problem`.
     """
@@ -46,13 +48,14 @@ def read_trace(
     if sample.binary and chosen.name != "parquet":
         raise Problem(f"{path.name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
     given = dict(options or {})
-    if columns:
-        if chosen.name not in MAPPED:
+    for option, key, value in (("--map", "columns", columns), ("--dates", "dates", dates)):
+        if value and chosen.name not in MAPPED:
             raise Problem(
-                f"--map does not apply to {path.name}: it is read as {chosen.name!r}",
-                mend="leave --map out, or say --format volvelle",
+                f"{option} does not apply to {path.name}: it is read as {chosen.name!r}",
+                mend=f"leave {option} out, or say --format volvelle",
             )
-        given["columns"] = dict(columns)
+        if value:
+            given[key] = value
     report = ImportReport(path.name, chosen.name)
     ledger = Ledger(report, strict=strict, progress=progress)
     jobs = list(chosen.read(path, ledger, chosen.options(given)))
@@ -105,7 +108,7 @@ def _guessed(
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
         raise Problem(
             f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
-            mend=f"say which is which: {suggested(sample.names)}",
+            mend=f"say which is which: {suggested(sample.names)}{rivals(sample.names)}",
         )
     raise Problem(
         f"{name}: no known trace format looks like this: {sample.lines[0][:60]!r}",

@@ -55,13 +55,15 @@ class Columns:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def under(self, header: ColumnNames, scales: Iterable[tuple[int, float]]) -> "Columns":
-        """The same rows under another header, with a column more for each of ``scales``.
+    def under(
+        self, header: ColumnNames, more: Iterable[tuple[int, Callable[[str], str]]]
+    ) -> "Columns":
+        """The same rows under another header, with a column for each of ``more``.
 
-        That is the column at a position times a factor.
+        That is made of the cells of the column at a position.
         """
-        more = [[_times(cell, factor) for cell in self._cells[at]] for at, factor in scales]
-        return Columns(header, self.lines, [*self._cells, *more], self.wrong)
+        made = [[make(cell) for cell in self._cells[at]] for at, make in more]
+        return Columns(header, self.lines, [*self._cells, *made], self.wrong)
 
     def part(self, rows: Sequence[int]) -> "Columns":
         """Some of the rows, by their place here."""
@@ -227,14 +229,6 @@ class _Part(Columns):
     def _column(self, column: str) -> Sequence[str]:
         cells = self._whole._column(column)
         return [cells[row] for row in self._rows]
-
-
-def _times(text: str, factor: float) -> str:
-    """The product as text; what is no number is left for its column to complain about."""
-    try:
-        return repr(float(text) * factor)
-    except ValueError:
-        return text
 
 
 def jobs_of(

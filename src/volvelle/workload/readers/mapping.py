@@ -10,12 +10,14 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.toml import read_toml
 from volvelle.workload.readers.columns import Columns
-from volvelle.workload.readers.rows import ColumnNames
+from volvelle.workload.readers.rows import ColumnNames, epoch_seconds
 
 UNITS: dict[str, float] = {
     "ms": 1e-3,
@@ -53,7 +55,11 @@ _UNIT_SUFFIXES = {
     "hr": "h", "hrs": "h", "hours": "h", "days": "d", "s": "", "sec": "", "secs": "", "seconds": "",
     "milli": "milli",
 }  # fmt: skip
+TIMES = ("submit_time", "start_time", "end_time")
+"""Our columns that are points in time."""
+
 _PROFILES = Path(__file__).parent.parent / "profiles"
+_NEAR, _SURE = 0.75, 0.9  # likeness from which a name is taken, and from which another fits too
 _FACTOR = re.compile(r"\d+(\.\d+)?")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
@@ -99,12 +105,15 @@ def read_profile(name: str) -> dict[str, str]:
 
 
 def mapped_header(
-    header: ColumnNames, columns: Mapping[str, str], known: Iterable[str]
+    header: ColumnNames, columns: Mapping[str, str], known: Iterable[str], dates: str = ""
 ) -> tuple[ColumnNames, Callable[[Columns], Columns]]:
-    """``header`` under our names, and what puts its rows under it. Raises `Problem`."""
+    """``header`` under our names, and what puts its rows under it. Raises `Problem`.
+
+    dates: how points in time are written, for ``strptime``; empty: numbers of seconds or ISO times.
+    """
     known = tuple(known)
     mapped = ColumnNames(header.names, header.file)
-    scales: list[tuple[int, float]] = []
+    made: list[tuple[int, Callable[[str], str]]] = []  # more columns, behind those of the file
     for ours, theirs in columns.items():
         if ours not in known:
             raise Problem(
@@ -113,14 +122,34 @@ def mapped_header(
             )
         position, factor = _located(header, ours, theirs)
         mapped.index[ours] = position
-        if factor is not None:  # a scaled column is one more, behind those of the file
-            mapped.index[ours] = header.width + len(scales)
-            scales.append((position, factor))
+        if factor is not None:
+            mapped.index[ours] = header.width + len(made)
+            made.append((position, partial(_times, factor)))
+    for ours in TIMES if dates else ():
+        if (at := mapped.index.get(ours, header.width)) < header.width:
+            mapped.index[ours] = header.width + len(made)
+            made.append((at, partial(_moment, dates)))
 
     def under(rows: Columns) -> Columns:
-        return rows.under(mapped, scales)
+        return rows.under(mapped, made)
 
     return mapped, under
+
+
+def _times(factor: float, text: str) -> str:
+    """The product as text; what is no number is left for its column to complain about."""
+    try:
+        return repr(float(text) * factor)
+    except ValueError:
+        return text
+
+
+def _moment(dates: str, text: str) -> str:
+    """Seconds since 1970 as text; what is no such date is left for its column to complain about."""
+    try:
+        return repr(epoch_seconds(datetime.strptime(text.strip(), dates)))
+    except ValueError:
+        return text
 
 
 def _located(header: ColumnNames, ours: str, theirs: str) -> tuple[int, float | None]:
@@ -160,6 +189,23 @@ def suggested(names: Sequence[str]) -> str:
     return "--map " + (line if "?" in line and " " not in line else shlex.quote(line))
 
 
+def rivals(names: Sequence[str]) -> str:
+    """What to say where several columns fit one of ours that is needed; empty where none does."""
+    found = _paired(names)
+    others = {
+        ours: [
+            name
+            for name in names
+            if name not in found.values() and _likeness(name, _SYNONYMS[ours]) >= _SURE
+        ]
+        for ours in found
+    }
+    said = [
+        f"{ours} may also be {' or '.join(fitting)}" for ours, fitting in others.items() if fitting
+    ]
+    return f" ({'; '.join(said)})" if said else ""
+
+
 def _paired(names: Sequence[str]) -> dict[str, str]:
     """Our columns and the names nearest to them, the surest pair first, each name once."""
     pairs = sorted(
@@ -172,7 +218,7 @@ def _paired(names: Sequence[str]) -> dict[str, str]:
     )
     found: dict[str, str] = {}
     for score, _, ours, name in pairs:
-        if score >= 0.75 and ours not in found and name not in found.values():
+        if score >= _NEAR and ours not in found and name not in found.values():
             found[ours] = name
     return found
 

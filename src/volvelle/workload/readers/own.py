@@ -9,13 +9,14 @@ reward step is ``4h:10`` (deadline since submission, value), GPU types are joine
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from volvelle.model.adaptation import Adaptation
 from volvelle.model.job import (
@@ -90,9 +91,23 @@ _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": 
 
 
 class OwnOptions(ReaderOptions):
-    """``columns``: our column name -> the file's, with a unit after a colon where it needs one."""
+    """``columns``: our column name -> the file's, with a unit after a colon where it needs one.
+
+    ``dates``: how points in time are written, for ``strptime``, as in ``%d.%m.%Y %H:%M``.
+    """
 
     columns: dict[str, str] = Field(default_factory=dict)
+    dates: str = ""
+
+    @field_validator("dates")
+    @classmethod
+    def _readable(cls, dates: str) -> str:
+        try:
+            datetime.strptime("", dates)
+        except ValueError as error:
+            if "does not match" not in str(error):  # of the format, not of the empty text
+                raise
+        return dates
 
 
 class Own(TraceFormat):
@@ -112,17 +127,33 @@ class Own(TraceFormat):
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
         blocks = csv_columns(path, ledger, delimiter=Sample.of(path).delimiter)
-        return jobs_of(mapped(blocks, options.columns), own_jobs, ledger)
+        return jobs_of(mapped(blocks, options, ledger), own_jobs, ledger)
 
 
-def mapped(blocks: Iterable[Columns], columns: Mapping[str, str]) -> Iterator[Columns]:
-    """``blocks`` under our column names, with mapped units applied. Raises `Problem`."""
+def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> Iterator[Columns]:
+    """``blocks`` under our column names, with units and dates applied. Raises `Problem`."""
+    zones: set[bool] = set()
     under: Callable[[Columns], Columns] | None = None
     for block in blocks:
         if under is None and len(block):
-            header, under = mapped_header(block.header, columns, COLUMNS)
+            header, under = mapped_header(block.header, options.columns, COLUMNS, options.dates)
             _check(header)
-        yield block if under is None else under(block)
+        ours = block if under is None else under(block)
+        if len(zones) < 2:
+            _note_zones(ours, zones, ledger)
+        yield ours
+
+
+def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
+    """Say it once where some times have a time zone and others none; ``zones`` is what was seen."""
+    for line, text in zip(columns.lines, columns.texts("submit_time"), strict=True):
+        if "T" not in text and ":" not in text:  # a number, or no time of day
+            continue
+        zones.add(text[-1:] in "Zz" or "+" in text or "-" in text[10:])
+        if len(zones) > 1:
+            reason = "times with and without a time zone: those without are taken for UTC"
+            ledger.assumed(reason, line, "submit_time", text)
+            return
 
 
 def _check(header: ColumnNames) -> None:

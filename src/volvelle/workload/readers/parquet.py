@@ -32,7 +32,7 @@ class Parquet(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        return jobs_of(mapped(_blocks(path, ledger), options.columns), own_jobs, ledger)
+        return jobs_of(mapped(_blocks(path, ledger), options, ledger), own_jobs, ledger)
 
 
 def import_parquet() -> Any:

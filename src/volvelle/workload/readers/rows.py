@@ -33,7 +33,11 @@ def parse_timestamp(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        moment = datetime.fromisoformat(text)
+        return epoch_seconds(datetime.fromisoformat(text))
+
+
+def epoch_seconds(moment: datetime) -> float:
+    """Seconds since 1970 (UTC where no zone is given)."""
     since = moment - (_EPOCH if moment.tzinfo is None else _EPOCH_UTC)
     return since.total_seconds()
 

@@ -1,0 +1,35 @@
+"""Where results go; what an earlier command left there is replaced with ``--force`` only."""
+
+from pathlib import Path
+
+from volvelle.model.problems import Problem
+
+REPORT = "report.html"
+OF_RUN = ("outcomes.*", "journal.jsonl", REPORT)
+OF_COMPARISON = ("runs/*/outcomes.*", REPORT)
+
+
+def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False) -> Path:
+    """``folder``, if none of ``results`` (patterns of files) is in it or they may be replaced.
+
+    scratch: what is there is replaced without being asked, which is remarked on. Raises `Problem`.
+    """
+    if not force and any(next(folder.glob(pattern), None) for pattern in results):
+        if not scratch:
+            raise Problem(
+                f"{folder} has results of an earlier command",
+                mend="choose another folder with --out, or replace them with --force",
+            )
+        from volvelle.cli.output import remark
+
+        remark(f"note: replaces the earlier results in {folder}")
+    return folder
+
+
+def free_file(file: Path, *, force: bool) -> Path:
+    """``file``, if it is not there or may be replaced. Raises `Problem`."""
+    if not force and file.is_file():
+        raise Problem(
+            f"{file} is there already", mend="choose another name, or replace it with --force"
+        )
+    return file
