@@ -1,6 +1,5 @@
 """Fixtures and settings for all tests."""
 
-import os
 import signal
 from pathlib import Path
 
@@ -11,12 +10,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("ci")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """More workers than cores: much of the tests' time is waiting for real processes."""
-    return (os.cpu_count() or 1) * 3 // 2
 
 
 @pytest.fixture(scope="session")

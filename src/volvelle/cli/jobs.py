@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.connecting import find_server
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, Row, show_rows, watch_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from volvelle.live.http.client import ApiClient
 
 _KEYS = (
     "number", "name", "user", "state", "gpus", "submitted", "started", "ended", "predicted_start",
@@ -50,7 +50,7 @@ def queue(
 
     volvelle queue --watch
     """
-    client = find_server()
+    client = _client()
 
     def read() -> list[Row]:
         return list(client.pages("/v1/jobs", "jobs", user=user, state=state or None))
@@ -68,7 +68,7 @@ def history(
     output: options.Output = Form.TABLE,
 ) -> None:
     """The jobs that are over, the latest first: how long they waited and took, how they ended."""
-    client = find_server()
+    client = _client()
 
     def read() -> list[Row]:
         found = client.get("/v1/jobs", over="true", user=user, state=state or None, limit=limit)
@@ -140,7 +140,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
 
     volvelle why 12
     """
-    found = find_server().get(f"/v1/jobs/{number}/why")
+    found = _client().get(f"/v1/jobs/{number}/why")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
@@ -212,7 +212,7 @@ def release(numbers: Numbers) -> None:
 
 
 def _change_each(numbers: list[int], action: str, done: str) -> None:
-    client = find_server()
+    client = _client()
     for number in numbers:
         client.post(f"/v1/jobs/{number}/{action}")
         print(f"job {number} {done}")
@@ -225,6 +225,12 @@ def logs(
     ] = False,
 ) -> None:
     """What a job's processes wrote, attempt by attempt."""
-    for chunk in find_server().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
+    for chunk in _client().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
+
+
+def _client() -> "ApiClient":
+    from volvelle.live.http.client import ApiClient
+
+    return ApiClient.find()

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.connecting import find_server
 
 
 def journal(
@@ -27,13 +26,14 @@ def journal(
     from volvelle.cli.results import OF_RUN, free_folder
     from volvelle.core.events import JobSubmitted
     from volvelle.core.journal import read_journal
+    from volvelle.live.http.client import ApiClient
     from volvelle.model.overheads import Overheads
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Setting
     from volvelle.simulate.run_directory import RunRecord, RunStatus
 
     free_folder(out, *OF_RUN, force=force)
-    client = find_server()
+    client = ApiClient.find()
     run_directory.prepare(out)
     run_directory.clear(out)
     with run_directory.written(out / run_directory.JOURNAL) as path, path.open("wb") as file:
@@ -69,10 +69,11 @@ def snapshot(
     volvelle simulate --from-snapshot now.json --policy srsf
     """
     from volvelle.cli.results import free_file
+    from volvelle.live.http.client import ApiClient
     from volvelle.simulate.run_directory import written
 
     free_file(out, force=force)
-    client = find_server()
+    client = ApiClient.find()
     with written(out) as path, path.open("wb") as file:
         for chunk in client.stream("/v1/snapshot"):
             file.write(chunk)

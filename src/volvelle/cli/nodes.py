@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.connecting import find_server
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
 
@@ -24,6 +23,7 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    from volvelle.live.http.client import ApiClient
 
     heads = [
         Head("node", lambda node: node["name"]),
@@ -33,7 +33,9 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
         Head("type", lambda node: node["gpu_type"] or "-"),
         Head("jobs", lambda node: " ".join(map(str, node["jobs"]))),
     ]
-    show_rows(find_server().get("/v1/nodes")["nodes"], heads, _KEYS, output, "There are no nodes.")
+    show_rows(
+        ApiClient.find().get("/v1/nodes")["nodes"], heads, _KEYS, output, "There are no nodes."
+    )
 
 
 @app.command()
@@ -51,7 +53,9 @@ def resume(names: Names) -> None:
 def _change_each(names: list[str], action: str, done: str) -> None:
     from urllib.parse import quote
 
-    client = find_server()
+    from volvelle.live.http.client import ApiClient
+
+    client = ApiClient.find()
     for name in names:
         client.post(f"/v1/nodes/{quote(name, safe='')}/{action}")
         print(f"{name} {done}")

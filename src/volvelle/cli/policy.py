@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.connecting import find_server
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
 
@@ -22,8 +21,9 @@ def policy(context: typer.Context, output: options.Output = Form.TABLE) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    from volvelle.live.http.client import ApiClient
 
-    found = find_server().get("/v1/policy")
+    found = ApiClient.find().get("/v1/policy")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -53,8 +53,9 @@ def set_policy(
 
     volvelle policy set las:round=1m
     """
+    from volvelle.live.http.client import ApiClient
 
-    client = find_server()
+    client = ApiClient.find()
     wanted = {"policy": _with_parameters(written), "admission": admission}
     wanted = {part: value for part, value in wanted.items() if value is not None}
     if dry_run:

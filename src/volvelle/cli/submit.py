@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.connecting import find_server
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
@@ -110,6 +109,7 @@ def submit(
 
     volvelle submit job.yaml
     """
+    from volvelle.live.http.client import ApiClient
 
     given = {
         "gpus": gpus,
@@ -128,7 +128,7 @@ def submit(
     checkpoint_options = {"path": checkpoint, "grace": grace}
     saving = {key: value for key, value in checkpoint_options.items() if value is not None}
     request = _request(words, given, saving)
-    client = find_server()
+    client = ApiClient.find()
     if dry_run:
         _print_forecast(client.post("/v1/forecast", request.as_json()), request, output)
         return

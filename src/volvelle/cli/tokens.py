@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.connecting import find_server
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
 from volvelle.live.http.role import Role
@@ -27,15 +26,17 @@ def create(
 
     volvelle token create --user dana
     """
+    from volvelle.live.http.client import ApiClient
 
     wanted = {"user": user, "role": role.value, "label": label}
-    print(find_server().post("/v1/tokens", wanted)["token"])
+    print(ApiClient.find().post("/v1/tokens", wanted)["token"])
 
 
 @app.command("list")
 def list_tokens(output: options.Output = Form.TABLE) -> None:
     """The valid tokens."""
     from volvelle.cli.moments import format_moment, local_now
+    from volvelle.live.http.client import ApiClient
 
     heads = [
         Head("id", lambda token: token["id"]),
@@ -44,7 +45,7 @@ def list_tokens(output: options.Output = Form.TABLE) -> None:
         Head("created", lambda token: format_moment(token["created"], local_now())),
         Head("label", lambda token: token["label"]),
     ]
-    show_rows(find_server().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
+    show_rows(ApiClient.find().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
 
 
 @app.command()
@@ -54,5 +55,7 @@ def revoke(
     """Revoke a token."""
     from urllib.parse import quote
 
-    find_server().delete(f"/v1/tokens/{quote(id, safe='')}")
+    from volvelle.live.http.client import ApiClient
+
+    ApiClient.find().delete(f"/v1/tokens/{quote(id, safe='')}")
     print(f"token {id} revoked")
