@@ -2,6 +2,7 @@
 
 import getpass
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,9 @@ from volvelle.live.http.server import bind, serve, url_of
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
-from volvelle.model.cluster import Cluster
+from volvelle.model.cluster import Cluster, NodeState
+
+_JOIN_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,21 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         try:
             controller.start()
             _ensure_first_token(folder, store)
+            if config.executor.partition(":")[0] == "local":
+                _wait_for_nodes(controller)
             serve(controller, store, config, socket, publish)
         finally:
             folder.remove_address()
             controller.stop()
+
+
+def _wait_for_nodes(controller: Controller) -> None:
+    """Let the nodes that this server starts itself join, so that its first users find GPUs."""
+    end = time.monotonic() + _JOIN_SECONDS
+    while time.monotonic() < end and not controller.health.failure:
+        if all(node.state != NodeState.DOWN for node in controller.status.nodes):
+            return
+        time.sleep(0.02)
 
 
 def _agents_token(folder: ServeFolder) -> str:
