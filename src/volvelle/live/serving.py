@@ -19,6 +19,7 @@ from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, NodeState
 
 _JOIN_SECONDS = 3.0
+"""So long requests wait for the nodes that the server starts itself."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         try:
             controller.start()
             _ensure_first_token(folder, store)
-            if config.executor.partition(":")[0] == "local":
+            if executor.starts_agents:
                 _wait_for_nodes(controller)
             serve(controller, store, config, socket, publish)
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from volvelle.metrics import per_job, series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.jobs_table import jobs_table
 from volvelle.metrics.outcomes import Outcomes
@@ -21,7 +22,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.notebook.arrow import Columnar, axes_of, columns_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.report import run_charts
-from volvelle.report.charts import Drawing
+from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
@@ -88,11 +89,8 @@ class Run(Columnar):
     def plot(self, ax: Any = None) -> Any:
         """Draw GPUs held over time with Matplotlib; returns the axes. Raises `Problem` without it."""
         ax = axes_of(ax)
-        held = self.outcomes.segments
-        times = np.concatenate([held.start, held.end])
-        order = np.argsort(times, kind="stable")
-        gpus = np.cumsum(np.concatenate([held.gpus, -held.gpus])[order])
-        ax.step(times[order] / 3600.0, gpus, where="post", label=self.record.name)
+        held = series.busy_gpus(self.outcomes)
+        ax.step(held.times / 3600.0, held.values, where="post", label=self.record.name)
         ax.set(xlabel="hours", ylabel="GPUs held")
         return ax
 
@@ -159,9 +157,9 @@ class Comparison(Columnar):
         """Draw the distributions with Matplotlib; returns the axes. Raises `Problem` without it."""
         ax = axes_of(ax)
         for name, outcomes in self.outcomes.items():
-            times = np.sort(outcomes.jct[outcomes.tracked & np.isfinite(outcomes.jct)])
-            share = np.arange(1, len(times) + 1) / max(int(outcomes.tracked.sum()), 1)
-            ax.step(np.maximum(times, 1.0) / 3600.0, share, where="post", label=name)
+            times = per_job.jct(outcomes)[outcomes.tracked]
+            x, share = cdf(np.maximum(times, 1.0), of=len(times))
+            ax.plot(x / 3600.0, share, label=name)
         ax.set(xlabel="completion time (hours)", ylabel="share of jobs", xscale="log")
         ax.legend()
         return ax

@@ -124,7 +124,9 @@ def share_rounds(
             found = case.packed(case.topped_up(counts))
         best = max(best, found, key=case.worth)
         if not direct and relative_gap(case.value(best), bound) > gap:
-            best = max(best, case.exchanged(best), case.exchanged(best & False), key=case.worth)
+            best = max(
+                best, case.exchanged(best), case.exchanged(np.zeros_like(best)), key=case.worth
+            )
     value = case.value(best)
     bound = max(min(bound, case.most_value), value)
     plan = Plan(window, jobs.number, best * case.gpus[:, None])

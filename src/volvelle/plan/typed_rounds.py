@@ -71,7 +71,9 @@ def share_typed_rounds(
         bound = min(bound, answer.bound)
         best = max(best, case.packed(model.counts(case, answer.x)), key=case.value)
         if relative_gap(case.value(best), bound) > gap:
-            best = max(best, case.exchanged(best), case.exchanged(best & False), key=case.value)
+            best = max(
+                best, case.exchanged(best), case.exchanged(np.zeros_like(best)), key=case.value
+            )
     value = case.value(best)
     bound = max(min(bound, case.alike.most_value), value)
     plan = Plan.of_cells(window, jobs.number, case.alike.gpus, best)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.workload.workload import Workload
@@ -83,7 +83,9 @@ def most_recorded_gpus(jobs: Sequence[Job]) -> float:
     return _most_at_once(starts, ends, np.array([gpus for _, gpus in ran]))
 
 
-def _most_at_once(starts: FloatColumn, ends: FloatColumn, gpus: FloatColumn) -> float:
+def _most_at_once(
+    starts: NDArray[np.float64], ends: NDArray[np.float64], gpus: NDArray[np.float64]
+) -> float:
     times, changes = np.concatenate([ends, starts]), np.concatenate([-gpus, gpus])
     return float(np.cumsum(changes[np.argsort(times, kind="stable")]).max())  # ends come first
 

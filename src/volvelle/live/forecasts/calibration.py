@@ -33,6 +33,15 @@ class CalibratedTimes:
         return p50, max(self.now + remaining * self.p90_factor, p50)
 
 
+@dataclass
+class _FirstForecast:
+    """Of a job that is not over. told: its P50 and P90, infinite where that is judged or never was."""
+
+    submitted: float
+    finish: float
+    told: list[float]
+
+
 class ForecastCalibration:
     """First forecasts of jobs and their errors. Times are on the journal's clock."""
 
@@ -41,10 +50,7 @@ class ForecastCalibration:
             Calibration(0.5, tie=0.5),
             Calibration(0.9, slack=0.005),
         )
-        self._open: dict[int, tuple[float, float]] = {}
-        """Submission and first forecast finish of jobs that are not over."""
-        self._stated: dict[int, list[float]] = {}
-        """P50 and P90 of these, as first told; infinite where that is judged or never was."""
+        self._open: dict[int, _FirstForecast] = {}
 
     def learn(self, forecast_seconds: float, actual_seconds: float) -> None:
         """Learn from a job that has finished."""
@@ -55,8 +61,8 @@ class ForecastCalibration:
         self, number: int, submitted: float, finish: float, told: Iterable[float | None] = ()
     ) -> None:
         """Record the first forecast of a job, and the P50 and P90 that were told with it."""
-        self._open[number] = (submitted, finish)
-        self._stated[number] = [math.inf if each is None else each for each in told]
+        known = [math.inf if each is None else each for each in told]
+        self._open[number] = _FirstForecast(submitted, finish, known)
 
     def has_first_forecast(self, number: int) -> bool:
         """Whether a job that is not over has a first forecast."""
@@ -64,11 +70,10 @@ class ForecastCalibration:
 
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over; learn from it if it finished."""
-        first, stated = self._open.pop(number, None), self._stated.pop(number, [])
+        first = self._open.pop(number, None)
         if first is not None and finished:
-            submitted, finish = first
-            self.learn(finish - submitted, time - submitted)
-            self.judge(stated, time)
+            self.learn(first.finish - first.submitted, time - first.submitted)
+            self.judge(first.told, time)
 
     def judge(self, told: Iterable[float | None], ended: float) -> None:
         """Steer by P50 and P90 as told of a job that ended; infinite: judged before, None: not told."""
@@ -78,12 +83,13 @@ class ForecastCalibration:
 
     def at(self, now: float) -> CalibratedTimes:
         """The calibration at ``now``. Open jobs that are overdue count with the time they took so far."""
-        for stated in self._stated.values():
-            for which, each in enumerate(stated):
+        for first in self._open.values():
+            for which, each in enumerate(first.told):
                 if each < now:
                     self._calibrations[which].steer(each, math.inf)
-                    stated[which] = math.inf
-        firsts = np.array(list(self._open.values())).reshape(-1, 2)
+                    first.told[which] = math.inf
+        firsts = np.array([(first.submitted, first.finish) for first in self._open.values()])
+        firsts = firsts.reshape(-1, 2)
         forecast, so_far = firsts[:, 1] - firsts[:, 0], now - firsts[:, 0]
         overdue = (so_far > forecast) & (forecast > 0.0)
         late: FloatColumn = so_far[overdue] / forecast[overdue]

@@ -7,7 +7,7 @@ An executor is a part like any other: found through the registry ``executors`` (
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from volvelle.core.registry import Part, Registry
 from volvelle.live.messages import Order, Report
@@ -62,6 +62,9 @@ class OpenExecutor(Protocol):
 
 class Executor(Part):
     """Runs jobs on nodes."""
+
+    starts_agents: ClassVar[bool] = False
+    """Whether it starts the nodes' agents itself, so that they connect at once."""
 
     def discover_cluster(self) -> Cluster | None:
         """The nodes that it finds by itself if the configuration names none; None: it finds none."""

@@ -35,6 +35,7 @@ class Local(Executor):
     """Processes of this machine, one agent for each node; GPUs may be pretended."""
 
     name: ClassVar[str] = "local"
+    starts_agents: ClassVar[bool] = True
 
     pretend: bool = Field(False, description="hide this machine's GPUs, the cluster's are made up")
     progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")
