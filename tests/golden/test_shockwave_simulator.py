@@ -184,6 +184,7 @@ def test_shockwave_is_as_quick_and_as_fair_as_its_published_runs(
     assert outcomes.jct.mean() <= PUBLISHED_JCT
 
 
+@pytest.mark.slow
 def test_on_the_larger_trace_nobody_is_served_unfairly(shared: Path, tmp_path: Path) -> None:
     """On which nothing was chosen; the baselines' worst rho is 1.8 and more."""
     outcomes = run(shared, tmp_path, "shockwave", "regimes", LARGE)

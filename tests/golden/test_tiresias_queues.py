@@ -141,7 +141,7 @@ def test_late_falls_change_the_mean_little_where_many_jobs_fall(
     [
         ("Tiresias", "50h"),
         ("tiresias_1_starve", "1h"),
-        ("tiresias_02_starve", "720"),
+        pytest.param("tiresias_02_starve", "720", marks=pytest.mark.slow),
     ],
 )
 def test_queues_as_in_the_afs_simulator(shared: Path, simulated: str, limit: str) -> None:

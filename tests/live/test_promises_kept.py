@@ -1,4 +1,7 @@
-"""Deadlines promised to real jobs are kept under a flood of best effort, over the server's death."""
+"""Deadlines promised to real jobs are kept under a flood of best effort, over the server's death.
+
+The tutorial ``promises-kept`` shows the same; that it does is tested with all pages.
+"""
 
 import json
 import sys
@@ -6,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from server_process import ServerProcess, server_process
 from waiting import until
 
@@ -43,6 +47,7 @@ def asking(estimate: int, deadline: float) -> tuple[str, ...]:
     return ("--gpus", "4", "--estimate", f"{estimate}s", "--deadline", f"{deadline:.1f}s")
 
 
+@pytest.mark.slow
 def test_two_promises_are_kept_a_third_is_refused_and_a_kill_loses_nothing(tmp_path: Path) -> None:
     with server_process(tmp_path, CONFIG) as server:
         submit(server, 10, "--array", "10", "--estimate", "15s")
