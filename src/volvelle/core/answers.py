@@ -70,6 +70,7 @@ def _allocate(scheduler: "Scheduler") -> None:
         error.add_note(f"(policy {policy.name!r}: {asked})")
         raise
     view.jobs.keep_own()
+    scheduler.remember()
     if wrong := _what_is_wrong(allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:

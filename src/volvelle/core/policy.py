@@ -61,11 +61,16 @@ class Kernel(NamedTuple):
     and an array (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order
     jobs are placed (by submission, unless it writes another). Columns of its own that it writes are kept.
     rates: whether it looks at rates, which then have to be in the table for every job.
+    hands_over: whether `Policy.allocate` decides now and then: at first, and as ``parameters`` say. These then
+    begin with the time from which on and the number of jobs beyond which it does, and with what the kernel
+    writes as `Policy.next_wake` (infinite: none); what the kernel remembers may follow. Such a kernel is used
+    in simulations only, and also called where there are no jobs.
     """
 
     decide: Callable[..., None]
     parameters: FloatColumn
     rates: bool = True
+    hands_over: bool = False
 
 
 class QueueKernels(NamedTuple):

@@ -39,6 +39,7 @@ from volvelle.core.state import (
     COME,
     COUNTED,
     EXPECTED,
+    HANDS_OVER,
     INFINITY,
     JOBS,
     KERNEL,
@@ -269,7 +270,10 @@ class Scheduler:
         policy, placement = self.composition.policy, self.composition.placement
         self.rules = before._replace(
             **{
-                **_rules_of_policy(policy, self._kernels(policy)),
+                **_rules_of_policy(
+                    policy,
+                    self._kernels(policy, simulated=changed.get("simulated", before.simulated)),
+                ),
                 "places": COUNTED
                 if not placement.names_gpus
                 else ASKED
@@ -292,7 +296,7 @@ class Scheduler:
                 s.queues = self._queues(policy)
             order_anew(s, self.rules, self.now)
 
-    def _kernels(self, policy: Policy) -> int:
+    def _kernels(self, policy: Policy, *, simulated: bool) -> int:
         """Who decides; the state knows their kernels afterwards."""
         s = self.state
         if (key := kept_order(policy)) is not None:
@@ -311,9 +315,20 @@ class Scheduler:
         if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
             from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
 
+            if kernel.hands_over and not simulated:  # what it says of a decision is Python's
+                return ASKED
             s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
-            return KERNEL
+            return HANDS_OVER if kernel.hands_over else KERNEL
         return ASKED
+
+    def remember(self) -> None:
+        """Let a kernel that hands over go on with what its policy remembers now."""
+        if self.rules.decides != HANDS_OVER:
+            return
+        kernel = self.composition.policy.kernel(named=self.resources.named)
+        if kernel is not None and kernel.parameters is not self.state.parameters:
+            self.state.parameters = kernel.parameters
+            self.renew()
 
     def _queues(self, policy: Policy) -> Queues:
         """The policy's queues, with nobody in them yet."""
@@ -414,6 +429,7 @@ class Scheduler:
         copy.notes = Notes(copy.foretold)
         copy.curves = self.curves.fork()
         copy._machine = None
+        copy.remember()
         return copy
 
     # ------------------------------------------------------------------ nodes

@@ -90,7 +90,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 clock[DECIDED] = clock[NOW]
                 if rules.decides >= KERNEL:
                     list_rows(s)
-                if rules.decides == ASKED:
+                if rules.decides == ASKED or (rules.decides == HANDS_OVER and _hands_over(s)):
                     return ASK_POLICY
                 if rules.decides == ORDER:
                     decide_by_order(s, rules, clock[NOW])
@@ -98,7 +98,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                     s.serve(s)
                     sort_by_submission(s)
                 else:
-                    _ask_kernel(s)
+                    _ask_kernel(s, rules)
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:
@@ -339,11 +339,21 @@ def list_rows(s: State) -> None:
 
 
 @kernel
-def _ask_kernel(s: State) -> None:
+def _hands_over(s: State) -> bool:
+    """Whether the policy's kernel leaves this decision to Python."""
+    return bool(
+        s.clock[NOW] >= s.parameters[ASK_AT] or float(s.count[JOBS]) > s.parameters[MOST_JOBS]
+    )
+
+
+@kernel
+def _ask_kernel(s: State, rules: Rules) -> None:
     """Let the policy's kernel write the targets of all jobs, and their order; note what they change."""
-    jobs, many = s.jobs, s.count[JOBS]
-    if many > 0:
+    jobs, many, hands_over = s.jobs, s.count[JOBS], rules.decides == HANDS_OVER
+    if many > 0 or hands_over:
         s.allocate(jobs, s.order, many, s.clock[NOW], s.types, s.pools, s.rates, s.parameters)
+    if hands_over:
+        s.clock[NAMED_WAKE] = s.parameters[WANTED_WAKE]
     for i in range(many):
         row = s.order[i]
         if jobs.target[row] != jobs.held[row] or jobs.target_type[row] != jobs.type[row]:
