@@ -153,12 +153,12 @@ class Found:
     @property
     def late(self) -> list[float]:
         """The share of late jobs of each pool and draw."""
-        return np.concatenate([one.late for one in self.runs]).tolist()
+        return [float(share) for one in self.runs for share in one.late]
 
     @property
     def promised(self) -> list[float]:
         """How many more were late than `harm` allows, by pool and draw."""
-        return np.concatenate([one.promised for one in self.runs]).tolist()
+        return [float(more) for one in self.runs for more in one.promised]
 
     @property
     def speed_up(self) -> float:
@@ -188,7 +188,8 @@ class Found:
     @property
     def delays(self) -> Floats:
         """By how much each job is later than alone, seconds."""
-        return np.nan_to_num(np.concatenate([one.delay for one in self.runs]))
+        delays: Floats = np.nan_to_num(np.concatenate([one.delay for one in self.runs]))
+        return delays
 
     @property
     def _speed_ups(self) -> Floats:
@@ -208,7 +209,7 @@ def run(
     warm_up: float = 2.0,
 ) -> None:
     """Read the command line, train predictors on the past, and do a study with them."""
-    options = {
+    options: dict[str, tuple[str | float, str]] = {
         "draws": (draws, "how many"),
         "days": (days, "of each draw"),
         "warm-up": (warm_up, "days that are not measured"),

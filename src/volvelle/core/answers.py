@@ -16,7 +16,7 @@ from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.jobs import settle_work
+from volvelle.core.forward.jobs import order_anew, settle_work
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import expect_promises, keeps, promise
@@ -70,7 +70,8 @@ def _allocate(scheduler: "Scheduler") -> None:
         error.add_note(f"(policy {policy.name!r}: {asked})")
         raise
     view.jobs.keep_own()
-    scheduler.remember()
+    if scheduler.remember():
+        order_anew(s, scheduler.rules, view.now)
     if wrong := _what_is_wrong(allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:

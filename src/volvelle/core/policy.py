@@ -61,16 +61,11 @@ class Kernel(NamedTuple):
     and an array (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order
     jobs are placed (by submission, unless it writes another). Columns of its own that it writes are kept.
     rates: whether it looks at rates, which then have to be in the table for every job.
-    hands_over: whether `Policy.allocate` decides now and then: at first, and as ``parameters`` say. These then
-    begin with the time from which on and the number of jobs beyond which it does, and with what the kernel
-    writes as `Policy.next_wake` (infinite: none); what the kernel remembers may follow. Such a kernel is used
-    in simulations only, and also called where there are no jobs.
     """
 
     decide: Callable[..., None]
     parameters: FloatColumn
     rates: bool = True
-    hands_over: bool = False
 
 
 class QueueKernels(NamedTuple):
@@ -79,12 +74,17 @@ class QueueKernels(NamedTuple):
     queue_of: called with the table of jobs, the row of one that enters, the table of rates and
     ``parameters``; returns its queue. serve: called with the state; writes the targets of jobs that are to
     hold something else and notes their rows (`volvelle.core.forward.decide.change`). weights: of the queues.
+    hands_over: whether `Policy.allocate` decides now and then: from the time on with which ``parameters``
+    begin, -inf at first. The kernels may keep there what they remember, and wake themselves by the clock's
+    NAMED_WAKE; pools are theirs to mind. They are used in simulations only. All jobs join their queues anew
+    when the policy has replaced the array.
     """
 
     queue_of: Callable[..., int]
     serve: Callable[..., None]
     weights: FloatColumn
     parameters: FloatColumn
+    hands_over: bool = False
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Policy(Part):
         return None
 
     def queue_kernels(self, *, named: bool) -> QueueKernels | None:
-        """`allocate` over queues that are kept, where GPUs have one type and no pools; None: by `kernel`."""
+        """`allocate` over queues that are kept, where GPUs have one type; None: by `kernel`."""
         return None
 
     def next_wake(self, view: View) -> float | None:

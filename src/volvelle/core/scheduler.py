@@ -31,7 +31,7 @@ from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Policy, kept_order
+from volvelle.core.policy import Policy, QueueKernels, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
@@ -39,7 +39,6 @@ from volvelle.core.state import (
     COME,
     COUNTED,
     EXPECTED,
-    HANDS_OVER,
     INFINITY,
     JOBS,
     KERNEL,
@@ -268,12 +267,11 @@ class Scheduler:
         """Let the forward loop know of parts that are new, and of these ``changed`` rules."""
         before, s = self.rules, self.state
         policy, placement = self.composition.policy, self.composition.placement
+        decides = self._kernels(policy, simulated=changed.get("simulated", before.simulated))
         self.rules = before._replace(
             **{
-                **_rules_of_policy(
-                    policy,
-                    self._kernels(policy, simulated=changed.get("simulated", before.simulated)),
-                ),
+                **_rules_of_policy(policy, decides),
+                "hands_over": decides == QUEUES and self._hands_over(policy),
                 "places": COUNTED
                 if not placement.names_gpus
                 else ASKED
@@ -307,7 +305,7 @@ class Scheduler:
                 s.key = keys
                 return ORDER
         queues = policy.queue_kernels(named=self.resources.named)
-        if queues and len(s.types.capacity) == 1 and not self.pools and self._rates_are_known():
+        if queues and len(s.types.capacity) == 1 and self._keeps(queues, simulated=simulated):
             s.queue_of, s.serve = queues.queue_of, queues.serve
             s.parameters = queues.parameters if s.compiled else queues.parameters.tolist()
             return QUEUES
@@ -315,20 +313,30 @@ class Scheduler:
         if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
             from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
 
-            if kernel.hands_over and not simulated:  # what it says of a decision is Python's
-                return ASKED
             s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
-            return HANDS_OVER if kernel.hands_over else KERNEL
+            return KERNEL
         return ASKED
 
-    def remember(self) -> None:
-        """Let a kernel that hands over go on with what its policy remembers now."""
-        if self.rules.decides != HANDS_OVER:
-            return
-        kernel = self.composition.policy.kernel(named=self.resources.named)
-        if kernel is not None and kernel.parameters is not self.state.parameters:
-            self.state.parameters = kernel.parameters
+    def _hands_over(self, policy: Policy) -> bool:
+        queues = policy.queue_kernels(named=self.resources.named)
+        return queues is not None and queues.hands_over
+
+    def _keeps(self, queues: QueueKernels, *, simulated: bool) -> bool:
+        """Whether the policy's queues can be kept; what it says of its decisions is Python's to say."""
+        if queues.hands_over:
+            return simulated and self.state.compiled
+        return not self.pools and self._rates_are_known()
+
+    def remember(self) -> bool:
+        """Let kernels that hand over go on with what their policy remembers; whether it is new to them."""
+        queues = self.composition.policy.queue_kernels(named=self.resources.named)
+        if queues is None or not self.rules.hands_over:
+            return False
+        new = queues.parameters is not self.state.parameters
+        if new:
+            self.state.parameters = queues.parameters
             self.renew()
+        return new
 
     def _queues(self, policy: Policy) -> Queues:
         """The policy's queues, with nobody in them yet."""

@@ -423,9 +423,7 @@ class MomentLog(StateTable):
 ENTERS, OBSTACLE, NO_PROGRESS, GONE = range(4)
 """An arrival enters, cannot run here, is believed to make no progress, or is out of the queue already."""
 
-ORDER, QUEUES, KERNEL, HANDS_OVER, ASKED, COUNTED = range(6)
-ASK_AT, MOST_JOBS, WANTED_WAKE = range(3)
-"""What a kernel that hands over keeps at the beginning of its parameters (`volvelle.core.policy.Kernel`)."""
+ORDER, QUEUES, KERNEL, ASKED, COUNTED = range(5)
 """Who decides or places: an order or queues that are kept, a kernel, Python; COUNTED: nobody places."""
 
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
@@ -448,16 +446,17 @@ class Reason(IntEnum):
 class Rules(NamedTuple):
     """What does not change while time passes, as kernels want it.
 
-    decides: ORDER, QUEUES, KERNEL, HANDS_OVER (a kernel, and Python now and then) or ASKED (Python).
-    keys_fall: keys of running jobs never rise. keys_move: those of waiting ones do not stand still. round:
-    seconds, 0 where decisions follow events. places: COUNTED, KERNEL or ASKED. keeps_place: a job that gets
-    fewer GPUs keeps some of its own. admits: Python judges who may enter. learns: Python is told of ends.
-    divides: Python divides CPUs and memory after each decision. simulated: jobs end by themselves. tick: ends
-    are noticed at multiples of it, 0 for at once. logs: events and decisions are kept. pauses: when to
-    return.
+    decides: ORDER, QUEUES, KERNEL or ASKED. hands_over: the policy's queues leave decisions to Python from
+    the time on with which their parameters begin. keys_fall: keys of running jobs never rise. keys_move:
+    those of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places:
+    COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
+    judges who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
+    decision. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
+    logs: events and decisions are kept. pauses: when to return.
     """
 
     decides: int = ORDER
+    hands_over: bool = False
     preemptive: bool = True
     strict: bool = False
     elastic: bool = True

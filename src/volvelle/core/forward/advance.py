@@ -90,15 +90,19 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 clock[DECIDED] = clock[NOW]
                 if rules.decides >= KERNEL:
                     list_rows(s)
-                if rules.decides == ASKED or (rules.decides == HANDS_OVER and _hands_over(s)):
+                if rules.decides == ASKED:
+                    return ASK_POLICY
+                if rules.hands_over and clock[NOW] >= s.parameters[0]:
+                    list_rows(s)
                     return ASK_POLICY
                 if rules.decides == ORDER:
                     decide_by_order(s, rules, clock[NOW])
                 elif rules.decides == QUEUES:
                     s.serve(s)
-                    sort_by_submission(s)
+                    if not rules.hands_over:
+                        sort_by_submission(s)
                 else:
-                    _ask_kernel(s, rules)
+                    _ask_kernel(s)
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:
@@ -339,21 +343,11 @@ def list_rows(s: State) -> None:
 
 
 @kernel
-def _hands_over(s: State) -> bool:
-    """Whether the policy's kernel leaves this decision to Python."""
-    return bool(
-        s.clock[NOW] >= s.parameters[ASK_AT] or float(s.count[JOBS]) > s.parameters[MOST_JOBS]
-    )
-
-
-@kernel
-def _ask_kernel(s: State, rules: Rules) -> None:
+def _ask_kernel(s: State) -> None:
     """Let the policy's kernel write the targets of all jobs, and their order; note what they change."""
-    jobs, many, hands_over = s.jobs, s.count[JOBS], rules.decides == HANDS_OVER
-    if many > 0 or hands_over:
+    jobs, many = s.jobs, s.count[JOBS]
+    if many > 0:
         s.allocate(jobs, s.order, many, s.clock[NOW], s.types, s.pools, s.rates, s.parameters)
-    if hands_over:
-        s.clock[NAMED_WAKE] = s.parameters[WANTED_WAKE]
     for i in range(many):
         row = s.order[i]
         if jobs.target[row] != jobs.held[row] or jobs.target_type[row] != jobs.type[row]:

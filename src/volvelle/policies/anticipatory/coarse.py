@@ -30,7 +30,6 @@ from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import (
     CHECKPOINT,
-    COUNT,
     FULL_RATE,
     GPUS,
     HELD,
@@ -47,22 +46,29 @@ from volvelle.core.columns import (
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
 from volvelle.core.forward.waiting import ROUNDING
-from volvelle.core.policy import Allocation, Kernel, Policy, policies
-from volvelle.core.state import ASK_AT, WANTED_WAKE, Reason
+from volvelle.core.policy import Allocation, Policy, QueueKernels, policies
+from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.estimate.quanta import DEFAULT, Quanta, read_quanta
 from volvelle.model.validation import Seconds
+from volvelle.policies.anticipatory import queues
 from volvelle.policies.anticipatory.coming import LoadPredictions, lasting, read_model
 from volvelle.policies.anticipatory.dial import HarmDial
 from volvelle.policies.anticipatory.gangs import gang_type
 from volvelle.policies.anticipatory.memory import (
+    ASK_AT,
+    BORROWED,
+    DEDICATED,
+    LANE,
     LENDS,
     LEVEL,
+    NO_LANE,
     NOTED,
     OWNED,
-    PREEMPT,
+    QUEUES,
+    STRANGE,
+    WANTED_WAKE,
     Memory,
-    note,
     tables,
 )
 
@@ -72,9 +78,6 @@ Ints = NDArray[np.int64]
 _GPUS_SHORT, _ORDER = int(Reason.GPUS), int(Reason.ORDER)
 _QUOTA, _RESERVED = int(Reason.QUOTA), int(Reason.RESERVED)
 
-LANE = COUNT + 1
-"""Own column: the lane of a job that runs."""
-NO_LANE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
 _DEAR = 0.1
 """A stop and a restart are dear if they take more than this share of a job's time."""
 
@@ -130,11 +133,13 @@ class Anticipatory(Policy):
         """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
         return self._dial.seen if self._dial is not None else np.zeros((2, 0))
 
-    def kernel(self, *, named: bool) -> Kernel | None:
+    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
         """What is decided between two predictions, as machine code."""
-        if self.harm or type(self).expected is not Anticipatory.expected:
-            return None  # what is kept changes at every decision
-        return Kernel(decide, self._memory.words, rates=False, hands_over=True)
+        if self.harm or self.preempt or type(self).expected is not Anticipatory.expected:
+            return None  # what is kept changes at every decision, or jobs are stopped
+        return QueueKernels(
+            queues.queue_of, queues.serve, np.ones(QUEUES), self._memory.words, hands_over=True
+        )
 
     def allocate(self, view: View) -> Allocation:
         """Start what pools can on their own, then what others' idle GPUs are spared for."""
@@ -143,7 +148,9 @@ class Anticipatory(Policy):
         if self.harm:
             known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
         matrix = view.jobs.matrix
-        given = serve(matrix, view.capacity, view.quota, self._memory.words, coming.due)
+        given = serve(
+            matrix, view.capacity, view.quota, self._memory.words, coming.due, self.preempt
+        )
         seconds, kept = view.jobs.total_seconds, known.kept.copy()
         if self.harm and self._dial is not None:
             for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
@@ -219,7 +226,7 @@ class Anticipatory(Policy):
             self.least_precision,
             read_model(self.model, quanta) if self.model else None,
         )
-        self._memory.begin(self._coming.quanta, view.owned, view.lends, self.preempt)
+        self._memory.begin(self._coming.quanta, view.owned, view.lends)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             within = self.round or 0.0
@@ -227,23 +234,10 @@ class Anticipatory(Policy):
         return self._coming
 
 
-@kernel
-def decide(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    words: Floats,
-    given: Floats,
-) -> None:
-    """`Anticipatory.allocate` between two predictions."""
-    note(matrix, now, words)
-    given[:] = serve(matrix, capacity, quota, words, words[ASK_AT])
-
-
 @compiled
-def serve(matrix: Floats, capacity: Floats, quota: Floats, words: Floats, due: float) -> Floats:
+def serve(
+    matrix: Floats, capacity: Floats, quota: Floats, words: Floats, due: float, preempt: bool
+) -> Floats:
     """Figures 7 and 8 for what is expected now, and when to look again. The own columns are written.
 
     words: `volvelle.policies.anticipatory.memory`; what is kept is written there. due: when predictions are,
@@ -262,14 +256,14 @@ def serve(matrix: Floats, capacity: Floats, quota: Floats, words: Floats, due: f
         known.expected,
         known.by_pool[LEVEL],
         known.quanta,
-        words[PREEMPT] > 0.0,
+        preempt,
         known.kept,
     )
     waits, idle = False, capacity.sum()
     for row in range(matrix.shape[1]):
         waits |= given[TARGET, row] == 0.0
         idle -= given[TARGET, row]
-    words[ASK_AT] = due
+    words[ASK_AT] = due if words[STRANGE] == 0.0 else -np.inf
     words[WANTED_WAKE] = due if waits and idle > ROUNDING else np.inf
     return given
 

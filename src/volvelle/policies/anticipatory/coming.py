@@ -71,7 +71,7 @@ class LoadPredictions:
         if self.past is None:
             self.past = Past(len(self.names), now)
             self._fitted = now
-        for pool, time, gpus in notes.T.tolist():
+        for pool, time, gpus in notes.tolist():
             if gpus > 0.0:
                 self.past.arrive(int(pool), time, gpus)
             for _ in range(int(-gpus)):
