@@ -92,15 +92,14 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                     list_rows(s)
                 if rules.decides == ASKED:
                     return ASK_POLICY
-                if rules.hands_over and clock[NOW] >= s.parameters[0]:
-                    list_rows(s)
-                    return ASK_POLICY
                 if rules.decides == ORDER:
                     decide_by_order(s, rules, clock[NOW])
                 elif rules.decides == QUEUES:
                     s.serve(s)
                     if not rules.hands_over:
                         sort_by_submission(s)
+                    elif clock[NOW] >= s.parameters[0]:
+                        return ASK_POLICY
                 else:
                     _ask_kernel(s)
         if count[PHASE] == PLACING:

@@ -170,6 +170,18 @@ class Anticipatory(Policy):
             notices=notices,
         )
 
+    def look(self, view: View) -> tuple[str, ...] | None:
+        """Predict anew; where more came than could be noted `allocate` notes it."""
+        coming, memory = self._coming, self._memory
+        if coming is None or memory.behind:
+            return None
+        coming.see(view.now, memory.take())
+        coming.predict(view, self._thresholds)
+        memory.tables.expected[:] = self.expected(view)
+        memory.words[ASK_AT] = coming.due
+        notices, coming.notices = tuple(coming.notices), []
+        return notices
+
     def why(self, number: int) -> str:
         """For whom GPUs are kept that job ``number`` could use."""
         jobs, kept = self._last

@@ -93,6 +93,16 @@ class Memory:
             self.words = np.concatenate([self.words, np.zeros(NOTE * (2 * needed - room))])
             self.words[ROOM] = 2 * needed
         note(matrix, now, self.words)
+        return self.take()
+
+    @property
+    def behind(self) -> bool:
+        """Whether somebody may have come who is not noted, or is in no queue of their own."""
+        full = self.words[NOTES] + 1 + self.words[POOLS] > self.words[ROOM]
+        return bool(full or self.words[STRANGE] > 0.0)
+
+    def take(self) -> Floats:
+        """What was noted since this was last asked, (notes, 3)."""
         many = int(self.words[NOTES])
         self.words[NOTES] = 0.0
         return self.tables.notes[:many].copy()

@@ -95,6 +95,8 @@ def serve(s: State) -> None:
     """As `coarse.share` serves who waits; when to look again."""
     words, jobs = s.parameters, s.jobs
     pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[QUEUES_USED])
+    if quanta == 0 or words[STRANGE] > 0.0:
+        return  # Python decides
     queues = HEAD + quanta
     by_pool = queues + 3 * QUEUES
     running = np.zeros(used, dtype=np.int64)
@@ -133,8 +135,10 @@ def serve(s: State) -> None:
         if words[before] > here[pool]:
             _note(words, float(pool), s.clock[NOW], here[pool] - words[before])
         words[before] = here[pool]
-    if words[NOTES] + pools > words[ROOM]:
+    if words[NOTES] + 1 + pools > words[ROOM]:
         words[ASK_AT] = -INFINITY
+    if s.clock[NOW] >= words[ASK_AT]:
+        return
     free, started = s.types.capacity[0] - s.types.used[0], 0
     left = np.full(pools + 1, np.inf)
     for pool in range(pools):
