@@ -55,7 +55,7 @@ def predictions() -> float:
     for _ in range(10):
         began = time.process_time()
         model.chances(past.features(30 * 86400.0, np.array(QUANTA), running, left))
-        past.most_load(30 * 86400.0, np.array(QUANTA), 24)
+        past.recent(30 * 86400.0, np.array(QUANTA), 24)
         found.append(time.process_time() - began)
     return min(found)
 

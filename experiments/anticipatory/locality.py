@@ -23,8 +23,10 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "anticipatory-vc": Case("anticipatory-vc:locality=true", placement="consolidated"),
     }
     alone = Case("fcfs-pools:locality=true", placement="consolidated")
-    found = measure(draws, cases, alone)
-    counted = measure(draws, {"anticipatory, counted": Case(ours)})["anticipatory, counted"]
+    found = measure(draws, cases, alone, kept=given.keep)
+    counted = measure(draws, {"anticipatory, counted": Case(ours)}, kept=given.keep)[
+        "anticipatory, counted"
+    ]
     rows = [row_of(name, one) for name, one in {**found, "anticipatory, counted": counted}.items()]
     report.say(
         "Pools own whole servers; jobs wider than one server are left out. The last row is without "

@@ -6,10 +6,10 @@ draws of four pools and weeks of jobs; ``--draws`` and ``--days`` say how many h
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ from volvelle.core.view import View
 from volvelle.estimate.arrivals import QUANTA, ArrivalModel, record
 from volvelle.estimate.basic import lasting
 from volvelle.estimate.bins import RunTimes
-from volvelle.metrics.baseline import AgainstBaseline, against, by_pool
+from volvelle.metrics.baseline import against, by_pool
+from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.job import JobSpec
 from volvelle.policies.anticipatory.coarse import Anticipatory
 from volvelle.report.charts import Axis, Dots, Drawing, scatter
@@ -94,6 +95,7 @@ class Given:
     draws: int
     days: float
     warm_up: float
+    keep: str
     out: Path
 
     @property
@@ -129,43 +131,69 @@ class Learned:
     bins: str
 
 
+class Run(NamedTuple):
+    """What a scheduler did in one draw.
+
+    speed_up, delay: of each job, times and seconds. late: the share of late jobs of each pool. promised: how
+    many more were late than `harm` allows, by pool, where it is set.
+    """
+
+    speed_up: Floats
+    delay: Floats
+    late: Floats
+    promised: Floats
+
+
 @dataclass
 class Found:
     """What a scheduler did in all draws."""
 
-    runs: list[AgainstBaseline]
-    late: list[float]
-    """The share of late jobs of each pool and draw."""
-    promised: list[float]
-    """How many more were late than `harm` allows."""
+    runs: list[Run]
+
+    @property
+    def late(self) -> list[float]:
+        """The share of late jobs of each pool and draw."""
+        return [float(share) for one in self.runs for share in one.late]
+
+    @property
+    def promised(self) -> list[float]:
+        """How many more were late than `harm` allows, by pool and draw."""
+        return [float(more) for one in self.runs for more in one.promised]
 
     @property
     def speed_up(self) -> float:
         """The geometric mean over all jobs."""
-        return float(np.exp(np.nanmean(np.log(self._of("speed_up")))))
+        return float(np.exp(np.nanmean(np.log(self._speed_ups))))
 
     @property
     def tail(self) -> float:
         """The 95th percentile."""
-        return float(np.nanpercentile(self._of("speed_up"), 95))
+        return float(np.nanpercentile(self._speed_ups, 95))
 
     @property
     def slowed(self) -> float:
         """The share of jobs."""
-        return float((self._of("slowdown_seconds") > 0.0).mean())
+        return float((self.delays > 0.0).mean())
 
     @property
     def total(self) -> float:
         """Hours, of all draws together."""
-        return float(np.nansum(self._of("slowdown_seconds"))) / 3600.0
+        return float(self.delays.sum()) / 3600.0
 
     @property
     def worst(self) -> float:
         """Hours."""
-        return float(np.nanmax(self._of("slowdown_seconds"))) / 3600.0
+        return float(self.delays.max()) / 3600.0
 
-    def _of(self, name: str) -> Floats:
-        return np.concatenate([getattr(one, name) for one in self.runs])
+    @property
+    def delays(self) -> Floats:
+        """By how much each job is later than alone, seconds."""
+        delays: Floats = np.nan_to_num(np.concatenate([one.delay for one in self.runs]))
+        return delays
+
+    @property
+    def _speed_ups(self) -> Floats:
+        return np.concatenate([one.speed_up for one in self.runs])
 
 
 def main() -> None:
@@ -181,10 +209,11 @@ def run(
     warm_up: float = 2.0,
 ) -> None:
     """Read the command line, train predictors on the past, and do a study with them."""
-    options = {
+    options: dict[str, tuple[str | float, str]] = {
         "draws": (draws, "how many"),
         "days": (days, "of each draw"),
         "warm-up": (warm_up, "days that are not measured"),
+        "keep": ("", "folder where what is measured is kept, from which another run goes on"),
     }
     given = Given(**vars(command_line(doc, RESULTS, options)))
     jobs = philly()
@@ -203,7 +232,7 @@ def run(
 
 def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     report = Report("sharing", "Idle GPUs of Philly's pools, shared", given)
-    draws = [draw(jobs, seed, 4, given.days, given.warm_up) for seed in given.seeds]
+    draws = (draw(jobs, seed, 4, given.days, given.warm_up) for seed in given.seeds)
     ours = f"anticipatory:{learned.model}"
     cases = {
         "ssf": Case("ssf"),
@@ -222,7 +251,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "perfect coarse": Case("anticipatory-perfect"),
         "anticipatory-vc (perfect fine)": Case("anticipatory-vc"),
     }
-    found = measure(draws, cases)
+    found = measure(draws, cases, kept=given.keep)
     report.say("## All schedulers, against every pool alone")
     report.say(
         "Durations are exact where it does not say bins: the paper does so too for Helios, whose trace has "
@@ -237,7 +266,8 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     sized, lines = {}, []
     for scale in SCALES:
         here = [draw(jobs, seed, 4, given.days, given.warm_up, scale) for seed in given.seeds[:4]]
-        sized[scale] = measure(here, {name: cases[name] for name in ("mmfs", "anticipatory")})
+        few = {name: cases[name] for name in ("mmfs", "anticipatory")}
+        sized[scale] = measure(here, few, kept=given.keep and f"{given.keep}/{scale:g}")
         for name, one in sized[scale].items():
             lines.append((f"{scale:g}", *row_of(name, one)))
     report.table(("size", *HEADS), lines)
@@ -266,24 +296,41 @@ def picture(found: Mapping[str, Found]) -> Drawing:
 
 
 def measure(
-    draws: list[Draw], cases: Mapping[str, Case], alone: Case = Case("fcfs-pools")
+    draws: Iterable[Draw],
+    cases: Mapping[str, Case],
+    alone: Case = Case("fcfs-pools"),
+    kept: str = "",
 ) -> dict[str, Found]:
-    """Every case on every draw, against every pool ``alone``."""
-    found = {name: Found([], [], []) for name in cases}
-    for one in draws:
+    """Every case on every draw, against every pool ``alone``. kept: a folder where each is kept, if any."""
+    found = {name: Found([]) for name in cases}
+    for at, one in enumerate(draws):
         tracked = one.first, len(one.workload.jobs) - 1
-        reference = _run(one, alone, tracked).outcomes
+        reference: Outcomes | None = None
         for name, case in cases.items():
-            ran = _run(one, case, tracked)
-            compared = against(ran.outcomes, reference)
-            found[name].runs.append(compared.of(ran.outcomes.tracked))
-            policy = ran.scheduler.composition.policy
-            pools = by_pool(ran.outcomes, compared)
-            found[name].late += [each.slowed / max(each.compared, 1) for each in pools.values()]
-            if isinstance(policy, Anticipatory) and policy.harm:
-                late, known = policy.harmed
-                found[name].promised += (late - np.ceil(policy.harm * known)).tolist()
+            file = Path(kept) / f"{at}-{name}.npz"
+            if kept and file.is_file():
+                with np.load(file) as saved:
+                    found[name].runs.append(Run(**saved))
+                continue
+            reference = reference or _run(one, alone, tracked).outcomes
+            ran = _compared(_run(one, case, tracked), reference)
+            found[name].runs.append(ran)
+            if kept:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                np.savez(file, **ran._asdict())
     return found
+
+
+def _compared(ran: Simulation, reference: Outcomes) -> Run:
+    compared = against(ran.outcomes, reference)
+    pools = by_pool(ran.outcomes, compared)
+    late = np.array([each.slowed / max(each.compared, 1) for each in pools.values()])
+    policy, over = ran.scheduler.composition.policy, np.zeros(0)
+    if isinstance(policy, Anticipatory) and policy.harm:
+        behind, known = policy.harmed
+        over = behind - np.ceil(policy.harm * known)
+    mine = compared.of(ran.outcomes.tracked)
+    return Run(mine.speed_up, mine.slowdown_seconds, late, over)
 
 
 def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
@@ -293,7 +340,7 @@ def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
         tracked=tracked,
         play_outs=0,
     )
-    return simulate(one.workload, setting)
+    return simulate(one.workload, setting, compiled=True)
 
 
 def row_of(name: str, one: Found) -> tuple[str, str, str, str, str, str]:

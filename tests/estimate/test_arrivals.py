@@ -66,11 +66,12 @@ def test_recent_rates_and_loads() -> None:
     past = Past(1, 0.0)
     for time, gpus in ((10.0, 4.0), (20.0, 3.0), (250.0, 1.0)):
         past.arrive(0, time, gpus)
-    assert past.rates(50.0, np.array([100.0]), 5).tolist() == [[1.0]]  # not even one is known
-    assert past.most_load(50.0, np.array([100.0]), 5).tolist() == [[np.inf]]
-    assert past.rates(400.0, np.array([100.0]), 5).tolist() == [[0.5]]
-    assert past.most_load(400.0, np.array([100.0]), 5).tolist() == [[7.0]]
-    assert past.most_load(400.0, np.array([100.0]), 2).tolist() == [[1.0]]  # forgotten
+    quanta = np.array([100.0])
+    rates, most = past.recent(50.0, quanta, 5)
+    assert (rates.item(), most.item()) == (1.0, np.inf)  # not even one is known
+    rates, most = past.recent(400.0, quanta, 5)
+    assert (rates.item(), most.item()) == (0.5, 7.0)
+    assert past.recent(400.0, quanta, 2)[1].item() == 1.0  # forgotten
 
 
 def every_hour() -> QuantumSamples:

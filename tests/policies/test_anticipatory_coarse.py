@@ -54,7 +54,7 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
     policy = f"anticipatory:{QUANTA},preempt=true"
     compiled = run(policy, *workload)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coarse, "share", coarse.share.py_func)
+        patch.setattr(coarse, "serve", coarse.serve.py_func)
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)
@@ -142,7 +142,7 @@ def test_a_policy_trains_itself_on_what_it_saw_and_goes_by_that() -> None:
     coming = policy._coming
     assert coming is not None
     assert coming.past is not None
-    rates = coming.past.rates(600.0, coming.quanta, coming.windows)
+    rates = coming.past.recent(600.0, coming.quanta, coming.windows)[0]
     assert (rates[1] > 0.9).all()
     assert (coming.chances[1] < 0.1).all()
 

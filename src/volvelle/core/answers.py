@@ -16,7 +16,7 @@ from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.jobs import settle_work
+from volvelle.core.forward.jobs import order_anew, settle_work
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import expect_promises, keeps, promise
@@ -28,11 +28,15 @@ from volvelle.core.state import (
     ASK_POLICY,
     ASK_PROMISES,
     ASK_RATES,
+    DECISION,
+    DIRTY,
     INFINITY,
     JOBS,
     MOMENTS,
     NAMED_WAKE,
     NODES_NAMED,
+    PHASE,
+    RANKED,
     UNRATED,
     Reason,
 )
@@ -55,7 +59,14 @@ _LATE = "it is not finished at the time that was promised"
 def _allocate(scheduler: "Scheduler") -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
-    view = scheduler.view(s.order[: s.count[JOBS]])
+    if scheduler.rules.hands_over:
+        said = policy.look(scheduler.view(s.ranked[: s.count[RANKED]]))
+        if said is not None:
+            if said:
+                scheduler.notes.notices[int(s.count[MOMENTS])] = said
+            s.count[PHASE], s.count[DIRTY] = DECISION, 1
+            return
+    view = scheduler.view(None if scheduler.rules.hands_over else s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     try:
         allocation = policy.allocate(view)
@@ -70,6 +81,8 @@ def _allocate(scheduler: "Scheduler") -> None:
         error.add_note(f"(policy {policy.name!r}: {asked})")
         raise
     view.jobs.keep_own()
+    if scheduler.remember():
+        order_anew(s, scheduler.rules, view.now)
     if wrong := _what_is_wrong(allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:

@@ -204,7 +204,8 @@ def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
         jobs.floats[place][row] = value
     join(s, scheduler.rules, row, scheduler.now)
     scheduler.known.entered(int(values[0]), row, known)
-    if scheduler.rules.decides in (QUEUES, KERNEL) and jobs.table[row] < 0.0:
+    rules = scheduler.rules
+    if rules.decides in (QUEUES, KERNEL) and not rules.hands_over and jobs.table[row] < 0.0:
         scheduler.apply_rules()  # machine code may not know how fast it is
 
 

@@ -74,12 +74,18 @@ class QueueKernels(NamedTuple):
     queue_of: called with the table of jobs, the row of one that enters, the table of rates and
     ``parameters``; returns its queue. serve: called with the state; writes the targets of jobs that are to
     hold something else and notes their rows (`volvelle.core.forward.decide.change`). weights: of the queues.
+    hands_over: whether Python is asked now and then: from the time on with which ``parameters`` begin, -inf
+    at first. ``serve`` then changes nothing, and is called again after `Policy.look`, if that moved the time
+    on; else `Policy.allocate` decides. The kernels may keep in the array what they remember, and wake
+    themselves by the clock's NAMED_WAKE; pools are theirs to mind. They are used in simulations only. All
+    jobs join their queues anew when the policy has replaced the array.
     """
 
     queue_of: Callable[..., int]
     serve: Callable[..., None]
     weights: FloatColumn
     parameters: FloatColumn
+    hands_over: bool = False
 
 
 @dataclass
@@ -150,7 +156,14 @@ class Policy(Part):
         return None
 
     def queue_kernels(self, *, named: bool) -> QueueKernels | None:
-        """`allocate` over queues that are kept, where GPUs have one type and no pools; None: by `kernel`."""
+        """`allocate` over queues that are kept, where GPUs have one type; None: by `kernel`."""
+        return None
+
+    def look(self, view: View) -> tuple[str, ...] | None:
+        """Where `queue_kernels` hand over: prepare what they decide by; what there is to say of it.
+
+        ``view`` has the jobs that run. None: `allocate` has to decide.
+        """
         return None
 
     def next_wake(self, view: View) -> float | None:

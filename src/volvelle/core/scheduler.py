@@ -31,7 +31,7 @@ from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Policy, kept_order
+from volvelle.core.policy import Policy, QueueKernels, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
@@ -267,9 +267,11 @@ class Scheduler:
         """Let the forward loop know of parts that are new, and of these ``changed`` rules."""
         before, s = self.rules, self.state
         policy, placement = self.composition.policy, self.composition.placement
+        decides = self._kernels(policy, simulated=changed.get("simulated", before.simulated))
         self.rules = before._replace(
             **{
-                **_rules_of_policy(policy, self._kernels(policy)),
+                **_rules_of_policy(policy, decides),
+                "hands_over": decides == QUEUES and self._hands_over(policy),
                 "places": COUNTED
                 if not placement.names_gpus
                 else ASKED
@@ -292,7 +294,7 @@ class Scheduler:
                 s.queues = self._queues(policy)
             order_anew(s, self.rules, self.now)
 
-    def _kernels(self, policy: Policy) -> int:
+    def _kernels(self, policy: Policy, *, simulated: bool) -> int:
         """Who decides; the state knows their kernels afterwards."""
         s = self.state
         if (key := kept_order(policy)) is not None:
@@ -303,7 +305,7 @@ class Scheduler:
                 s.key = keys
                 return ORDER
         queues = policy.queue_kernels(named=self.resources.named)
-        if queues and len(s.types.capacity) == 1 and not self.pools and self._rates_are_known():
+        if queues and len(s.types.capacity) == 1 and self._keeps(queues, simulated=simulated):
             s.queue_of, s.serve = queues.queue_of, queues.serve
             s.parameters = queues.parameters if s.compiled else queues.parameters.tolist()
             return QUEUES
@@ -314,6 +316,27 @@ class Scheduler:
             s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
             return KERNEL
         return ASKED
+
+    def _hands_over(self, policy: Policy) -> bool:
+        queues = policy.queue_kernels(named=self.resources.named)
+        return queues is not None and queues.hands_over
+
+    def _keeps(self, queues: QueueKernels, *, simulated: bool) -> bool:
+        """Whether the policy's queues can be kept; what it says of its decisions is Python's to say."""
+        if queues.hands_over:
+            return simulated and self.state.compiled
+        return not self.pools and self._rates_are_known()
+
+    def remember(self) -> bool:
+        """Let kernels that hand over go on with what their policy remembers; whether it is new to them."""
+        queues = self.composition.policy.queue_kernels(named=self.resources.named)
+        if queues is None or not self.rules.hands_over:
+            return False
+        new = queues.parameters is not self.state.parameters
+        if new:
+            self.state.parameters = queues.parameters
+            self.renew()
+        return new
 
     def _queues(self, policy: Policy) -> Queues:
         """The policy's queues, with nobody in them yet."""
@@ -414,6 +437,7 @@ class Scheduler:
         copy.notes = Notes(copy.foretold)
         copy.curves = self.curves.fork()
         copy._machine = None
+        copy.remember()
         return copy
 
     # ------------------------------------------------------------------ nodes

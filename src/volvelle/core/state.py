@@ -446,15 +446,17 @@ class Reason(IntEnum):
 class Rules(NamedTuple):
     """What does not change while time passes, as kernels want it.
 
-    decides: ORDER, QUEUES, KERNEL or ASKED. keys_fall: keys of running jobs never rise. keys_move: those
-    of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places: COUNTED,
-    KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python judges
-    who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
+    decides: ORDER, QUEUES, KERNEL or ASKED. hands_over: the policy's queues leave decisions to Python from
+    the time on with which their parameters begin. keys_fall: keys of running jobs never rise. keys_move:
+    those of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places:
+    COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
+    judges who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
     decision. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
     logs: events and decisions are kept. pauses: when to return.
     """
 
     decides: int = ORDER
+    hands_over: bool = False
     preemptive: bool = True
     strict: bool = False
     elastic: bool = True

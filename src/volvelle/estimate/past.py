@@ -87,19 +87,13 @@ class Past:
         """How many jobs came to each pool after ``start`` and no later than ``end``."""
         return _came_within(self.came, self.arrivals, start, end)
 
-    def rates(self, now: float, quanta: Floats, windows: int) -> Floats:
-        """The share of the last ``windows`` quanta in which jobs came, (quanta, pools).
+    def recent(self, now: float, quanta: Floats, windows: int) -> tuple[Floats, Floats]:
+        """What the last ``windows`` quanta say, each (quanta, pools); fewer where less is known.
 
-        Fewer where less is known; 1 where not even one quantum is.
+        The share of them in which jobs came, 1 where not even one quantum is known. And the most GPUs that
+        came in one, where windows overlap by half (NewLoadEstimate): infinite where not even one is known.
         """
-        return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)[0]
-
-    def most_load(self, now: float, quanta: Floats, windows: int) -> Floats:
-        """The most GPUs that came in one of the last ``windows`` quanta, (quanta, pools): NewLoadEstimate.
-
-        Windows overlap by half. Infinite where not even one quantum is known.
-        """
-        return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)[1]
+        return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)
 
     def __repr__(self) -> str:
         return f"Past({self.began}, {self.arrivals}, {self.ends}, {self.came!r}, {self.ended!r})"
@@ -110,7 +104,7 @@ def _wider(table: Floats) -> Floats:
 
 
 @compiled
-def _until(times: Floats, count: int, end: float) -> int:
+def until(times: Floats, count: int, end: float) -> int:
     """How many of the first ``count`` times are no later than ``end``."""
     low, high = 0, count
     while low < high:
@@ -141,16 +135,16 @@ def _features(
         quantum = quanta[at]
         for pool in range(len(arrivals)):
             here, count = came[pool], arrivals[pool]
-            known = _until(here, count, now)
+            known = until(here, count, now)
             for which in range(len(ago)):
                 start = now - ago[which]
-                first = _until(here, known, start)
-                found[at, pool, which] = _until(here, known, min(start + quantum, now)) - first
+                first = until(here, known, start)
+                found[at, pool, which] = until(here, known, min(start + quantum, now)) - first
             for which in range(len(spans)):
                 start = now - spans[which] * quantum
-                found[at, pool, 6 + which] = known - _until(here, known, start)
-                over = _until(ended[pool], ends[pool], now)
-                found[at, pool, 9 + which] = over - _until(ended[pool], over, start)
+                found[at, pool, 6 + which] = known - until(here, known, start)
+                over = until(ended[pool], ends[pool], now)
+                found[at, pool, 9 + which] = over - until(ended[pool], over, start)
         for job in range(len(running)):
             if running[job] >= 0:
                 found[at, running[job], 12 + int(expected[job] > quantum)] += 1.0
@@ -160,8 +154,8 @@ def _features(
 def _came_within(came: Floats, arrivals: Ints, start: float, end: float) -> Ints:
     found = np.zeros(len(arrivals), dtype=np.int64)
     for pool in range(len(arrivals)):
-        last = _until(came[pool], arrivals[pool], end)
-        found[pool] = last - _until(came[pool], last, start)
+        last = until(came[pool], arrivals[pool], end)
+        found[pool] = last - until(came[pool], last, start)
     return found
 
 
@@ -175,7 +169,7 @@ def _recent(
     quanta: Floats,
     windows: int,
 ) -> tuple[Floats, Floats]:
-    """`Past.rates` and `Past.most_load`."""
+    """`Past.recent`."""
     rates = np.ones((len(quanta), len(arrivals)))
     most = np.full((len(quanta), len(arrivals)), np.inf)
     for at in range(len(quanta)):
@@ -187,8 +181,8 @@ def _recent(
             busy, largest = 0, 0.0
             for half in range(2 * known - 1):
                 end = now - 0.5 * half * quantum
-                last = _until(came[pool], arrivals[pool], end)
-                first = _until(came[pool], last, end - quantum)
+                last = until(came[pool], arrivals[pool], end)
+                first = until(came[pool], last, end - quantum)
                 largest = max(largest, load[pool, last] - load[pool, first])
                 if half % 2 == 0 and last > first:
                     busy += 1

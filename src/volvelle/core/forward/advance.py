@@ -96,7 +96,10 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                     decide_by_order(s, rules, clock[NOW])
                 elif rules.decides == QUEUES:
                     s.serve(s)
-                    sort_by_submission(s)
+                    if not rules.hands_over:
+                        sort_by_submission(s)
+                    elif clock[NOW] >= s.parameters[0]:
+                        return ASK_POLICY
                 else:
                     _ask_kernel(s)
         if count[PHASE] == PLACING:

@@ -30,7 +30,7 @@ from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import (
     CHECKPOINT,
-    COUNT,
+    FULL_RATE,
     GPUS,
     HELD,
     NUMBER,
@@ -38,20 +38,39 @@ from volvelle.core.columns import (
     POOL,
     PREEMPTIBLE,
     RESTORE,
+    SCALE,
     STARTED,
+    TOTAL,
     TYPE,
 )
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
 from volvelle.core.forward.waiting import ROUNDING
-from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.policy import Allocation, Policy, QueueKernels, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.estimate.quanta import DEFAULT, Quanta, read_quanta
 from volvelle.model.validation import Seconds
+from volvelle.policies.anticipatory import queues
 from volvelle.policies.anticipatory.coming import LoadPredictions, lasting, read_model
 from volvelle.policies.anticipatory.dial import HarmDial
 from volvelle.policies.anticipatory.gangs import gang_type
+from volvelle.policies.anticipatory.memory import (
+    ASK_AT,
+    BORROWED,
+    DEDICATED,
+    LANE,
+    LENDS,
+    LEVEL,
+    NO_LANE,
+    NOTED,
+    OWNED,
+    QUEUES,
+    STRANGE,
+    WANTED_WAKE,
+    Memory,
+    tables,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,9 +78,6 @@ Ints = NDArray[np.int64]
 _GPUS_SHORT, _ORDER = int(Reason.GPUS), int(Reason.ORDER)
 _QUOTA, _RESERVED = int(Reason.QUOTA), int(Reason.RESERVED)
 
-LANE = COUNT
-"""Own column: the lane of a job that runs."""
-NO_LANE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
 _DEAR = 0.1
 """A stop and a restart are dear if they take more than this share of a job's time."""
 
@@ -76,7 +92,7 @@ class Anticipatory(Policy):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) sections 5.2 to 5.5, figures 7 and 8"
     optimises: ClassVar[str] = "mean JCT, with little harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
-    columns: ClassVar[int] = 1
+    columns: ClassVar[int] = 2
 
     quanta: Quanta = Field(DEFAULT, description="stretches of time that are predicted: 5m/1h/12h")
     model: str = Field("", description="file of `volvelle train-arrivals`; without: recent rates")
@@ -100,7 +116,7 @@ class Anticipatory(Policy):
     _last: tuple[Floats, Floats] = PrivateAttr(
         default_factory=lambda: (np.zeros((3, 0)), np.zeros(0))
     )
-    _wake: float | None = PrivateAttr(None)
+    _memory: Memory = PrivateAttr(default_factory=Memory)
 
     @property
     def resizes(self) -> bool:
@@ -109,30 +125,33 @@ class Anticipatory(Policy):
 
     def next_wake(self, view: View) -> float | None:
         """When predictions are due again, while jobs wait and GPUs are idle."""
-        return self._wake
+        wake = float(self._memory.words[WANTED_WAKE])
+        return wake if wake < np.inf else None
 
     @property
     def harmed(self) -> Floats:
         """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
         return self._dial.seen if self._dial is not None else np.zeros((2, 0))
 
+    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
+        """What is decided between two predictions, as machine code."""
+        if self.harm or self.preempt or type(self).expected is not Anticipatory.expected:
+            return None  # what is kept changes at every decision, or jobs are stopped
+        return QueueKernels(
+            queues.queue_of, queues.serve, np.ones(QUEUES), self._memory.words, hands_over=True
+        )
+
     def allocate(self, view: View) -> Allocation:
         """Start what pools can on their own, then what others' idle GPUs are spared for."""
-        coming = self._look(view)
-        quanta, matrix, seconds = coming.quanta, view.jobs.matrix, view.jobs.total_seconds
-        given, kept = share(
-            matrix,
-            seconds,
-            view.now,
-            view.capacity,
-            view.quota,
-            view.owned,
-            view.lends,
-            self.expected(view),
-            np.clip(self._levels, 0.0, 1.0) if self.harm else np.zeros(len(view.owned)),
-            quanta,
-            self.preempt,
+        coming, known = self._look(view), self._memory.tables
+        known.expected[:] = self.expected(view)
+        if self.harm:
+            known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
+        matrix = view.jobs.matrix
+        given = serve(
+            matrix, view.capacity, view.quota, self._memory.words, coming.due, self.preempt
         )
+        seconds, kept = view.jobs.total_seconds, known.kept.copy()
         if self.harm and self._dial is not None:
             for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
                 if (pool := int(matrix[POOL, row])) >= 0:
@@ -142,9 +161,6 @@ class Anticipatory(Policy):
             np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds[reserved]]),
             kept,
         )
-        waits = not given[TARGET].all()
-        idle = view.gpus - float(given[TARGET].sum()) > ROUNDING
-        self._wake = coming.due if waits and idle else None
         notices, coming.notices = tuple(coming.notices), []
         return Allocation(
             given[TARGET],
@@ -153,6 +169,18 @@ class Anticipatory(Policy):
             given[3].astype(np.int64),
             notices=notices,
         )
+
+    def look(self, view: View) -> tuple[str, ...] | None:
+        """Predict anew; where more came than could be noted `allocate` notes it."""
+        coming, memory = self._coming, self._memory
+        if coming is None or memory.behind:
+            return None
+        coming.see(view.now, memory.take())
+        coming.predict(view, self._thresholds)
+        memory.tables.expected[:] = self.expected(view)
+        memory.words[ASK_AT] = coming.due
+        notices, coming.notices = tuple(coming.notices), []
+        return notices
 
     def why(self, number: int) -> str:
         """For whom GPUs are kept that job ``number`` could use."""
@@ -192,9 +220,9 @@ class Anticipatory(Policy):
 
     def _look(self, view: View) -> LoadPredictions:
         coming = self._coming or self._begin(view)
-        came, gone = coming.see(view)
+        coming.see(view.now, self._memory.noted(view.jobs.matrix, view.now))
         if self.harm and self._dial is not None:
-            coming.notices += self._dial.follow(view, came, gone)
+            coming.notices += self._dial.follow(view)
         if view.now >= coming.due:
             coming.predict(view, self._thresholds)
         return coming
@@ -210,6 +238,8 @@ class Anticipatory(Policy):
             self.least_precision,
             read_model(self.model, quanta) if self.model else None,
         )
+        self._memory.begin(self._coming.quanta, view.owned, view.lends)
+        view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             within = self.round or 0.0
             self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, within)
@@ -217,24 +247,58 @@ class Anticipatory(Policy):
 
 
 @compiled
+def serve(
+    matrix: Floats, capacity: Floats, quota: Floats, words: Floats, due: float, preempt: bool
+) -> Floats:
+    """Figures 7 and 8 for what is expected now, and when to look again. The own columns are written.
+
+    words: `volvelle.policies.anticipatory.memory`; what is kept is written there. due: when predictions are,
+    which matters while jobs wait and GPUs are idle. Returns (4, jobs) as `volvelle.core.fill.fill` does with
+    the order of starts.
+    """
+    known = tables(words)
+    seconds = matrix[TOTAL] * matrix[SCALE] / matrix[FULL_RATE]
+    given = share(
+        matrix,
+        seconds,
+        capacity,
+        quota,
+        known.by_pool[OWNED],
+        known.by_pool[LENDS],
+        known.expected,
+        known.by_pool[LEVEL],
+        known.quanta,
+        preempt,
+        known.kept,
+    )
+    waits, idle = False, capacity.sum()
+    for row in range(matrix.shape[1]):
+        waits |= given[TARGET, row] == 0.0
+        idle -= given[TARGET, row]
+    words[ASK_AT] = due if words[STRANGE] == 0.0 else -np.inf
+    words[WANTED_WAKE] = due if waits and idle > ROUNDING else np.inf
+    return given
+
+
+@kernel
 def share(
     matrix: Floats,
     seconds: Floats,
-    now: float,
     capacity: Floats,
     quota: Floats,
     owned: Floats,
-    lends: NDArray[np.bool_],
+    lends: Floats,
     expected: Floats,
     levels: Floats,
     quanta: Floats,
     preempt: bool,
-) -> tuple[Floats, Floats]:
+    kept: Floats,
+) -> Floats:
     """Figures 7 and 8. The own column is written.
 
-    seconds: each job is believed to take. expected: GPUs of work to come, (quanta, pools). levels: the share
-    of what it does not use that each pool keeps at least. Returns (4, jobs) as `volvelle.core.fill.fill` does
-    with the order of starts, and what is kept, (quanta, pools).
+    seconds: each job is believed to take. lends: 0 for who does not. expected: GPUs of work to come, (quanta,
+    pools). levels: the share of what it does not use that each pool keeps at least. kept: what is kept,
+    (quanta, pools), is written there. Returns (4, jobs) as `serve` does.
     """
     jobs, pools = matrix.shape[1], len(owned)
     given = np.zeros((4, jobs))
@@ -312,7 +376,7 @@ def share(
             left[pool] -= need
         order[served] = row
         served += 1
-    kept = np.zeros((len(quanta), pools))
+    kept[:] = 0.0
     for at in range(len(quanta)):  # figure 8: spare
         while True:
             usable = free.sum()
@@ -320,7 +384,7 @@ def share(
                 unused = max(owns[pool] - own[pool], 0.0)
                 soon = pending[pool]
                 if pool < pools:
-                    soon += expected[at, pool] if lends[pool] else np.inf
+                    soon += expected[at, pool] if lends[pool] > 0.0 else np.inf
                     soon = max(soon, levels[pool] * unused)
                     kept[at, pool] = min(soon, unused)
                 usable -= min(soon, unused)
@@ -374,10 +438,10 @@ def share(
         else:
             given[TARGET_REASON, row] = _GPUS_SHORT
     given[3] = order
-    return given, kept
+    return given
 
 
-@compiled
+@kernel
 def _stoppable(matrix: Floats, seconds: Floats, row: int) -> bool:
     """Whether a job may be stopped, and that costs little of its time."""
     cost = matrix[CHECKPOINT, row] + matrix[RESTORE, row]
@@ -385,7 +449,7 @@ def _stoppable(matrix: Floats, seconds: Floats, row: int) -> bool:
     return bool(may and cost <= _DEAR * seconds[row])
 
 
-@compiled
+@kernel
 def _stop(
     matrix: Floats,
     seconds: Floats,

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import GPUS, NUMBER, POOL, SUBMIT
-from volvelle.core.compiled import compiled, kernel
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.compiled import compiled
+from volvelle.core.view import View
 from volvelle.estimate.arrivals import ArrivalModel, QuantumSamples
-from volvelle.estimate.past import Past
+from volvelle.estimate.past import Past, until
 from volvelle.model.problems import Problem
 
 Floats = NDArray[np.float64]
@@ -26,15 +25,6 @@ _FORGETS = 0.98
 """What an outcome counts when the next is there."""
 _ENOUGH = 10.0
 """Outcomes, weighed so, from which recall and precision are judged."""
-
-
-@dataclass
-class Waiting:
-    """A prediction whose quantum is not over: when it was made, features, and whether jobs were to come."""
-
-    time: float
-    features: Floats
-    predicted: NDArray[np.bool_]
 
 
 @dataclass
@@ -66,30 +56,26 @@ class LoadPredictions:
         shape = len(self.quanta), len(self.names)
         self.chances, self.load = np.ones(shape), np.full(shape, np.inf)
         self.off = np.zeros(shape, dtype=np.bool_)
-        self._hits, self._misses, self._alarms = (np.zeros(shape) for _ in range(3))
-        self._open: list[deque[Waiting]] = [deque() for _ in self.quanta]
+        self._counts = np.zeros((3, *shape))
+        room = int(self.quanta[-1] // self.quanta[0]) + 2
+        self._made = np.zeros((shape[0], room))
+        self._told = np.zeros((shape[0], room, shape[1]), dtype=np.bool_)
+        self._first, self._many = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
+        self._features: list[deque[Floats]] = [deque() for _ in self.quanta]
         self._samples = QuantumSamples(len(self.quanta))
         self.due = self._fitted = -np.inf
         self._fitted_after = 0
-        self._numbers, self._pools = np.zeros(0), np.zeros(0)
 
-    def see(self, view: View) -> tuple[IntColumn, FloatColumn]:
-        """Note who came and who left since the last look: rows of those, numbers of these."""
-        matrix = view.jobs.matrix
-        numbers, pools = matrix[NUMBER].copy(), matrix[POOL].copy()
+    def see(self, now: float, notes: Floats) -> None:
+        """Take in who came and who left, as it was noted (`volvelle.policies.anticipatory.memory`)."""
         if self.past is None:
-            self.past = Past(len(self.names), view.now)
-            self._fitted = view.now
-        came, gone = came_and_gone(self._numbers, numbers)
-        for row in came.tolist():
-            if pools[row] >= 0.0:
-                self.past.arrive(int(pools[row]), matrix[SUBMIT, row], matrix[GPUS, row])
-        for pool in self._pools[gone].tolist():
-            if pool >= 0.0:
-                self.past.end(int(pool), view.now)
-        left = self._numbers[gone]
-        self._numbers, self._pools = numbers, pools
-        return came, left
+            self.past = Past(len(self.names), now)
+            self._fitted = now
+        for pool, time, gpus in notes.tolist():
+            if gpus > 0.0:
+                self.past.arrive(int(pool), time, gpus)
+            for _ in range(int(-gpus)):
+                self.past.end(int(pool), time)
 
     def predict(self, view: View, threshold: Floats | float) -> None:
         """Predict anew; jobs are to come where that is as likely as ``threshold``, by pool or for all."""
@@ -99,40 +85,49 @@ class LoadPredictions:
         self._judge(view.now)
         if self.refit and view.now >= self._fitted + self.refit:
             self._train(view.now)
+        features = self._looked_at(view) if self.refit or self.model is not None else None
+        self.chances, self.load = self.past.recent(view.now, self.quanta, self.windows)
+        if self.model is not None and features is not None:
+            self.chances = self.model.chances(features)
+        if self.refit and features is not None:
+            for at, kept in enumerate(self._features):
+                kept.append(features[at])
+        every = np.arange(len(self.quanta))
+        last = (self._first + self._many) % self._made.shape[1]
+        self._made[every, last], self._told[every, last] = view.now, self.chances >= threshold
+        self._many += 1
+
+    def _looked_at(self, view: View) -> Floats:
+        assert self.past is not None
         running = view.jobs.running
         expected = view.jobs.seconds_to_end[running]
-        features = self.past.features(view.now, self.quanta, view.jobs.pool[running], expected)
-        if self.model is None:
-            self.chances = self.past.rates(view.now, self.quanta, self.windows)
-        else:
-            self.chances = self.model.chances(features)
-        self.load = self.past.most_load(view.now, self.quanta, self.windows)
-        for at, waiting in enumerate(self._open):
-            waiting.append(Waiting(view.now, features[at], self.chances[at] >= threshold))
+        return self.past.features(view.now, self.quanta, view.jobs.pool[running], expected)
 
     def _judge(self, now: float) -> None:
         """See what came of predictions whose quantum is over."""
         assert self.past is not None
-        for at, waiting in enumerate(self._open):
-            while waiting and waiting[0].time + self.quanta[at] <= now:
-                one = waiting.popleft()
-                came = self.past.came_within(one.time, one.time + float(self.quanta[at])) > 0
-                if self.refit:
-                    self._samples.add(at, one.features, came)
-                for counts, found in (
-                    (self._hits, one.predicted & came),
-                    (self._misses, ~one.predicted & came),
-                    (self._alarms, one.predicted & ~came),
-                ):
-                    counts[at] = counts[at] * np.where(came | one.predicted, _FORGETS, 1.0) + found
-        told, predicted = self._hits + self._misses, self._hits + self._alarms
-        bad = (told >= _ENOUGH) & (self._hits < self.least_recall * told)
-        bad |= (predicted >= _ENOUGH) & (self._hits < self.least_precision * predicted)
+        if self.refit:
+            self._sample(now)
+        bad = judge(
+            now,
+            self.quanta,
+            self.past.came,
+            self.past.arrivals,
+            self._made,
+            self._told,
+            self._first,
+            self._many,
+            self._counts,
+            self.least_recall,
+            self.least_precision,
+        )
+        hits, misses, alarms = self._counts
         for at, pool in np.argwhere(bad != self.off).tolist():
             known = f"work expected in pool {self.names[pool]} within {lasting(self.quanta[at])}"
             if bad[at, pool]:
-                recall = self._hits[at, pool] / max(told[at, pool], 1e-9)
-                precision = self._hits[at, pool] / max(predicted[at, pool], 1e-9)
+                hit = hits[at, pool]
+                recall = hit / max(hit + misses[at, pool], 1e-9)
+                precision = hit / max(hit + alarms[at, pool], 1e-9)
                 self.notices.append(
                     f"predictions of {known} do not hold (recall {recall:.2f}, precision "
                     f"{precision:.2f}): it lends nothing for so long"
@@ -140,6 +135,17 @@ class LoadPredictions:
             else:
                 self.notices.append(f"predictions of {known} hold again: it lends")
         self.off = bad
+
+    def _sample(self, now: float) -> None:
+        """Keep features of predictions whose quantum is over, with what came, to be trained on."""
+        assert self.past is not None
+        for at, quantum in enumerate(self.quanta.tolist()):
+            for place in range(int(self._many[at])):
+                made = float(self._made[at, (self._first[at] + place) % self._made.shape[1]])
+                if made + quantum > now:
+                    break
+                came = self.past.came_within(made, made + quantum) > 0
+                self._samples.add(at, self._features[at].popleft(), came)
 
     def _train(self, now: float) -> None:
         """Fit a model to what was seen, if anything came since the last time."""
@@ -154,29 +160,44 @@ class LoadPredictions:
 
 
 @compiled
-def came_and_gone(before: Floats, after: Floats) -> tuple[Ints, Ints]:
-    """Where new jobs stand among those that are there ``after``, and where who left stood ``before``."""
-    return not_in(after, before), not_in(before, after)
+def judge(
+    now: float,
+    quanta: Floats,
+    came: Floats,
+    arrivals: Ints,
+    made: Floats,
+    told: NDArray[np.bool_],
+    first: Ints,
+    many: Ints,
+    counts: Floats,
+    least_recall: float,
+    least_precision: float,
+) -> NDArray[np.bool_]:
+    """Count what came of predictions whose quantum is over; where they do not hold, (quanta, pools).
 
-
-@kernel
-def not_in(numbers: Floats, others: Floats) -> Ints:
-    """Where the ``numbers`` stand that are not among the ``others``; both are distinct, in any order.
-
-    Those in both mostly come in the same order: then it is one pass.
+    came, arrivals: as in `Past`. made, told: when predictions were made, (quanta, room), and whether jobs
+    were to come, (quanta, room, pools), rings of which ``many`` from ``first`` on are open. counts: hits,
+    misses, false alarms, (3, quanta, pools).
     """
-    found = np.zeros(len(numbers), dtype=np.int64)
-    count = at = 0
-    for place in range(len(numbers)):
-        looked = 0
-        while looked < len(others) and others[(at + looked) % len(others)] != numbers[place]:
-            looked += 1
-        if looked == len(others):
-            found[count] = place
-            count += 1
-        else:
-            at += looked + 1
-    return found[:count]
+    bad = np.zeros(counts.shape[1:], dtype=np.bool_)
+    for at in range(len(quanta)):
+        while many[at] > 0 and made[at, first[at]] + quanta[at] <= now:
+            begin = made[at, first[at]]
+            for pool in range(len(arrivals)):
+                last = until(came[pool], arrivals[pool], begin + quanta[at])
+                comes = last > until(came[pool], last, begin)
+                expected = told[at, first[at], pool]
+                if comes or expected:
+                    counts[:, at, pool] *= _FORGETS
+                    counts[2 if not comes else 0 if expected else 1, at, pool] += 1.0
+            first[at], many[at] = (first[at] + 1) % made.shape[1], many[at] - 1
+        for pool in range(len(arrivals)):
+            hits, misses, alarms = counts[:, at, pool]
+            if hits + misses >= _ENOUGH and hits < least_recall * (hits + misses):
+                bad[at, pool] = True
+            if hits + alarms >= _ENOUGH and hits < least_precision * (hits + alarms):
+                bad[at, pool] = True
+    return bad
 
 
 def read_model(path: str, quanta: tuple[float, ...]) -> ArrivalModel:

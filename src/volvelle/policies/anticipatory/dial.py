@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.view import View
 from volvelle.policies.anticipatory.alone import Alone
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass
@@ -41,17 +43,17 @@ class HarmDial:
         self.levels, self.seen = np.ones(len(self.owned)), np.zeros((2, len(self.owned)))
         self._alone = [Alone(each) for each in self.owned.tolist()]
         self._pool_of: dict[int, int] = {}
+        self._numbers = np.zeros(0)
 
     def start(self, number: int, pool: int, now: float) -> None:
         """A job of a pool starts."""
         self._alone[pool].start(number, now)
 
-    def follow(self, view: View, came: IntColumn, gone: FloatColumn) -> list[str]:
-        """Move levels by what becomes known; what there is to say of it.
-
-        came: rows of jobs that came. gone: numbers of those that left.
-        """
+    def follow(self, view: View) -> list[str]:
+        """Move levels by what becomes known since the last look; what there is to say of it."""
         jobs = view.jobs
+        came, gone = came_and_gone(self._numbers, jobs.number)
+        left, self._numbers = self._numbers[gone], jobs.number
         columns = (jobs.number, jobs.pool, jobs.gpus, jobs.submit_time)
         touched, notices = set(), []
         for number, pool, gpus, submit in zip(
@@ -61,7 +63,7 @@ class HarmDial:
                 self._alone[pool].come(int(number), gpus, submit)
                 self._pool_of[int(number)] = pool
                 touched.add(pool)
-        for number in gone.tolist():
+        for number in left.tolist():
             if (pool := self._pool_of.pop(int(number), -1)) >= 0:
                 self._alone[pool].end(int(number), view.now)
                 touched.add(pool)
@@ -81,3 +83,29 @@ class HarmDial:
             f"pool {self.names[pool]} lends {'nothing' if level >= 1.0 else 'again'}: "
             f"{late:g} of {known:g} jobs were later than alone, {self.harm:g} of them may be"
         ]
+
+
+@compiled
+def came_and_gone(before: Floats, after: Floats) -> tuple[Ints, Ints]:
+    """Where new jobs stand among those that are there ``after``, and where who left stood ``before``."""
+    return not_in(after, before), not_in(before, after)
+
+
+@kernel
+def not_in(numbers: Floats, others: Floats) -> Ints:
+    """Where the ``numbers`` stand that are not among the ``others``; both are distinct, in any order.
+
+    Those in both mostly come in the same order: then it is one pass.
+    """
+    found = np.zeros(len(numbers), dtype=np.int64)
+    count = at = 0
+    for place in range(len(numbers)):
+        looked = 0
+        while looked < len(others) and others[(at + looked) % len(others)] != numbers[place]:
+            looked += 1
+        if looked == len(others):
+            found[count] = place
+            count += 1
+        else:
+            at += looked + 1
+    return found[:count]
