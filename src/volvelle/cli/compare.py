@@ -139,17 +139,17 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
     """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
-    from volvelle.notebook.runs import MANY_JOBS, chosen_policies
+    from volvelle.notebook.runs import chosen_policies, left_out
 
     if "policies" in experiment.model_fields_set:
         return experiment
     chosen = chosen_policies(jobs)
-    many = f", or slow with {MANY_JOBS:,} jobs and more" if jobs >= MANY_JOBS else ""
     remark(
-        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with "
-        "--policy; the others need deadlines, pools, batch sizes or rates by type, or are variants and "
-        f"slower{many} (volvelle list policies)"
+        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with --policy; "
+        "left out (volvelle list policies):"
     )
+    for why, names in left_out(chosen).items():
+        remark(f"      {why}: {', '.join(names)}")
     return experiment.model_copy(update={"policies": chosen})
 
 
@@ -278,8 +278,9 @@ def _print_results(
         for name, outcomes in runs.outcomes.items():
             remark_on_rejections(name, outcomes)
     if output is Form.TABLE:
-        starred = "Best in each column is starred. " if any(t.best() for t in tables) else ""
-        print(f"\n{starred}Pictures: {page}")
+        starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
+        held = f", beside figures: the difference from {runs.baseline}" if runs.baseline else ""
+        print(f"\n{starred}{held}. Pictures: {page}" if starred else f"\nPictures: {page}")
 
 
 def _print_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:

@@ -7,12 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from volvelle.core.policy import policies
 from volvelle.metrics import per_job, series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.jobs_table import jobs_table
@@ -26,7 +28,7 @@ from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
-from volvelle.report.verdict import Sentence, verdict
+from volvelle.report.verdict import Sentence, baseline_of, verdict
 from volvelle.simulate import run_directory
 from volvelle.simulate.compare import ComparedRun, usable_cpus
 from volvelle.simulate.compare import compare as compare_runs
@@ -134,6 +136,11 @@ class Comparison(Columnar):
         """Who is best for what, what that needs, who loses by it: as sentences."""
         return verdict(self.grid, self.reference, self.price)
 
+    @cached_property
+    def baseline(self) -> str:
+        """What the runs are held against; "" where there is only one."""
+        return baseline_of(self.grid, self.reference) if len(self.grid.labels) > 1 else ""
+
     def __getitem__(self, name: str) -> Run:
         return Run(self.records[name], self.outcomes[name])
 
@@ -147,7 +154,7 @@ class Comparison(Columnar):
 
     def tables(self, *measures: str) -> list[Table]:
         """What the command shows: of several rates of submission, a table for each measure."""
-        return self.grid.tables(measures, COLUMNS)
+        return [each.against(self.baseline) for each in self.grid.tables(measures, COLUMNS)]
 
     def picture(self) -> Drawing:
         """The distributions of completion times."""
@@ -259,9 +266,47 @@ MANY_JOBS = 20_000
 """From here on only the quick ones are chosen: the others take rounds, and minutes where thousands wait."""
 
 
+_LEFT_OUT = {
+    "for deadlines": ("3sigma", "chronus", "edf", "genie", "yarn-cs"),
+    "for pools that lend": (
+        "anticipatory",
+        "anticipatory-vc",
+        "fcfs-pools",
+        "gssf",
+        "hived-nonpreemptive",
+        "mmfs",
+        "ssf",
+    ),
+    "for rates by GPU type": (
+        "allox",
+        "gandiva-fair",
+        "gavel-cost",
+        "gavel-fifo",
+        "gavel-ftf",
+        "gavel-hierarchical",
+        "gavel-las",
+        "gavel-makespan",
+        "gavel-throughput",
+        "pcs-gavel",
+    ),
+    "for CPUs and memory": ("drf", "synergy-opt", "synergy-proportional", "synergy-tune"),
+    "for batch sizes": ("pollux",),
+}
+
+
 def chosen_policies(jobs: int) -> tuple[str, ...]:
     """What is compared, unless it is said, on a workload of so many jobs."""
     return CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES
+
+
+def left_out(chosen: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The policies that are not ``chosen``, by why."""
+    found = dict(_LEFT_OUT)
+    if slow := tuple(name for name in CHOSEN_POLICIES if name not in chosen):
+        found[f"slow with {MANY_JOBS:,} jobs and more"] = slow
+    named = {*chosen, *chain.from_iterable(found.values())}
+    found["variants, or slower"] = tuple(name for name in policies.all() if name not in named)
+    return found
 
 
 def make_run(
