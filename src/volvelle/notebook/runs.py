@@ -30,13 +30,14 @@ from volvelle.report.grid import Grid, GridRun
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
 from volvelle.report.verdict import Sentence, baseline_of, verdict
 from volvelle.simulate import run_directory
-from volvelle.simulate.compare import ComparedRun, usable_cpus
+from volvelle.simulate.compare import ComparedRun
 from volvelle.simulate.compare import compare as compare_runs
 from volvelle.simulate.experiment import SINGULAR, Experiment, PlannedRun, WorkloadKey
 from volvelle.simulate.run import Progress, Simulation, check
 from volvelle.simulate.run import simulate as simulate_run
-from volvelle.simulate.run_directory import RunRecord
+from volvelle.simulate.run_directory import RunRecord, RunStatus
 from volvelle.simulate.sources import Source
+from volvelle.simulate.workers import usable_cpus
 
 COLUMNS = (
     "jct:mean",
@@ -340,7 +341,7 @@ def make_run(
             )
         run_directory.finish(directory, record, simulation)
     except BaseException:
-        run_directory.mark_failed(directory, record)
+        run_directory.mark(directory, record, RunStatus.FAILED)
         raise
     return Run(record.ended(simulation), simulation.outcomes, simulation)
 
