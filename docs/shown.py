@@ -26,8 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volvelle.cli.submit import read_job
 from volvelle.live.config import ServeConfig
+from volvelle.live.http.submission import read_job
 from volvelle.model.cluster import read_cluster
 from volvelle.simulate.experiment import Experiment
 

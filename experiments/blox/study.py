@@ -33,9 +33,9 @@ from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import HOUR
 from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart
-from volvelle.simulate.compare import START_METHOD, usable_cpus
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
+from volvelle.simulate.workers import START_METHOD, usable_cpus
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS
 from volvelle.workload.workload import Workload
 

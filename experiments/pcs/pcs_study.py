@@ -34,9 +34,9 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.report.charts import Axis, Dots, Drawing, Plot, Series, cdf, line_chart, scatter
 from volvelle.report.charts.palette import series_color
-from volvelle.simulate.compare import START_METHOD, usable_cpus
 from volvelle.simulate.run import Setting
 from volvelle.simulate.sources import generated
+from volvelle.simulate.workers import START_METHOD, usable_cpus
 from volvelle.tune.evaluate import outcomes_for
 from volvelle.tune.front import Candidate, Front
 from volvelle.tune.search import Search, tune

@@ -72,7 +72,7 @@ def test_workers_can_be_started_without_fork(
 ) -> None:
     common = ("compare", trace, "-c", "1x8", "-p", "fifo", "-o", "csv")
     forked = volvelle(*common).out
-    monkeypatch.setattr("volvelle.simulate.compare.START_METHOD", "spawn")
+    monkeypatch.setattr("volvelle.simulate.workers.START_METHOD", "spawn")
     assert volvelle(*common, "--force").out == forked
 
 

@@ -73,3 +73,44 @@ def test_compare_keeps_the_finished_runs(tmp_path: Path, long_trace: Path) -> No
     assert json.loads(second.read_text())["status"] == "interrupted"
     with np.load(second.with_name("outcomes.npz")) as columns:
         assert len(columns["submit_time"]) < 15000
+
+
+ENDLESS = """
+from pathlib import Path
+from volvelle import policy
+
+@policy.register
+class Endless(policy.Policy):
+    \"""Never answers.\"""
+
+    name = "endless"
+    optimises = "nothing"
+
+    def allocate(self, view):
+        Path("asked").touch()
+        while True:
+            pass
+"""
+
+
+@pytest.mark.parametrize("named", [["simulate"], ["compare", "-p", "fifo", "--workers", "2"]])
+def test_a_policy_that_never_answers_is_interrupted(tmp_path: Path, named: list[str]) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    jobs = [
+        "--generate",
+        "lognormal:jobs=40,load=2",
+        "-c",
+        "2x4",
+        "-p",
+        "endless.py",
+        "--out",
+        "out",
+    ]
+    ran = interrupted_when(tmp_path / "asked", *named, *jobs, cwd=tmp_path)
+    assert ran.status == 130, ran.err
+    assert "interrupted" in ran.err
+    assert "Traceback" not in ran.err
+    [record] = tmp_path.glob(
+        "out/run.json" if named == ["simulate"] else "out/runs/endless/run.json"
+    )
+    assert json.loads(record.read_text())["status"] == "interrupted"

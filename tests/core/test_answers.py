@@ -1,5 +1,6 @@
 """What a policy must not answer, and what is said then."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -100,9 +101,9 @@ class Short(OrderPolicy):
     ("policy", "said"),
     [
         (Keyless(), "the key of job 0 is not a number"),
-        (Short(), "3 jobs want as many keys"),
+        (Short(), r"policy 'short' gave keys of shape \(1,\), or NaN, for 3 jobs"),
     ],
 )
 def test_an_order_needs_a_number_for_each_job(policy: Policy, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(Problem, match=rf"{re.escape(__file__)}, line \d+, in key: {said}"):
         decide(policy)

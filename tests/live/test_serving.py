@@ -1,15 +1,24 @@
 """``volvelle serve`` as a process, and the commands of its users beside it."""
 
+import importlib
 import json
 import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from server_process import server_process, volvelle
 from waiting import until
+
+from volvelle.live.http.client import ApiClient
+from volvelle.live.serve_folder import ServeFolder, ServerAddress
+from volvelle.model.problems import Problem
+
+vv: Any = importlib.import_module("volvelle")
 
 CONFIG = """
 cluster = "1x4"
@@ -42,6 +51,33 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     assert bad.returncode == 1
     ended = json.loads(volvelle(server, "history", "--state", "failed", "-o", "json").stdout)
     assert [job["name"] for job in ended] == ["bad"]
+
+
+def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(server)
+    live = vv.connect()
+    told = live.forecast(["sleep", "0"], gpus=1, estimate="1m")
+    assert told["p50"] is not None
+    [row] = live.submit(["sleep", "0"], name="asked", estimate="1m", array=2).rows[:1]
+    assert row["name"] == "asked"
+    assert live.why(row["number"])["job"]["name"] == "asked"
+    until(lambda: len([job for job in live.history() if job["name"] == "asked"]) == 2)
+    (server / "job.yaml").write_text("command: sleep 0\nname: written\n")
+    assert live.submit("job.yaml", name="changed").rows[0]["name"] == "changed"
+    with pytest.raises(Problem, match="did you mean 'gpus'"):
+        live.submit("job.yaml", gpuss=1)
+
+
+def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> None:
+    folder = ServeFolder(tmp_path / "volvelle-serve")
+    with folder.starting():
+        Timer(0.2, folder.write_address, [ServerAddress("http://127.0.0.1:1")]).start()
+        found = ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path)
+    assert found.url == "http://127.0.0.1:1"
+    assert not folder.starts
+    with ServeFolder(tmp_path / "b" / "volvelle-serve").starting():
+        pass
+    assert not (tmp_path / "b" / "volvelle-serve").exists()
 
 
 def test_secret_files_are_private(server: Path) -> None:

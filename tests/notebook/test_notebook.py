@@ -4,6 +4,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from volvelle.cli.main import main
 from volvelle.core.policy import policies
 from volvelle.model.problems import Problem
 from volvelle.notebook.jobs import Jobs
-from volvelle.notebook.runs import MANY_JOBS, Comparison, chosen_policies
+from volvelle.notebook.runs import MANY_JOBS, Comparison, chosen_policies, left_out
 from volvelle.policies.orders import LeastAttainedService
 from volvelle.report.table import as_columns
 from volvelle.simulate.run_directory import read_outcomes, read_record
@@ -141,3 +142,12 @@ def test_connect_names_the_server_or_says_that_there_is_none(
     monkeypatch.delenv("VOLVELLE_SERVER", raising=False)
     with pytest.raises(Problem, match="no server is known"):
         vv.connect()
+
+
+def test_every_policy_is_compared_unasked_or_left_out_for_a_reason() -> None:
+    for jobs in (100, MANY_JOBS):
+        chosen = chosen_policies(jobs)
+        left = left_out(chosen)
+        named = [*chosen, *chain.from_iterable(left.values())]
+        assert sorted(named) == sorted(policies.all())
+        assert set(chain.from_iterable([*left.values()][:-1])) <= set(policies.all())

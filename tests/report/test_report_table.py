@@ -130,6 +130,17 @@ def test_deltas_stand_beside_figures_where_a_row_is_the_baseline() -> None:
     assert "delta" not in to_html(small().against("nobody"))
 
 
+def test_the_terminal_shows_deltas_where_they_fit() -> None:
+    table = small().against("fifo")
+    wide = to_text(table, width=100)
+    assert "-69 %" in wide
+    assert "+11 pt" in wide
+    assert wide.count(" pt") == 2
+    needed = max(map(len, wide.splitlines())) + 1  # the blank at the end of lines
+    assert to_text(table, width=needed) == wide
+    assert to_text(table, width=needed - 1) == to_text(small(), width=needed - 1)
+
+
 def test_columns_with_nothing_in_them_can_be_left_out() -> None:
     table = Table("", (Column("a", "a"), Column("b", "b", "s")), (("x", NAN), ("y", None)))
     assert [column.key for column in table.without_empty_columns().columns] == ["a"]

@@ -139,17 +139,17 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
     """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
-    from volvelle.notebook.runs import MANY_JOBS, chosen_policies
+    from volvelle.notebook.runs import chosen_policies, left_out
 
     if "policies" in experiment.model_fields_set:
         return experiment
     chosen = chosen_policies(jobs)
-    many = f", or slow with {MANY_JOBS:,} jobs and more" if jobs >= MANY_JOBS else ""
     remark(
-        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with "
-        "--policy; the others need deadlines, pools, batch sizes or rates by type, or are variants and "
-        f"slower{many} (volvelle list policies)"
+        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with --policy; "
+        "left out (volvelle list policies):"
     )
+    for why, names in left_out(chosen).items():
+        remark(f"      {why}: {', '.join(names)}")
     return experiment.model_copy(update={"policies": chosen})
 
 
@@ -266,20 +266,25 @@ def _print_results(
     from volvelle.cli.output import rejections, remark_on_rejections, show_all
     from volvelle.cli.report import show_verdict, shown_tables, write_report_of_runs
 
-    page = write_report_of_runs(runs, directory, columns=metrics, png=png)
+    stopped = any(run.status.value == "interrupted" for run in runs.made)
+    page: Path | None = None
+    if not stopped:  # who pressed Ctrl-C does not wait for pictures
+        page = write_report_of_runs(runs, directory, columns=metrics, png=png)
     tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:
         print(f"{headline}\n")
-        show_verdict(runs)
+        if not stopped:
+            show_verdict(runs)
     show_all(tables, output)
     if len({rejections(outcomes) for outcomes in runs.outcomes.values()}) == 1:
         remark_on_rejections("", next(iter(runs.outcomes.values())))
     else:
         for name, outcomes in runs.outcomes.items():
             remark_on_rejections(name, outcomes)
-    if output is Form.TABLE:
-        starred = "Best in each column is starred. " if any(t.best() for t in tables) else ""
-        print(f"\n{starred}Pictures: {page}")
+    if output is Form.TABLE and page is not None:
+        starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
+        held = f", beside figures: the difference from {runs.baseline}" if runs.baseline else ""
+        print(f"\n{starred}{held}. Pictures: {page}" if starred else f"\nPictures: {page}")
 
 
 def _print_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None:
@@ -290,6 +295,7 @@ def _print_unfinished(results: "Sequence[ComparedRun]", directory: Path) -> None
     if stopped:
         remark(f"interrupted: {', '.join(stopped)}; what was done of them is in {directory}/runs")
         remark("to finish them, give the same command with --resume")
+        remark(f"to draw those that are finished: volvelle report {directory}")
     failed = [result for result in results if result.error is not None]
     if failed:
         remark(f"failed: {', '.join(result.name for result in failed)}")

@@ -86,7 +86,7 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
         judged = against.tables(against.judge(grid, runs.reference), runs.reference)
     if output is not Form.TABLE:
         return judged[:1] or [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
-    return runs.grid.tables(metrics, COLUMNS) + judged
+    return runs.tables(*metrics) + judged
 
 
 def show_verdict(runs: "Comparison") -> None:

@@ -77,32 +77,42 @@ def serve(
 
     volvelle serve --config cluster.toml
     """
-    from volvelle.live.config import ServeConfig
+    from contextlib import ExitStack
+
+    from volvelle.live.serve_folder import DEFAULT_FOLDER, ServeFolder
     from volvelle.model.problems import Problem
 
     if gpus is not None and cluster is not None:
         raise Problem("--gpus and --cluster are two clusters", mend="give one of them", usage=True)
-    loaded = ServeConfig.load(
-        config,
-        {
-            "cluster": f"1x{gpus}" if gpus is not None else cluster,
-            "policy": policy,
-            "placement": placement,
-            "admission": admission,
-            "estimator": estimator,
-            "executor": executor,
-            "folder": folder,
-            "listen.address": address,
-            "listen.port": port,
-        },
-    )
-    try:
-        from volvelle.live.serving import run_server
-    except ImportError as missing:
-        raise Problem(
-            f"volvelle serve needs the package {missing.name}", mend="pip install 'volvelle[live]'"
-        ) from None
-    run_server(loaded, _print_ready)
+    with ExitStack() as stack:
+        if config is None:  # at once, so that a command right after "volvelle serve &" waits
+            stack.enter_context(ServeFolder(folder or DEFAULT_FOLDER).starting())
+        from volvelle.live.config import ServeConfig
+
+        loaded = ServeConfig.load(
+            config,
+            {
+                "cluster": f"1x{gpus}" if gpus is not None else cluster,
+                "policy": policy,
+                "placement": placement,
+                "admission": admission,
+                "estimator": estimator,
+                "executor": executor,
+                "folder": folder,
+                "listen.address": address,
+                "listen.port": port,
+            },
+        )
+        if config is not None:
+            stack.enter_context(ServeFolder(loaded.folder).starting())
+        try:
+            from volvelle.live.serving import run_server
+        except ImportError as missing:
+            raise Problem(
+                f"volvelle serve needs the package {missing.name}",
+                mend="pip install 'volvelle[live]'",
+            ) from None
+        run_server(loaded, _print_ready)
 
 
 def _print_ready(server: "RunningServer") -> None:

@@ -122,6 +122,7 @@ def _simulate(
     from volvelle.notebook.runs import make_run
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Progress
+    from volvelle.simulate.run_directory import RunStatus
 
     cluster = experiment.read_cluster()
     composition = experiment.only_run(cluster).setting.composition
@@ -140,7 +141,7 @@ def _simulate(
     try:
         page = write_report_of_run(directory, record, run.outcomes, png=png)
     except BaseException:
-        run_directory.mark_failed(directory, record)
+        run_directory.mark(directory, record, RunStatus.FAILED)
         raise
     _print(run.summary, simulation, record, directory, output)
     remark_on_rejections("", simulation.outcomes)

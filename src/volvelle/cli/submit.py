@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from volvelle.live.job_request import JobRequest
 
 _GPUS, _TIME, _RUN = "What it needs", "How long", "How it runs"
-_FORECAST_TIMEOUT_SECONDS = 2.0
 _POLL_SECONDS = 0.5
-_FILES = (".yaml", ".yml", ".json")
 
 
 def submit(
@@ -109,8 +107,11 @@ def submit(
 
     volvelle submit job.yaml
     """
+    from volvelle.live.http import submission
     from volvelle.live.http.client import ApiClient
 
+    checkpoint_options = {"path": checkpoint, "grace": grace}
+    saving = {key: value for key, value in checkpoint_options.items() if value is not None}
     given = {
         "gpus": gpus,
         "min_gpus": min_gpus,
@@ -124,64 +125,20 @@ def submit(
         "environment": _environment(environment or []) or None,
         "retries": retries,
         "array": array,
+        "checkpoint": saving or None,
     }
-    checkpoint_options = {"path": checkpoint, "grace": grace}
-    saving = {key: value for key, value in checkpoint_options.items() if value is not None}
-    request = _request(words, given, saving)
+    request = submission.requested(words, given)
     client = ApiClient.find()
     if dry_run:
-        _print_forecast(client.post("/v1/forecast", request.as_json()), request, output)
+        _print_forecast(submission.forecast(client, request), request, output)
         return
-    share = _share_in_time(client, request)
-    numbers = _submit(client, request)
+    share: float | None = None
+    if request.deadline is not None:
+        share = submission.forecast(client, request)["deadline_share"]
+    numbers = submission.submit(client, request)
     _print_submitted(client, numbers, request, share, output)
     if wait and not _wait_for_all(client, numbers, output):
         raise typer.Exit(1)
-
-
-def _request(
-    arguments: list[str], options: dict[str, Any], checkpoint_options: dict[str, Any]
-) -> "JobRequest":
-    """The job request of a file or a command, overridden by options. Raises `Problem`."""
-    from pydantic import ValidationError
-
-    from volvelle.live.job_request import JobRequest
-    from volvelle.model.problems import Problem
-    from volvelle.model.validation import describe_validation
-
-    from_file = len(arguments) == 1 and Path(arguments[0]).suffix in _FILES
-    document: dict[str, Any] = read_job(Path(arguments[0])) if from_file else {"command": arguments}
-    document.setdefault("directory", str(Path.cwd()))
-    changed = {key: value for key, value in options.items() if value is not None}
-    if checkpoint_options:
-        changed["checkpoint"] = {**document.get("checkpoint", {}), **checkpoint_options}
-    try:
-        return JobRequest.model_validate(document | changed)
-    except ValidationError as error:
-        place = f"{arguments[0]}: " if from_file else ""
-        raise Problem(f"{place}{describe_validation(error, JobRequest)}", usage=True) from None
-
-
-def read_job(path: Path) -> dict[str, Any]:
-    """The content of a job's file. Raises `Problem` if it is invalid."""
-    from volvelle.model.problems import Problem
-
-    try:
-        import yaml
-    except ImportError:
-        raise Problem("job files need PyYAML", mend="pip install 'volvelle[live]'") from None
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Problem(f"there is no file {path}", mend="check the path", usage=True) from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        text = " ".join(str(error).split())
-        raise Problem(f"{path} is not a YAML file: {text}", usage=True) from None
-    if not isinstance(document, dict):
-        raise Problem(
-            f"{path} is not a job", mend="write keys and values: command: ...", usage=True
-        )
-    return document
 
 
 def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, Any] | None:
@@ -215,14 +172,6 @@ def _environment(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _submit(client: "ApiClient", request: "JobRequest") -> list[int]:
-    """Submit with an idempotency key; the numbers of the jobs."""
-    import secrets
-
-    answered = client.post("/v1/jobs", request.as_json(), key=secrets.token_hex(16))
-    return list(answered["numbers"])
-
-
 def _print_submitted(
     client: "ApiClient",
     numbers: list[int],
@@ -232,7 +181,9 @@ def _print_submitted(
 ) -> None:
     import json
 
-    job = _wait_for_forecast(client, numbers[0])
+    from volvelle.live.http.submission import with_forecast
+
+    job = with_forecast(client, numbers[0])
     if output is Form.JSON:
         print(json.dumps({"numbers": numbers, "first": job}, indent=2, ensure_ascii=False))
         return
@@ -259,18 +210,6 @@ def _print_submitted(
     _print_guarantee(job["guarantee"])
 
 
-def _wait_for_forecast(client: "ApiClient", number: int) -> dict[str, Any]:
-    """The job, once it has a forecast or after a timeout."""
-    deadline = time.monotonic() + _FORECAST_TIMEOUT_SECONDS
-    while True:
-        job: dict[str, Any] = client.get(f"/v1/jobs/{number}")
-        known = job["predicted_p50"] is not None or job["ended"] is not None
-        known |= job["profiling"]
-        if known or time.monotonic() > deadline:
-            return job
-        time.sleep(0.05)
-
-
 def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: Form) -> None:
     import json
 
@@ -286,15 +225,6 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
     if forecast["reason"]:
         print(forecast["reason"])
     _print_guarantee(forecast["guarantee"])
-
-
-def _share_in_time(client: "ApiClient", request: "JobRequest") -> float | None:
-    """The share of forecasts in which a job keeps its deadline; None without a deadline."""
-    if request.deadline is None:
-        return None
-    forecast = client.post("/v1/forecast", request.as_json())
-    share: float | None = forecast["deadline_share"]
-    return share
 
 
 def _format_deadline(share: float | None, request: "JobRequest", submitted: float) -> str:

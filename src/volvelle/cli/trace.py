@@ -1,4 +1,4 @@
-"""``volvelle trace``: what is in a trace, the same trace in another format, and new ones."""
+"""``volvelle trace``: what is in a trace, the same trace in another format, new ones and public ones."""
 
 import json
 from dataclasses import asdict
@@ -13,11 +13,12 @@ from volvelle.cli.options import Form
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from volvelle.report.table import Table
     from volvelle.workload.describe import Description
     from volvelle.workload.proposing import SeenType
     from volvelle.workload.workload import Workload
 
-app = typer.Typer(help="Describe, convert and generate traces.", no_args_is_help=True)
+app = typer.Typer(help="Describe, convert, generate and fetch traces.", no_args_is_help=True)
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="The trace's file or folder.")]
 WrittenFormat = Annotated[
@@ -202,6 +203,64 @@ def fit(
     print(
         f"{100 * habits.follows:.0f} % of the batches follow the one before of their user, after "
         f"{format_duration(middle)} in the median; written to {out}"
+    )
+
+
+@app.command()
+def fetch(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The trace; without one all are listed.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Where to.  [default: NAME]")
+    ] = None,
+    force: options.Force = False,
+    output: options.Output = Form.TABLE,
+) -> None:
+    """Download a public trace, show its licence and verify what came.
+
+    volvelle trace fetch philly
+    """
+    from volvelle.cli.output import progress, remark, show
+    from volvelle.cli.results import free_file
+    from volvelle.workload import fetching
+
+    if name is None:
+        show(_catalogue(), output)
+        return
+    trace = fetching.published_trace(name)
+    folder = out or Path(name)
+    remark(f"{name}: {trace.title}")
+    remark(f"licence: {trace.licence} ({trace.page})")
+    for file in trace.files:
+        if file.bytes:
+            remark(f"{file.downloaded}: {file.bytes:,} bytes")
+        path = free_file(folder / file.name, force=force)
+        with progress(f"fetching {file.downloaded}", "bytes") as update:
+            sha256 = fetching.fetch(file, folder, update)
+        known = "as its publisher says" if file.sha256 else f"kept in {folder / fetching.PINS}"
+        remark(f"{path}: SHA-256 {sha256}, {known}")
+    what = folder if len(trace.files) > 1 else folder / trace.files[0].name
+    print(f"Next: volvelle trace describe {what} --format {trace.reader}")
+
+
+def _catalogue() -> "Table":
+    from volvelle.report.table import Column, Table
+    from volvelle.workload.fetching import published_traces
+
+    columns = [Column(key, key) for key in ("trace", "what it is", "licence", "hash")]
+    return Table(
+        "",
+        tuple(columns),
+        tuple(
+            (
+                name,
+                one.title,
+                one.licence,
+                "known" if all(f.sha256 for f in one.files) else "of the first",
+            )
+            for name, one in published_traces().items()
+        ),
     )
 
 

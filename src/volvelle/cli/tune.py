@@ -179,7 +179,7 @@ def _tune(
     run = experiment.only_run(cluster, "tune makes one search", "name one policy")
     source = read_workloads(experiment, cluster)[run.workload]
     remark_on_placements([run.setting.composition])
-    with _live() as note:
+    with _live() as shown:
         front = make_front(
             experiment,
             cluster,
@@ -189,7 +189,7 @@ def _tune(
             workers=workers,
             ray=ray,
             resume=resume,
-            callbacks=[note],
+            **shown,
         )
     if not front.points:
         remark("interrupted before anything was found")
@@ -247,19 +247,15 @@ def _origin(source: "Source", line: Callable[[dict[str, Any]], str]) -> str:
 
 
 @contextmanager
-def _live() -> "Iterator[Callable[[SearchProgress], None]]":
-    """Yields what is told how far the search is, and shows the front so far."""
+def _live() -> "Iterator[dict[str, Any]]":
+    """Yields the ``callbacks`` and ``counted`` of a search that show how far it is."""
     import sys
 
     from volvelle.cli.output import console, progress
 
     if not sys.stderr.isatty():
         with progress("searching", "configurations") as update:
-
-            def note(now: "SearchProgress") -> None:
-                update(now.done, now.candidates)
-
-            yield note
+            yield {"counted": update}
         return
     from rich.live import Live
 
@@ -270,4 +266,4 @@ def _live() -> "Iterator[Callable[[SearchProgress], None]]":
         def draw(now: "SearchProgress") -> None:
             live.update(picture(now), refresh=True)
 
-        yield draw
+        yield {"callbacks": [draw]}

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import kernel
 from volvelle.core.state import Floats, Ints, Jobs, State
 from volvelle.core.view import JobView
+from volvelle.model.problems import Problem
 
 Key = Callable[[Any, float], Any]
 """From jobs, or one job, and now to keys, or one key."""
@@ -152,6 +153,13 @@ for _name, _formula in _WORKED_OUT.items():
     setattr(OneJob, _name, _worked_out(_formula))
 
 
+def wrong_keys(key: Key, what: str) -> Problem:
+    """What is said of a key that cannot be ordered by, with its place if it is written in Python."""
+    code = getattr(key, "__code__", None)
+    place = f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}: " if code else ""
+    return Problem(f"{place}{what}", mend="a key gives one number for each job")
+
+
 def interpreted_keys(key: Key) -> Callable[..., None]:
     """``key`` of several jobs one after the other, as the forward loop wants it."""
 
@@ -159,7 +167,8 @@ def interpreted_keys(key: Key) -> Callable[..., None]:
         for i in range(first, last):
             value = rounded(float(key(OneJob(jobs, rows[i], now), now)))
             if value != value:  # noqa: PLR0124 - not a number
-                raise ValueError(f"the key of job {int(jobs.number[rows[i]])} is not a number")
+                number = int(jobs.number[rows[i]])
+                raise wrong_keys(key, f"the key of job {number} is not a number")
             keys[i] = value
 
     return keys

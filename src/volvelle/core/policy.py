@@ -20,7 +20,7 @@ from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.decision import Promise
 from volvelle.core.events import ArrivalsForetold, TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.orders import Key, all_rounded, goes_by_each_job
+from volvelle.core.orders import Key, all_rounded, goes_by_each_job, wrong_keys
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part, Registry
 from volvelle.core.space import Space
@@ -236,7 +236,8 @@ class OrderPolicy(Policy):
             return enough
         keys = np.asarray(self.key(view.jobs, view.now), dtype=np.float64)
         if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
-            raise ValueError(f"{len(view.jobs)} jobs want as many keys, not {keys!r}")
+            what = f"policy {self.name!r} gave keys of shape {keys.shape}, or NaN, for {len(view.jobs)} jobs"
+            raise wrong_keys(self.order_key, what)
         return fill_in_order(
             view,
             rank(keys),

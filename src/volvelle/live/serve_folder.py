@@ -5,11 +5,15 @@
     token         the first operator's token
     agents.token  the token of agents; both files are readable by their owner only
     server.json   the server's address, while it listens
+    starting      the process of a server that does not listen yet
     store.db      the store, unless it is elsewhere
 """
 
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +56,41 @@ class ServeFolder:
 
     @classmethod
     def nearest(cls, start: Path) -> "ServeFolder | None":
-        """The default folder in ``start`` or a folder above it, if a server listens there."""
+        """The default folder in ``start`` or a folder above it, if a server listens or starts there."""
         for folder in (start, *start.parents):
             found = cls(folder / DEFAULT_FOLDER)
-            if found._address_file.is_file():
+            if found.starts or found._address_file.is_file():
                 return found
         return None
+
+    @property
+    def starts(self) -> bool:
+        """Whether a server is on its way to listen."""
+        try:
+            os.kill(int(self._starting_file.read_text(encoding="utf-8")), 0)
+        except PermissionError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Say that this process is on its way to listen, until it does or the block ends."""
+        self.prepare()
+        self._starting_file.write_text(str(os.getpid()), encoding="utf-8")
+        try:
+            yield
+        finally:
+            self._starting_file.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.rmdir()  # if nothing came of it
+
+    def wait_for_start(self, seconds: float) -> None:
+        """Wait until a server that is on its way listens, or has failed."""
+        end = time.monotonic() + seconds
+        while self.starts and time.monotonic() < end:
+            time.sleep(0.05)
 
     def prepare(self) -> None:
         """Create it, for its owner only. Raises `Problem` if it cannot be created or written."""
@@ -88,11 +121,16 @@ class ServeFolder:
     def _address_file(self) -> Path:
         return self.path / "server.json"
 
+    @property
+    def _starting_file(self) -> Path:
+        return self.path / "starting"
+
     def write_address(self, address: ServerAddress) -> None:
         """Publish where the server listens."""
         partial = self._address_file.with_name("server.json.partial")
         partial.write_text(json.dumps(address.__dict__) + "\n", encoding="utf-8")
         partial.replace(self._address_file)
+        self._starting_file.unlink(missing_ok=True)
 
     def remove_address(self) -> None:
         """The server no longer listens."""

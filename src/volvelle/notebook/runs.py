@@ -7,12 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from volvelle.core.policy import policies
 from volvelle.metrics import per_job, series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.jobs_table import jobs_table
@@ -26,15 +28,16 @@ from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
-from volvelle.report.verdict import Sentence, verdict
+from volvelle.report.verdict import Sentence, baseline_of, verdict
 from volvelle.simulate import run_directory
-from volvelle.simulate.compare import ComparedRun, usable_cpus
+from volvelle.simulate.compare import ComparedRun
 from volvelle.simulate.compare import compare as compare_runs
 from volvelle.simulate.experiment import SINGULAR, Experiment, PlannedRun, WorkloadKey
 from volvelle.simulate.run import Progress, Simulation, check
 from volvelle.simulate.run import simulate as simulate_run
-from volvelle.simulate.run_directory import RunRecord
+from volvelle.simulate.run_directory import RunRecord, RunStatus
 from volvelle.simulate.sources import Source
+from volvelle.simulate.workers import usable_cpus
 
 COLUMNS = (
     "jct:mean",
@@ -134,6 +137,11 @@ class Comparison(Columnar):
         """Who is best for what, what that needs, who loses by it: as sentences."""
         return verdict(self.grid, self.reference, self.price)
 
+    @cached_property
+    def baseline(self) -> str:
+        """What the runs are held against; "" where there is only one."""
+        return baseline_of(self.grid, self.reference) if len(self.grid.labels) > 1 else ""
+
     def __getitem__(self, name: str) -> Run:
         return Run(self.records[name], self.outcomes[name])
 
@@ -147,7 +155,7 @@ class Comparison(Columnar):
 
     def tables(self, *measures: str) -> list[Table]:
         """What the command shows: of several rates of submission, a table for each measure."""
-        return self.grid.tables(measures, COLUMNS)
+        return [each.against(self.baseline) for each in self.grid.tables(measures, COLUMNS)]
 
     def picture(self) -> Drawing:
         """The distributions of completion times."""
@@ -259,9 +267,47 @@ MANY_JOBS = 20_000
 """From here on only the quick ones are chosen: the others take rounds, and minutes where thousands wait."""
 
 
+_LEFT_OUT = {
+    "for deadlines": ("3sigma", "chronus", "edf", "genie", "yarn-cs"),
+    "for pools that lend": (
+        "anticipatory",
+        "anticipatory-vc",
+        "fcfs-pools",
+        "gssf",
+        "hived-nonpreemptive",
+        "mmfs",
+        "ssf",
+    ),
+    "for rates by GPU type": (
+        "allox",
+        "gandiva-fair",
+        "gavel-cost",
+        "gavel-fifo",
+        "gavel-ftf",
+        "gavel-hierarchical",
+        "gavel-las",
+        "gavel-makespan",
+        "gavel-throughput",
+        "pcs-gavel",
+    ),
+    "for CPUs and memory": ("drf", "synergy-opt", "synergy-proportional", "synergy-tune"),
+    "for batch sizes": ("pollux",),
+}
+
+
 def chosen_policies(jobs: int) -> tuple[str, ...]:
     """What is compared, unless it is said, on a workload of so many jobs."""
     return CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES
+
+
+def left_out(chosen: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The policies that are not ``chosen``, by why."""
+    found = dict(_LEFT_OUT)
+    if slow := tuple(name for name in CHOSEN_POLICIES if name not in chosen):
+        found[f"slow with {MANY_JOBS:,} jobs and more"] = slow
+    named = {*chosen, *chain.from_iterable(found.values())}
+    found["variants, or slower"] = tuple(name for name in policies.all() if name not in named)
+    return found
 
 
 def make_run(
@@ -295,7 +341,7 @@ def make_run(
             )
         run_directory.finish(directory, record, simulation)
     except BaseException:
-        run_directory.mark_failed(directory, record)
+        run_directory.mark(directory, record, RunStatus.FAILED)
         raise
     return Run(record.ended(simulation), simulation.outcomes, simulation)
 

@@ -129,6 +129,7 @@ def make_front(
     ray: str | None = None,
     resume: bool = False,
     callbacks: Sequence[Callable[[SearchProgress], None]] = (),
+    counted: Callable[[int, int], None] | None = None,
 ) -> Front:
     """The front of the one policy of ``experiment``, kept in ``directory``. Raises `Problem`."""
     setting = experiment.only_run(cluster, "tune makes one search", "name one policy").setting
@@ -145,7 +146,14 @@ def make_front(
             callback(now)
 
     front = search_front(
-        source.workload, setting, search, workers=workers, ray=ray, known=known, progress=note
+        source.workload,
+        setting,
+        search,
+        workers=workers,
+        ray=ray,
+        known=known,
+        progress=note,
+        counted=counted,
     )
     if directory is not None and front.points:
         front.write(directory)

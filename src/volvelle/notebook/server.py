@@ -1,11 +1,14 @@
 """`volvelle.connect`: a live server, asked as the commands ask it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from volvelle.live.http import submission
 from volvelle.live.http.client import ApiClient
+from volvelle.live.job_request import JobRequest
 from volvelle.notebook.arrow import Columnar
 
 
@@ -24,6 +27,9 @@ class Rows(Columnar):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self.rows)
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self.rows)) or "<nothing>"
@@ -44,6 +50,20 @@ class Server:
 
     client: ApiClient
 
+    def submit(self, job: Path | str | Sequence[str], **keys: Any) -> Rows:
+        """Submit a job (``volvelle submit``): the path of its file, or the words of its command.
+
+        keys: those of a job's file, as in ``gpus=8``, ``estimate="2h"``, ``deadline={"within": "9h"}``. A row
+        for each job; the first one's has its forecast.
+        """
+        first, *others = submission.submit(self.client, _request(job, keys))
+        rows = [submission.with_forecast(self.client, first)]
+        return Rows((*rows, *(self.client.get(f"/v1/jobs/{number}") for number in others)))
+
+    def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Mapping[str, Any]:
+        """What would become of a job that were submitted now (``volvelle submit --dry-run``)."""
+        return submission.forecast(self.client, _request(job, keys))
+
     def queue(self, *, user: str | None = None) -> Rows:
         """The jobs that wait or run, with forecasts (``volvelle queue``)."""
         return Rows(tuple(self.client.pages("/v1/jobs", "jobs", user=user)))
@@ -61,6 +81,11 @@ class Server:
         """Why a job waits, or how it ended; and what would start it sooner (``volvelle why``)."""
         found: Mapping[str, Any] = self.client.get(f"/v1/jobs/{number}/why")
         return found
+
+
+def _request(job: Path | str | Sequence[str], keys: Mapping[str, Any]) -> JobRequest:
+    words = [str(job)] if isinstance(job, (str, Path)) else [*job]
+    return submission.requested(words, keys)
 
 
 def connect(*, url: str | None = None, token: str | None = None) -> Server:

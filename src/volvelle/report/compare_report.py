@@ -9,7 +9,7 @@ from volvelle.metrics.summary import Summary, summarise
 from volvelle.report import against, run_charts, verdict
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.grid import Grid
-from volvelle.report.page import Section, figure, listed, note, write_page
+from volvelle.report.page import Section, figure, folded, listed, note, write_page
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
 
 DEFAULT_COLUMNS = (
@@ -97,7 +97,7 @@ def write_compare_report(
     sections.append(Section("comparison", "Side by side", side_by_side))
     if few:
         sections += [
-            Section(f"by-{grouping}", f"By {words}", _groups_html(summaries, grouping))
+            Section(f"by-{grouping}", f"By {words}", folded(_groups_html(summaries, grouping)))
             for grouping, words in _GROUPINGS.items()
         ]
     if png:

@@ -73,6 +73,11 @@ def listed(sentences: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
 
 
+def folded(html: str) -> str:
+    """What is shown once it is asked for."""
+    return f"<details><summary>Show the tables</summary>{html}</details>"
+
+
 def note(text: str) -> str:
     """A paragraph of explanation."""
     return f'<p class="note">{escape(text)}</p>'

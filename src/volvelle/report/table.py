@@ -40,6 +40,7 @@ class Spread(NamedTuple):
 
 Cell = str | float | int | Amount | Spread | None
 
+_GAP, _EDGE = 2, 1  # blanks between the columns of a table on the terminal, and at its sides
 _HEADER_UNITS = {"s": "", "%": "", "1": "", "GPU s": "GPU h"}
 
 
@@ -117,6 +118,15 @@ class Table:
         if self.columns[column].unit == "%":
             return figure - before
         return 100.0 * (figure / before - 1.0) if before else math.nan
+
+    def delta_text(self, row: int, column: int) -> str:
+        """The delta for people, as in ``-79 %`` or ``+3.2 pt``; empty where there is none."""
+        delta = self.delta(row, column)
+        if not math.isfinite(delta):
+            return ""
+        unit = "pt" if self.columns[column].unit == "%" else "%"
+        size = round(abs(delta), 0 if abs(delta) >= 9.95 else 1)
+        return f"{'' if not size else '-' if delta < 0 else '+'}{size:,.{0 if size >= 10 else 1}f} {unit}"
 
     def _repr_html_(self) -> str:
         return to_html(self)
@@ -209,25 +219,59 @@ def format_number(value: float) -> str:
 
 
 def to_text(table: Table, *, width: int, colored: bool = False) -> str:
-    """The table for the terminal; the best of each column is between stars."""
+    """The table for the terminal; the best of each column is between stars.
+
+    What figures differ by from the baseline's stands beside them, if that fits into ``width``.
+    """
+    heads = [column.heading for column in table.columns]
+    rows = _starred(table)
+    if not _fits(heads, with_deltas := _beside(rows, table), width):
+        with_deltas = rows
     best = table.best()
-    columns = range(len(table.columns))
     lines = aligned(
-        [column.heading for column in table.columns],
+        heads,
         [
-            [
-                [Styled(f"*{text}*", "best") if (row, at) in best else Styled(text)]
-                for at, text in enumerate(table.text(row, at) for at in columns)
-            ]
-            for row in range(len(table.rows))
+            [[Styled(text, "best" if (row, at) in best else "")] for at, text in enumerate(texts)]
+            for row, texts in enumerate(with_deltas)
         ],
-        right=[_is_right(table, at) for at in columns],
+        right=[_is_right(table, at) for at in range(len(heads))],
         width=width,
-        edge=1,
+        gap=_GAP,
+        edge=_EDGE,
         colored=colored,
         title=table.title,
     )
     return "\n".join(lines)
+
+
+def _starred(table: Table) -> list[list[str]]:
+    best = table.best()
+    columns = range(len(table.columns))
+    return [
+        [
+            f"*{text}*" if (row, at) in best else text
+            for at in columns
+            for text in [table.text(row, at)]
+        ]
+        for row in range(len(table.rows))
+    ]
+
+
+def _beside(rows: list[list[str]], table: Table) -> list[list[str]]:
+    """The texts with their deltas, each column's of one width, so that its figures stay aligned."""
+    columns = []
+    for at, texts in enumerate(zip(*rows, strict=True)):
+        deltas = [table.delta_text(row, at) for row in range(len(rows))]
+        widest = max(map(len, deltas))
+        columns.append(
+            [f"{t} {d:>{widest}}" if widest else t for t, d in zip(texts, deltas, strict=True)]
+        )
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _fits(heads: Sequence[str], rows: list[list[str]], width: int) -> bool:
+    widest = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return sum(widest) + _GAP * (len(heads) - 1) + 2 * _EDGE <= width
 
 
 def to_json(table: Table) -> str:
@@ -305,13 +349,8 @@ def _html_cell(table: Table, row: int, at: int, best: bool) -> str:
 
 def _delta(table: Table, row: int, at: int) -> str:
     """What a cell differs by from the baseline's, small beside it."""
-    delta = table.delta(row, at)
-    if not math.isfinite(delta):
-        return ""
-    unit = "pt" if table.columns[at].unit == "%" else "%"
-    size = round(abs(delta)) if abs(delta) >= 10.0 else abs(delta)
-    sign = "" if not size else "\u2212" if delta < 0 else "+"
-    return f' <span class="delta">{sign}{format_number(size)} {unit}</span>'
+    text = table.delta_text(row, at).replace("-", "\u2212")
+    return f' <span class="delta">{text}</span>' if text else ""
 
 
 def _side(table: Table, column: int) -> str:

@@ -1,18 +1,13 @@
 """Several runs on the same jobs, in parallel processes, each leaving a run directory.
 
-The workers are forked with the workloads in hand where the system can (Linux), and are given them once
-each where it cannot. They ignore Ctrl-C: the parent tells them through shared memory to stop, so that
-what is done so far is written. Results do not depend on the number of workers.
+At Ctrl-C the parent tells the workers through shared memory to stop, so that what is done so far is written;
+who takes longer than `_PATIENCE_SECONDS` for that is killed. Results do not depend on the number of workers.
 """
 
 import json
-import multiprocessing
-import os
 import re
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +21,14 @@ from volvelle.simulate.recorded import as_recorded
 from volvelle.simulate.run import Progress, check, simulate
 from volvelle.simulate.run_directory import RunRecord, RunStatus
 from volvelle.simulate.sources import Source
+from volvelle.simulate.workers import Workers, context, usable_cpus
 
 COMPARISON = "compare.json"
 
 _Made = tuple[RunStatus, Summary | None]
 """What a worker says of a run: how it ended, and its summary where it was made."""
 
-START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+_PATIENCE_SECONDS = 0.6  # of who pressed Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -91,9 +87,9 @@ def compare(
         check(sources[run.workload].workload, run.setting)
     run_directory.prepare(directory, COMPARISON)
     directories = _directories(runs, directory)
-    context = multiprocessing.get_context(START_METHOD)
+    shared = context()
     stage = Stage(
-        runs, sources, directories, context.RawArray("d", len(runs)), context.RawValue("i", 0)
+        runs, sources, directories, shared.RawArray("d", len(runs)), shared.RawValue("i", 0)
     )
     for name in ("report.html", "runs.csv", "*.png"):
         for path in directory.glob(name):  # they are of an earlier comparison
@@ -107,15 +103,8 @@ def compare(
         index: ComparedRun(runs[index].name, directories[index], RunStatus.FINISHED, reused=True)
         for index in kept
     }
-    results |= _make(stage, waiting, context, workers or usable_cpus(), progress)
+    results |= _make(stage, waiting, workers or usable_cpus(), progress)
     return [results[index] for index in range(len(runs))]
-
-
-def usable_cpus() -> int:
-    """CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def comparison_runs(directory: Path) -> list[Path]:
@@ -131,7 +120,6 @@ def comparison_runs(directory: Path) -> list[Path]:
 def _make(
     stage: Stage,
     waiting: Sequence[int],
-    context: Any,
     workers: int,
     progress: Callable[[int, int], None] | None,
 ) -> dict[int, ComparedRun]:
@@ -140,9 +128,7 @@ def _make(
     for index in waiting:
         run_directory.clear(stage.directories[index])
     jobs = sum(len(stage.sources[run.workload].workload) for run in stage.runs)
-    with ProcessPoolExecutor(
-        min(workers, len(waiting)), context, initializer=_enter, initargs=(stage,)
-    ) as pool:
+    with Workers(min(workers, len(waiting)), _enter, stage) as pool:
         futures = {pool.submit(_run, index): index for index in waiting}
         try:
             pending = set(futures)
@@ -152,9 +138,7 @@ def _make(
                     progress(int(sum(stage.done)), jobs)
         except KeyboardInterrupt:
             stage.stop.value = 1
-            for future in futures:
-                future.cancel()
-            wait(futures)
+            pool.end(futures, _PATIENCE_SECONDS)
     return {index: _result(stage, index, future) for future, index in futures.items()}
 
 
@@ -163,6 +147,9 @@ def _result(stage: Stage, index: int, future: "Future[_Made]") -> ComparedRun:
     if future.cancelled():
         return ComparedRun(name, directory, RunStatus.INTERRUPTED)
     error = future.exception()
+    if stage.stop.value and isinstance(error, BrokenProcessPool):
+        run_directory.mark(directory, stage.record(index), RunStatus.INTERRUPTED)
+        return ComparedRun(name, directory, RunStatus.INTERRUPTED)
     if isinstance(error, BrokenProcessPool):
         error = Problem(
             f"the process of run {name!r} died, perhaps for want of memory",
@@ -170,7 +157,7 @@ def _result(stage: Stage, index: int, future: "Future[_Made]") -> ComparedRun:
         )
     if error is not None:
         if directory.is_dir():
-            run_directory.mark_failed(directory, stage.record(index))
+            run_directory.mark(directory, stage.record(index), RunStatus.FAILED)
         return ComparedRun(name, directory, RunStatus.FAILED, error)
     status, summary = future.result()
     return ComparedRun(name, directory, status, summary=summary)
@@ -182,7 +169,6 @@ _stage: Stage | None = None  # of a worker process: what it was started with
 def _enter(stage: Stage) -> None:
     global _stage  # noqa: PLW0603 - a worker process has one task in life
     _stage = stage
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run(index: int) -> _Made:

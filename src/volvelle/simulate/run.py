@@ -36,6 +36,7 @@ from volvelle.workload.workload import Workload
 
 COMPILED_FROM, COMPILED_FROM_ASKED, COMPILED_FROM_PREDICTED = 10_000, 3_000, 200
 """Jobs from which on machine code is worth loading: in general, where Python decides, with predictions."""
+_PATIENCE_SECONDS = 0.5  # of who pressed Ctrl-C
 PLAY_OUTS = 20
 """Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
@@ -292,15 +293,20 @@ class _EachPause:
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed: noted at first, so that no moment is left half done.
 
-    Pressed again it interrupts at once. Where somebody else handles SIGINT, or outside the main
-    thread, nothing is changed and the answer is always no.
+    Pressed again it interrupts at once; so is, after `_PATIENCE_SECONDS`, a part that is being asked. Where
+    somebody else handles SIGINT, or outside the main thread, nothing is changed and the answer is always no.
     """
     asked = False
+    alarms = hasattr(signal, "setitimer")  # not on Windows
+    before = signal.getsignal(signal.SIGALRM) if alarms else None
 
     def note(signal_number: int, frame: FrameType | None) -> None:
         nonlocal asked
         asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if alarms:
+            signal.signal(signal.SIGALRM, _interrupt_answer)
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE_SECONDS, _PATIENCE_SECONDS)
 
     ours = (
         threading.current_thread() is threading.main_thread()
@@ -313,6 +319,17 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if asked and alarms:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+
+
+def _interrupt_answer(signal_number: int, frame: FrameType | None) -> None:
+    """Interrupt a part that is being asked: elsewhere a moment would be left half done."""
+    while frame is not None and frame.f_code is not World.answer.__code__:
+        frame = frame.f_back
+    if frame is not None:
+        raise KeyboardInterrupt
 
 
 def _tracked(workload: Workload, setting: Setting) -> BoolColumn:

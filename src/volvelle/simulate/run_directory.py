@@ -209,10 +209,10 @@ def write_record(directory: Path, record: RunRecord) -> None:
         path.write_bytes(_indented(record))
 
 
-def mark_failed(directory: Path, record: RunRecord) -> None:
-    """Say in run.json that the run failed, if the disk still lets us."""
+def mark(directory: Path, record: RunRecord, status: RunStatus) -> None:
+    """Say in run.json how a run ended that gave nothing, if the disk still lets us."""
     with suppress(Problem):
-        write_record(directory, msgspec.structs.replace(record, status=RunStatus.FAILED))
+        write_record(directory, msgspec.structs.replace(record, status=status))
 
 
 def finish(directory: Path, record: RunRecord, simulation: Simulation) -> Summary:

@@ -210,7 +210,7 @@ class World:
                 if why == LOG_FULL:
                     self.hand_over()
                 elif why != PAUSED:
-                    self._answer(why)
+                    self.answer(why)
                 else:
                     pause_after = self._next_pause()
                     if on_pause is not None or self._users is not None:
@@ -229,7 +229,8 @@ class World:
     def _next_pause(self) -> int:
         return self.moments + (_FEW if self.scheduler.rules.decides == ASKED else _MOMENTS)
 
-    def _answer(self, question: int) -> None:
+    def answer(self, question: int) -> None:
+        """Ask the part that a question of the forward loop is for."""
         if question in self._answers:
             self._answers[question]()
         else:

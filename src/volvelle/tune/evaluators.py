@@ -4,10 +4,8 @@ A search submits a candidate's parameters and the number of a sample, and is pro
 depend on nothing else, so who finds them, where and in which order decides nothing.
 """
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,8 +14,8 @@ import msgspec
 
 from volvelle.metrics.catalogue import Objective
 from volvelle.model.problems import Problem
-from volvelle.simulate.compare import START_METHOD, usable_cpus
 from volvelle.simulate.run import Setting
+from volvelle.simulate.workers import Workers, usable_cpus
 from volvelle.tune.evaluate import evaluate
 from volvelle.workload.workload import Workload
 
@@ -48,11 +46,11 @@ class EvaluatorStage:
 
 @contextmanager
 def processes(stage: EvaluatorStage, workers: int | None = None) -> Iterator[Submit]:
-    """Evaluate in so many processes, one for each CPU we may use unless told otherwise."""
-    context = multiprocessing.get_context(START_METHOD)
-    with ProcessPoolExecutor(
-        workers or usable_cpus(), context, initializer=_enter, initargs=(stage,)
-    ) as pool:
+    """Evaluate in so many processes, one for each CPU we may use unless told otherwise.
+
+    Where the search ends early, evaluations that are under way are given up.
+    """
+    with Workers(workers or usable_cpus(), _enter, stage) as pool:
         try:
             yield lambda parameters, sample: pool.submit(_figures, parameters, sample)
         except BrokenProcessPool:
@@ -61,7 +59,7 @@ def processes(stage: EvaluatorStage, workers: int | None = None) -> Iterator[Sub
                 mend="go on with --resume, and try fewer at a time with --workers 1",
             ) from None
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            pool.end()
             raise
 
 
@@ -71,7 +69,6 @@ _stage: EvaluatorStage | None = None  # of a worker process
 def _enter(stage: EvaluatorStage) -> None:
     global _stage  # noqa: PLW0603 - a worker process has one task in life
     _stage = stage
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _figures(parameters: str, sample: int) -> Figures:

@@ -114,14 +114,16 @@ def tune(
     ray: str | None = None,
     known: Callable[[Mapping[str, Any]], Iterable[Candidate]] | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
+    counted: Callable[[int, int], None] | None = None,
 ) -> Front:
     """The front of the policy in ``setting`` for workloads like ``history``.
 
     The policy's own parameters in ``setting`` stay unless they are searched. workers: processes
     (default: one for each CPU we may use). ray: the address of a Ray cluster to evaluate on instead.
     known: given what decides the search, what an earlier one tried (`volvelle.tune.front.read_evaluated`).
-    progress: told after every generation. Ctrl-C ends the search with what is found, untested. Raises
-    `Problem` before anything is simulated, and where an objective has no figure on these workloads.
+    progress: told after every generation. counted: told candidates simulated and in all, after each of them.
+    Ctrl-C ends the search with what is found, untested. Raises `Problem` before anything is simulated, and
+    where an objective has no figure on these workloads.
     """
     search.check()
     if workers is not None and ray is not None:
@@ -130,7 +132,7 @@ def tune(
             mend="leave one of workers and ray out",
             usage=True,
         )
-    run = _Run.of(history, setting, search)
+    run = _Run.of(history, setting, search, counted)
     for candidate in known(run.described) if known else ():
         run.tried[candidate.parameters] = candidate
     stage = EvaluatorStage(run.samples.all, setting, run.policy, search.objectives)
@@ -156,9 +158,16 @@ class _Run:
     tried: dict[str, Candidate]
     """By parameters, what is known; ``order`` are those of this search, as they came."""
     order: dict[str, Point]
+    counted: Callable[[int, int], None] | None
 
     @classmethod
-    def of(cls, history: Workload, setting: Setting, search: Search) -> "_Run":
+    def of(
+        cls,
+        history: Workload,
+        setting: Setting,
+        search: Search,
+        counted: Callable[[int, int], None] | None,
+    ) -> "_Run":
         check(history, setting)
         if setting.tracked is not None:
             raise Problem(
@@ -209,7 +218,7 @@ class _Run:
             "algorithm": search.algorithm,
             "seed": search.seed,
         }
-        return cls(search, policy, kept, space, samples, described, {}, {})
+        return cls(search, policy, kept, space, samples, described, {}, {}, counted)
 
     def explore(self, submit: Submit, progress: Callable[[SearchProgress], None] | None) -> None:
         """Let the algorithm propose and learn until the budget is used up."""
@@ -259,10 +268,13 @@ class _Run:
             idle = 0 if within else idle + 1
             self._tell(progress)
 
+    @property
+    def _aim(self) -> int:
+        return self.search.candidates + self.search.refine
+
     def _tell(self, progress: Callable[[SearchProgress], None] | None) -> None:
         if progress is not None:
-            aim = self.search.candidates + self.search.refine
-            progress(SearchProgress(len(self.order), aim, self.front()))
+            progress(SearchProgress(len(self.order), self._aim, self.front()))
 
     def _found(self) -> tuple[list[Candidate], FloatColumn]:
         """The front of what this search tried, without what else an earlier one knew; its costs."""
@@ -288,10 +300,14 @@ class _Run:
     def _try(self, wanted: Mapping[str, Point], submit: Submit, *, refined: bool = False) -> None:
         """Simulate those that are not known yet; the others only count."""
         new = [parameters for parameters in wanted if parameters not in self.tried]
+        done = len(self.order) + len(wanted) - len(new)
         for parameters, figures in self._simulated(new, range(len(self.samples.train)), submit):
             point = wanted[parameters]
             self._refuse_nothing(figures)
             self.tried[parameters] = Candidate(point, parameters, figures, refined=refined)
+            done += 1
+            if self.counted is not None:
+                self.counted(done, self._aim)
         for parameters, point in wanted.items():  # an earlier search may have met it elsewhere
             self.tried[parameters] = replace(self.tried[parameters], point=point, refined=refined)
         self.order |= wanted

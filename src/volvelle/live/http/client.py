@@ -21,6 +21,9 @@ from volvelle.model.problems import Problem
 
 TIMEOUT_SECONDS = 30.0
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_START_SECONDS = 15.0
+"""How long a server may take that is just being started (``volvelle serve &``)."""
+
 _TRIES = 3
 _PAGE_JOBS = 5000
 _MAX_RETRY_SECONDS = 5.0
@@ -48,6 +51,7 @@ class ApiClient:
                     "no server is known",
                     mend="set VOLVELLE_SERVER to its URL, or go to the folder where volvelle serve runs",
                 )
+            folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()
         if (
             not token

@@ -301,6 +301,10 @@
   rowsChoice.addEventListener("change", () => { view = views[rowsChoice.value]; everything(); });
   colorChoice.addEventListener("change", () => { recolor(); redraw(); });
   addEventListener("resize", redraw);
+  addEventListener("span", ({ detail }) => {
+    [shown.left, shown.right] = detail ? detail.map((seconds) => seconds / data.tick) : [0, data.span];
+    settle();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   recolor();
   everything();

@@ -1,5 +1,6 @@
 "use strict";
-// Sortable tables and a read-out on the charts. Everything shown is already in the page.
+// Sortable tables, a read-out on the charts, and charts that answer each other. Everything shown is already in
+// the page.
 
 function formatSeconds(seconds) {
   const s = Math.abs(seconds), sign = seconds < 0 ? "-" : "";
@@ -97,26 +98,145 @@ function writeValue(axis, value) {
   return axis.unit ? `${text} ${axis.unit}` : text;
 }
 
-for (const panel of document.querySelectorAll("g.panel")) {
-  const { box: [left, top, width, height], x: across, y: upright } = JSON.parse(panel.dataset.readout);
-  const svg = panel.ownerSVGElement, space = svg.namespaceURI;
-  const target = document.createElementNS(space, "rect");
-  for (const [name, value] of Object.entries({ x: left, y: top, width, height, fill: "transparent" })) target.setAttribute(name, value);
-  const rule = document.createElementNS(space, "path");
-  rule.setAttribute("stroke", "var(--axis)");
-  rule.setAttribute("pointer-events", "none");
-  panel.append(rule, target);
-  let lines = null;
+// Runs and spans of time that are chosen in one chart are chosen in all of them.
+const panels = [...document.querySelectorAll("g.panel")].map((group) => {
+  const { box, x, y } = JSON.parse(group.dataset.readout);
+  const lines = [...group.querySelectorAll("path[data-name]")].map((path) => ({ name: path.dataset.name, path }));
+  return { group, box, across: x, upright: y, lines, svg: group.ownerSVGElement };
+});
+
+function pointsOf(line) { return (line.points ??= corners(line.path.getAttribute("d"))); }
+
+function drawn(panel, name, attributes) {
+  const element = document.createElementNS(panel.svg.namespaceURI, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  panel.group.append(element);
+  return element;
+}
+
+function placeIn(panel, event) {
+  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(panel.svg.getScreenCTM().inverse());
+  return Math.min(1, Math.max(0, (x - panel.box[0]) / panel.box[2]));
+}
+
+// Times ---------------------------------------------------------------------------------------------
+
+const timed = panels.filter((panel) => panel.across.quantity === "time");
+for (const panel of timed) {
+  const [, top, , height] = panel.box;
+  panel.band = drawn(panel, "rect", { y: top, height, width: 0, fill: "var(--ink)", "fill-opacity": 0.12 });
+}
+const means = new Map([...new Set(timed.map((panel) => panel.svg))].map((svg) => {
+  const words = document.createElement("p");
+  words.className = "note";
+  words.setAttribute("role", "status");
+  words.textContent = "Drag over a span of time to have it marked, and its means told, in all charts.";
+  svg.after(words);
+  return [svg, words];
+}));
+
+function meanOver(panel, line, from, to) {
+  const [left, top, width, height] = panel.box, steps = 400, heights = [];
+  for (let step = 0.5; step < steps; step++) {
+    const y = heightAt(pointsOf(line), left + width * (from + (to - from) * step / steps));
+    if (y !== null) heights.push(valueAt(panel.upright, (top + height - y) / height));
+  }
+  return heights.length ? heights.reduce((sum, value) => sum + value, 0) / heights.length : null;
+}
+
+function markSpan(from, to) {
+  for (const panel of timed) {
+    panel.band.setAttribute("x", panel.box[0] + panel.box[2] * from);
+    panel.band.setAttribute("width", panel.box[2] * (to - from));
+  }
+}
+
+function tellSpan(from, to) {
+  for (const [svg, words] of means) {
+    const told = timed.filter((panel) => panel.svg === svg);
+    const times = [from, to].map((share) => writeValue(told[0].across, valueAt(told[0].across, share)));
+    const values = told.flatMap((panel) => panel.lines.map((line) => {
+      const mean = meanOver(panel, line, from, to);
+      return mean === null ? `${line.name} is over` : `${line.name} ${writeValue(panel.upright, mean)}`;
+    }));
+    const each = [...new Set(values)].join(", ");
+    words.textContent = to > from ? `${times.join(" to ")}, means: ${each}. A click shows all again.` : "";
+  }
+  const axis = timed[0].across, seconds = [from, to].map((share) => valueAt(axis, share));
+  dispatchEvent(new CustomEvent("span", { detail: to > from ? seconds : null }));
+}
+
+// Read-out and drag -----------------------------------------------------------------------------------
+
+for (const panel of panels) {
+  const [left, top, width, height] = panel.box, { across, upright, lines } = panel;
+  const rule = drawn(panel, "path", { stroke: "var(--axis)", "pointer-events": "none" });
+  const target = drawn(panel, "rect", { x: left, y: top, width, height, fill: "transparent" });
+  let began = null;
   target.addEventListener("pointermove", (event) => {
-    lines ??= [...panel.querySelectorAll("path[data-name]")].map((path) => [path.dataset.name, corners(path.getAttribute("d"))]);
-    const x = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse()).x;
+    const share = placeIn(panel, event), x = left + share * width;
     rule.setAttribute("d", `M${x} ${top}V${top + height}`);
-    const rows = [`${across.title}: ${writeValue(across, valueAt(across, (x - left) / width))}`];
-    for (const [name, points] of lines) {
-      const y = heightAt(points, x);
-      if (y !== null) rows.push(`${name}: ${writeValue(upright, valueAt(upright, (top + height - y) / height))}`);
+    if (began !== null) markSpan(Math.min(began, share), Math.max(began, share));
+    const rows = [`${across.title}: ${writeValue(across, valueAt(across, share))}`];
+    for (const line of lines) {
+      const y = heightAt(pointsOf(line), x);
+      if (y !== null) rows.push(`${line.name}: ${writeValue(upright, valueAt(upright, (top + height - y) / height))}`);
     }
     showTip(rows.join("\n"), event);
   });
   target.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
+  if (!timed.includes(panel)) continue;
+  target.style.touchAction = "pan-y";
+  target.addEventListener("pointerdown", (event) => { target.setPointerCapture(event.pointerId); began = placeIn(panel, event); });
+  target.addEventListener("pointercancel", () => { began = null; });
+  target.addEventListener("pointerup", (event) => {
+    if (began === null) return;
+    const share = placeIn(panel, event), wide = Math.abs(share - began) > 0.01;
+    const [from, to] = wide ? [Math.min(began, share), Math.max(began, share)] : [0, 0];
+    began = null;
+    markSpan(from, to);
+    tellSpan(from, to);
+  });
+}
+
+// Runs: a button for each, and a click on its name in a table or a chart --------------------------------
+
+const rowHeads = [...document.querySelectorAll("tbody th[scope=row]")];
+const inTables = new Set(rowHeads.map((head) => head.textContent));
+const names = [...new Set(panels.flatMap((panel) => panel.lines.map((line) => line.name)))].filter((name) => inTables.has(name));
+const chosen = new Set();
+
+function toggle(name) {
+  if (!chosen.delete(name)) chosen.add(name);
+  const fades = (name) => chosen.size > 0 && names.includes(name) && !chosen.has(name);
+  for (const { group, lines } of panels) {
+    const known = lines.filter((line) => names.includes(line.name));
+    group.classList.toggle("faded", known.length > 0 && known.every((line) => fades(line.name)));
+    for (const line of known) line.path.classList.toggle("faded", fades(line.name));
+  }
+  for (const head of rowHeads) head.parentElement.classList.toggle("faded", fades(head.textContent));
+  for (const text of named) text.classList.toggle("faded", fades(text.textContent));
+  for (const button of buttons) button.setAttribute("aria-pressed", chosen.has(button.textContent));
+}
+
+const named = names.length < 2 ? [] : [...document.querySelectorAll("svg.chart text")].filter((text) => names.includes(text.textContent));
+const buttons = names.length < 2 ? [] : names.map((name) => {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = name;
+  button.setAttribute("aria-pressed", "false");
+  button.addEventListener("click", () => toggle(name));
+  return button;
+});
+if (buttons.length) {
+  const bar = document.createElement("div");
+  bar.className = "runs";
+  bar.setAttribute("role", "group");
+  bar.setAttribute("aria-label", "Show in all charts and tables");
+  bar.append("Show: ", ...buttons);
+  document.querySelector("main").prepend(bar);
+  for (const name of [...named, ...rowHeads.filter((head) => names.includes(head.textContent))]) {
+    name.style.cursor = "pointer";
+    name.addEventListener("click", () => toggle(name.textContent));
+  }
 }
