@@ -176,7 +176,7 @@ def test_jobs_that_keep_their_gpus_over_a_round_are_not_restarted(tmp_path: Path
     for _ in range(120):
         harness.step(1)
         for number, run in list(harness.fake_cluster.runs.items()):
-            if run.start.attempt == harness.fake_cluster.highest[number]:
+            if run.start.attempt == harness.fake_cluster.highest[number, run.start.identity]:
                 tell(harness, number, min(run.done, EPOCHS), 32 if run.done < 20 else 64)
     history = harness.fake_cluster.history
     ends = [(time, number) for time, what, number, _ in history if what == "finished"]

@@ -222,7 +222,7 @@ class TaskRunner:
         while since_boot() < until:
             chosen = self._block[EXIT_AT] if self.task.rank == 0 else 0
             if chosen and self.exit_request is None:
-                self.exit_request = ExitAt(*self.task.key, chosen)
+                self.exit_request = ExitAt(*self.task.key, iteration=chosen)
                 if len(self.task.nodes) == 1:
                     self.confirm_exit(chosen)
                 else:
@@ -239,7 +239,7 @@ class TaskRunner:
     def exit_at(self, iteration: int) -> None:
         """The leading rank has chosen the last iteration."""
         self._block[EXIT_AT] = iteration
-        self._send(ExitConfirmed(*self.task.key, iteration))
+        self._send(ExitConfirmed(*self.task.key, iteration=iteration))
 
     def confirm_exit(self, iteration: int) -> None:
         """The control blocks of all other nodes hold the last iteration."""

@@ -27,7 +27,6 @@ from volvelle.live.control.recovery import (
     first_batch,
     recover_state,
     restore_calibration,
-    unconfirmed_orders,
 )
 from volvelle.live.control.requests import ControlRequest, Recompose
 from volvelle.live.control.store_retry import StoreRetry
@@ -41,7 +40,7 @@ from volvelle.live.forecasts.what_if import (
     forecast_request,
 )
 from volvelle.live.job_request import JobRequest
-from volvelle.live.messages import NodeLost, Order, Report
+from volvelle.live.messages import JournalPosition, NodeLost, Order, Report, new_identity
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
@@ -98,6 +97,7 @@ class Controller:
             folder=context.folder / f"since-{state.epoch:.3f}",
             expected=expected_nodes(state),
             demand=lambda: gpu_demand(self.status),
+            position=lambda: self._position,
         )
         """Its folder is of this journal: jobs of two journals have the same numbers."""
         self._open_executor: OpenExecutor | None = None
@@ -106,6 +106,7 @@ class Controller:
         self._stopping = threading.Event()
         self._store_retry = StoreRetry(self._stopping, self._cycle.metrics)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self._position: JournalPosition | None = None
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
@@ -130,9 +131,10 @@ class Controller:
             batch = first_batch(state)
             self._store_retry.run(partial(self.store.append, batch))
             self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
-        self._inbox.put(ControllerStarted())
-        self._open_executor = self._executor.open(self.executor_context, self.report)
-        self._send(unconfirmed_orders(state))
+        context = self.executor_context
+        nodes = frozenset(node.name for node in (*context.cluster.nodes, *context.expected))
+        self._inbox.put(ControllerStarted(new_identity(), nodes, self.store.restored))
+        self._open_executor = self._executor.open(context, self.report)
         was = state.scheduler.composition.written
         wanted = self._header.composition.build().written
         if (was.policy, was.admission) != (wanted.policy, wanted.admission):
@@ -180,9 +182,10 @@ class Controller:
     def health(self) -> Health:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
+        set_back = self._cycle.state.servers.problem
         node_problems = [text for text in self._cycle.node_problems.values() if text]
         ready = self._thread.is_alive() and not failures
-        return Health(ready, (*failures, *node_problems), self._failure)
+        return Health(ready, (*failures, *filter(None, [set_back]), *node_problems), self._failure)
 
     @property
     def metrics(self) -> ControllerMetrics:
@@ -292,6 +295,10 @@ class Controller:
         self._dispatcher.losses_handled(each.name for each in inputs if isinstance(each, NodeLost))
         if prepared.batch is not None:
             self._store_batch(prepared.batch)
+            state = self._cycle.state
+            self._position = JournalPosition(
+                state.servers.present, state.next_seq - 1, state.next_number
+            )
         self._send(self._cycle.publish(prepared))
         with self._published:
             self._published.notify_all()

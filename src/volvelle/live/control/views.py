@@ -89,6 +89,7 @@ class ViewBuilder:
             state, slots = JobState.HELD if job.held else JobState.WAITING, ()
         return JobStatusView(
             number=job.number,
+            identity=job.identity,
             name=job.request.name,
             user=job.user,
             state=state,

@@ -21,6 +21,9 @@ from volvelle.live.store.tokens import TokenTable
 from volvelle.live.store.upgrade import upgrade_store
 from volvelle.model.problems import Problem
 
+_RESTORED = "restored"
+"""The writer's token in a store that was just restored from a backup."""
+
 _PAGE_ROWS = 1000
 """Entries read at a time."""
 
@@ -45,6 +48,8 @@ class Store:
         self.jobs = JobTable(self._database)
         self.tokens = TokenTable(self._database)
         self._writer: str | None = None
+        self.restored = False
+        """Whether it was restored from a backup, and nobody has written to it since. Known to the writer."""
         self._reconnected = False  # then the lock may have been lost
         event.listen(self._database.engine, "connect", self._on_connect)
         self._encode = msgspec.json.Encoder(enc_hook=encode_array).encode
@@ -83,6 +88,7 @@ class Store:
             )
         token = secrets.token_hex(16)
         with self._database.writing() as connection:
+            self.restored = connection.scalar(select(schema.writer.c.token)) == _RESTORED
             connection.execute(delete(schema.writer))
             connection.execute(insert(schema.writer).values(one=0, token=token))
         self._writer = token
