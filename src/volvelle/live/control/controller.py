@@ -90,6 +90,7 @@ class Controller:
         self._clock = JournalClock(clock, state.epoch, state.last_time)
         self._cycle = ControlCycle(state)
         self._first_seq = state.next_seq
+        self._identity = new_identity()
         self._header = header
         self._executor = executor
         self.executor_context = replace(
@@ -133,7 +134,7 @@ class Controller:
             self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
         context = self.executor_context
         nodes = frozenset(node.name for node in (*context.cluster.nodes, *context.expected))
-        self._inbox.put(ControllerStarted(new_identity(), nodes, self.store.restored))
+        self._inbox.put(ControllerStarted(self._identity, nodes, self.store.restored))
         self._open_executor = self._executor.open(context, self.report)
         was = state.scheduler.composition.written
         wanted = self._header.composition.build().written
@@ -186,6 +187,12 @@ class Controller:
         node_problems = [text for text in self._cycle.node_problems.values() if text]
         ready = self._thread.is_alive() and not failures
         return Health(ready, (*failures, *filter(None, [set_back]), *node_problems), self._failure)
+
+    @property
+    def awaits_nodes(self) -> bool:
+        """Whether a node has neither joined since the controller began nor is lost."""
+        state = self._cycle.state
+        return state.servers.present != self._identity or bool(state.settling.awaited)
 
     @property
     def metrics(self) -> ControllerMetrics:

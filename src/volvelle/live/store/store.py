@@ -14,15 +14,13 @@ from volvelle.core.journal import Entry, Header
 from volvelle.live.records import ControlRecord
 from volvelle.live.store import schema
 from volvelle.live.store.backends import Backend
+from volvelle.live.store.backup import RESTORED
 from volvelle.live.store.database import Database, StoreFailed, backend_of, database_message
 from volvelle.live.store.jobs import JobTable
 from volvelle.live.store.rows import CycleBatch, StoredEntry
 from volvelle.live.store.tokens import TokenTable
 from volvelle.live.store.upgrade import upgrade_store
 from volvelle.model.problems import Problem
-
-_RESTORED = "restored"
-"""The writer's token in a store that was just restored from a backup."""
 
 _PAGE_ROWS = 1000
 """Entries read at a time."""
@@ -88,7 +86,7 @@ class Store:
             )
         token = secrets.token_hex(16)
         with self._database.writing() as connection:
-            self.restored = connection.scalar(select(schema.writer.c.token)) == _RESTORED
+            self.restored = connection.scalar(select(schema.writer.c.token)) == RESTORED
             connection.execute(delete(schema.writer))
             connection.execute(insert(schema.writer).values(one=0, token=token))
         self._writer = token
