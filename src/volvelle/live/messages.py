@@ -179,7 +179,8 @@ class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=Tr
 class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     """No process of the attempt is left on any node. Repeated until it is forgotten.
 
-    ``reason`` is for people; empty for a normal end.
+    ``reason`` is for people; empty for a normal end. ago: seconds since the end, as the node measured them
+    when it reported; None: it does not know. Clocks of two machines are not compared.
     """
 
     outcome: Outcome
@@ -187,6 +188,7 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     reason: str = ""
     iterations: int = 0
     saved_iterations: int = 0
+    ago: float | None = None
 
 
 class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):

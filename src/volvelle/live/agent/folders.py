@@ -5,7 +5,7 @@
     agent.json               `AgentSettings`
     identity, lease, lock, journals.json
     attempts/KEY/            order.json, command.json, control-block, metrics.jsonl, output.log, stop.json,
-                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log
+                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log, done
     ended/KEY/               after the controller has journalled the end: output, metrics and exit, until
                              the retention time is over
     pruned                   attempts removed from ``ended``, one KEY a line
@@ -90,12 +90,21 @@ class SupervisorRecord(msgspec.Struct, frozen=True):
 
 
 class ExitRecord(msgspec.Struct, frozen=True):
-    """How the command ended: its exit code (negative for a signal), or why it never ran or was lost."""
+    """How the command ended: its exit code (negative for a signal), or why it never ran or was lost.
+
+    interrupted: the machine was being shut down. started, ended: seconds since the Unix epoch. since_boot:
+    when it ended, by the clock since the boot with the id ``boot``.
+    """
 
     code: int | None = None
     error: str = ""
     lease_expired: bool = False
     rebooted: bool = False
+    interrupted: bool = False
+    started: float | None = None
+    ended: float | None = None
+    boot: str = ""
+    since_boot: float = 0.0
 
 
 class AttemptFolder:
@@ -107,6 +116,8 @@ class AttemptFolder:
         self.metrics = path / "metrics.jsonl"
         self.output = path / OUTPUT
         self.command = path / "command.json"
+        self.done = path / "done"
+        """Made by the job when it has done all its work."""
         self.supervisor_log = path / "supervisor.log"
 
     @property

@@ -87,6 +87,7 @@ def _environment(
         "VOLVELLE_NODES": str(len(start.grants)),
         "VOLVELLE_GPUS": ",".join(map(str, gpus)),
         "VOLVELLE_CHECKPOINT": str(checkpoint),
+        "VOLVELLE_DONE": str(folder.done),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(devices),
         "MASTER_ADDR": order.address,

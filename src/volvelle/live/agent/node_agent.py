@@ -120,7 +120,7 @@ class NodeAgent:
         task = order.task
         if runner := self._runners.get(task.key):
             if runner.reported is not None:
-                self._connection.send(runner.reported)
+                self._connection.send(runner.state)
             return
         if self._latest_attempts.get((task.number, task.identity), 0) >= task.attempt:
             reason = "this attempt, or a later one, was started here before"
@@ -189,8 +189,7 @@ class NodeAgent:
             if time.monotonic() < repeat_at:
                 continue
             repeat_at = time.monotonic() + _REPEAT_SECONDS
-            states = [runner.reported for runner in self._runners.values()]
-            ends = [state for state in states if isinstance(state, TaskEnded)]
+            ends = [runner.state for runner in self._runners.values() if not runner.running]
             for ended in (*ends, *self._failed_starts.values()):
                 self._connection.send(ended)
 

@@ -93,7 +93,7 @@ class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
 
 
 class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
-    """Agent: no process of the task is left. Repeated until a `Forget` comes."""
+    """Agent: no process of the task is left. Repeated until a `Forget` comes. ago: see `AttemptEnded`."""
 
     task: NodeTask
     outcome: Outcome
@@ -101,6 +101,7 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
     reason: str = ""
     iterations: int = 0
     saved_iterations: int = 0
+    ago: float | None = None
 
 
 class NodeInventory(msgspec.Struct, frozen=True, tag="node-inventory"):

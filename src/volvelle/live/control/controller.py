@@ -336,7 +336,8 @@ class Controller:
         """Tell the forecaster of ended jobs, and have it forecast again if something has changed."""
         for job in prepared.ended:
             finished = job.state is JobState.FINISHED
-            self._forecaster.job_ended(job.number, now, finished=finished)
+            ended = now if job.ended is None else job.ended - self._cycle.state.epoch
+            self._forecaster.job_ended(job.number, ended, finished=finished)
         outdated = now > self._last_forecast_at + _MAX_SLEEP_SECONDS
         self._forecast_is_stale |= prepared.batch is not None or outdated
         ready = self._forecaster.seconds_until_ready() == 0.0

@@ -226,6 +226,7 @@ class ControlCycle:
         for ended in effects.ended:
             metrics.ended_jobs[ended.state.value] += 1
             job = ended.job
+            wall = state.epoch + ended.ended
             if ended.state is JobState.FINISHED and job.promised is not None:
                 jct = max(wall - job.submitted, 1e-9)
                 metrics.eta_error.observe(abs(wall - job.promised) / jct)

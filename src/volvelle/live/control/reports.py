@@ -49,6 +49,9 @@ from volvelle.model.cluster import NodeState
 _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal."""
 
+_SHORT_SECONDS = 60.0
+"""An attempt that asks to be run again sooner than this has failed."""
+
 _KILLED_EXIT_CODES = (-9, 137)
 """Of processes that were killed and could not write a checkpoint."""
 
@@ -180,7 +183,8 @@ class ReportIngestion:
         if report.outcome is Outcome.FINISHED and number in self._state.jobs:
             current = attempt_number(self._state.scheduler, number)
             finished_attempt = attempt.scheduler_attempt if current is None else current
-            changes.job_events.append(JobFinished(changes.now, number, finished_attempt))
+            ended = self._ended(attempt, report)
+            changes.job_events.append(JobFinished(ended, number, finished_attempt))
         elif attempt.wanted:
             changes.job_events.append(self._failure(attempt, report))
         elif not self._is_resized(attempt):
@@ -221,14 +225,28 @@ class ReportIngestion:
             spec = job.request.spec(job.number, job.user, job.submitted - state.epoch)
             changes.profiled.append(JobSubmitted(changes.now, job.number, spec, profile=profile))
 
-    def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
+    def _ended(self, attempt: Attempt, report: AttemptEnded) -> float:
+        """When an attempt ended: after its start was ordered, and not in the future, whatever is reported."""
         now = self._changes.now
+        if report.ago is None or not report.ago > 0.0:
+            return now
+        return min(max(now - report.ago, attempt.since), now)
+
+    def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
+        """An end that nobody had ordered. One that asks to be run again is no failure of its job.
+
+        Unless it does so at once: else a script that never gets anywhere would be run for ever.
+        """
+        ended = self._ended(attempt, report)
+        ran = ended - attempt.since
+        again = report.outcome is Outcome.STOPPED and ran >= _SHORT_SECONDS
         saved, estimated = self._saved_work(attempt, report), self._estimated_work(attempt)
         gained = estimated - attempt.work
         lost = 1.0 if gained <= 0.0 else (estimated - saved) / gained
-        gpu_seconds = lost * (now - attempt.since) * len(attempt.granted)
+        gpu_seconds = lost * ran * len(attempt.granted)
         reason = report.reason or _describe_end(report)
-        return JobFailed(now, attempt.number, attempt.scheduler_attempt, saved, gpu_seconds, reason)
+        number, which = attempt.number, attempt.scheduler_attempt
+        return JobFailed(ended, number, which, saved, gpu_seconds, reason, requeued=again)
 
     def _is_resized(self, attempt: Attempt) -> bool:
         """Whether it makes room for its own job, which the scheduler considers as still running."""

@@ -6,7 +6,7 @@ same state.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volvelle.core.decision import Decision
@@ -63,6 +63,8 @@ class EndedJob:
     job: LiveJob
     state: JobState
     reason: str
+    ended: float
+    """When, on the journal's clock."""
 
 
 @dataclass
@@ -177,7 +179,7 @@ class ControllerState:
         self._concluded.append(record)
 
     def apply_decision(
-        self, time: float, events: Iterable[Event], decision: Decision
+        self, time: float, events: Sequence[Event], decision: Decision
     ) -> CycleEffects:
         """Apply ``events`` and the ``decision`` on them, the next journal entry."""
         self.next_seq += 1
@@ -192,11 +194,13 @@ class ControllerState:
             decision, lambda number: estimated_work(self.scheduler, number, time)
         )
         effects.touched.update(decision.job.tolist())
+        failed_at = {each.number: each.time for each in events if isinstance(each, JobFailed)}
         for rejection in decision.rejected:
             job = self.jobs.get(rejection.number)
             failed = job is not None and job.failures
             state = JobState.FAILED if failed else JobState.REJECTED
-            self._end_job(rejection.number, state, rejection.reason, effects)
+            ended = failed_at.get(rejection.number)
+            self._end_job(rejection.number, state, rejection.reason, effects, ended)
         for promise in decision.promises:
             if (job := self.jobs.get(promise.number)) is not None:
                 job.guarantee = Guarantee.of(promise, self.epoch)
@@ -239,13 +243,13 @@ class ControllerState:
             case JobSubmitted():
                 self._enter(event)
             case JobFinished():
-                self._end_job(event.number, JobState.FINISHED, "", effects)
+                self._end_job(event.number, JobState.FINISHED, "", effects, event.time)
             case JobCancelled():
                 self._end_job(event.number, JobState.CANCELLED, "cancelled", effects)
             case JobFailed():
                 effects.stops += self.ledger.revoke(event.number, kill=True)
                 if job := self.jobs.get(event.number):
-                    job.failures += 1
+                    job.failures += not event.requeued
                     job.failure_reason = event.reason
             case JobHeld() | JobReleased():
                 if job := self.jobs.get(event.number):
@@ -260,12 +264,21 @@ class ControllerState:
             if (job := self.jobs.get(event.number)) is not None:
                 job.profile = ProfileView.of(event.profile, self.epoch)
 
-    def _end_job(self, number: int, state: JobState, reason: str, effects: CycleEffects) -> None:
+    def _end_job(
+        self,
+        number: int,
+        state: JobState,
+        reason: str,
+        effects: CycleEffects,
+        ended: float | None = None,
+    ) -> None:
+        """A job is over; ``ended``: since when, if not since now."""
         finished = state is JobState.FINISHED
         effects.stops += self.ledger.revoke(number, kill=not finished)
         self.ledger.forget_job(number)
         if (job := self.jobs.pop(number, None)) is not None:
-            effects.ended.append(EndedJob(job, state, reason))
+            ended = self.last_time if ended is None else ended
+            effects.ended.append(EndedJob(job, state, reason, ended))
         effects.touched.add(number)
 
     # ------------------------------------------------------------------ orders

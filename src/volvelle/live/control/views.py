@@ -75,7 +75,7 @@ class ViewBuilder:
             preemptions=max(before.preemptions, view.preemptions),
             grants=(),
             gpus=float(ended.job.request.gpus),
-            ended=self._state.last_wall_time,
+            ended=self._state.epoch + ended.ended,
         )
 
     def _job_view(self, job: LiveJob) -> JobStatusView:

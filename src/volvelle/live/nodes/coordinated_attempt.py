@@ -64,4 +64,5 @@ def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
         reason=prefix + worst.reason,
         iterations=max(end.iterations for end in ends),
         saved_iterations=max(end.saved_iterations for end in ends),
+        ago=min((end.ago for end in ends if end.ago is not None), default=None),
     )
