@@ -98,7 +98,7 @@ def test_a_job_takes_as_long_as_it_ran_though_the_server_was_down(
     fake_cluster.outbox[:] = [msgspec.structs.replace(end, ago=ago)]
     harness.deliver()
     record = harness.controller.store.jobs.find(number)
-    assert record is not None
+    assert record is not None and record.ended is not None
     assert record.ended == pytest.approx(record.submitted + took)
     events = [
         event for stored in harness.controller.store.entries() for event in stored.entry.events

@@ -51,6 +51,7 @@ from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
 _MAX_SLEEP_SECONDS = 60.0
+_MAX_PENDING = 20_000
 _FORK_TIMEOUT_SECONDS = 30.0
 
 
@@ -159,6 +160,11 @@ class Controller:
             self._dispatcher.loss_reported(report.name)
         self._inbox.put(report)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether so many inputs are pending that no more requests should be made."""
+        return len(self._inbox) >= _MAX_PENDING
+
     def request(self, request: ControlRequest) -> "Future[Any]":
         """The future answer to ``request``; it fails with `Problem` if the request cannot be fulfilled."""
         answer: Future[Any] = Future()
@@ -183,10 +189,14 @@ class Controller:
     def health(self) -> Health:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
-        set_back = self._cycle.state.servers.problem
+        others = (
+            self._cycle.state.servers.problem,
+            self._clock.problem,
+            self._forecaster.problem,
+        )
         node_problems = [text for text in self._cycle.node_problems.values() if text]
         ready = self._thread.is_alive() and not failures
-        return Health(ready, (*failures, *filter(None, [set_back]), *node_problems), self._failure)
+        return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
 
     @property
     def awaits_nodes(self) -> bool:

@@ -5,15 +5,17 @@ import signal
 import socket
 import ssl
 import sys
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
+from typing import ClassVar
 
 import uvicorn
 
 from volvelle.live.config import Listen, ServeConfig
 from volvelle.live.control.controller import Controller, Health
 from volvelle.live.http.app import create_app
-from volvelle.live.http.request_limits import HeaderTimeoutProtocol
+from volvelle.live.http.request_limits import LimitedProtocol
 from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
@@ -68,8 +70,10 @@ def serve(
 
     listen, limits = config.listen, config.limits
 
-    class Protocol(HeaderTimeoutProtocol):
+    class Protocol(LimitedProtocol):
         header_seconds = limits.request
+        of_a_client = limits.connections_of_a_client
+        open_connections: ClassVar[Counter[str]] = Counter()
 
     server = _Server(
         uvicorn.Config(
