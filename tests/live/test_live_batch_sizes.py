@@ -55,8 +55,7 @@ def tell(harness: ControllerHarness, number: int, epochs: float, batch_size: int
     """The script of a job says how far it is, and at which batch size."""
     run = harness.fake_cluster.runs[number]
     report = AttemptProgress(
-        number=number,
-        attempt=run.start.attempt,
+        *run.start.key,
         iterations=int(run.done),
         saved_iterations=int(run.done),
         iteration_seconds=1.0,
