@@ -28,6 +28,7 @@ from volvelle.live.agent.files import write_file
 from volvelle.live.agent.folders import AgentFolder, AgentSettings
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptStarted,
     Grant,
     Launch,
@@ -46,14 +47,14 @@ TOKEN = "of this benchmark"
 
 def optimistic(folder: Path, number: int) -> Callable[[], bool]:
     """A worker's check in its control block."""
-    run = AgentFolder(folder).attempt((number, 1)).path
+    run = AgentFolder(folder).attempt(AttemptKey(number, 1)).path
     lease = Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(run)}))
     return lambda: not lease.iteration_done(1, 1)
 
 
 def central(folder: Path, number: int) -> Callable[[], bool]:
     """A worker's check that the agents server answers."""
-    return CentralRenewalClient(folder, (number, 1)).is_valid
+    return CentralRenewalClient(folder, AttemptKey(number, 1)).is_valid
 
 
 WAYS = {"optimistic": optimistic, "central": central}

@@ -16,8 +16,8 @@ from pathlib import Path
 from volvelle.live.agent import wire
 from volvelle.live.agent.controller_connection import ControllerConnection
 from volvelle.live.agent.folders import AgentSettings
-from volvelle.live.agent.wire import AttemptKey, TaskEnded, TaskStarted
-from volvelle.live.messages import Forget, Outcome, Stop
+from volvelle.live.agent.wire import TaskEnded, TaskStarted
+from volvelle.live.messages import AttemptKey, Forget, Outcome, Stop
 from volvelle.model.cluster import parse_cluster
 
 
@@ -45,10 +45,10 @@ class SimulatedAgent:
                     )
             case wire.StartTask():
                 self.connection.send(self._tasks[message.task.key])
-            case Stop(number, attempt):
-                self._end((number, attempt), Outcome.STOPPED)
-            case Forget(number, attempt):
-                self._tasks.pop((number, attempt), None)
+            case Stop():
+                self._end(message.key, Outcome.STOPPED)
+            case Forget():
+                self._tasks.pop(message.key, None)
 
     def _end(self, key: AttemptKey, outcome: Outcome) -> None:
         task = self._tasks.get(key)

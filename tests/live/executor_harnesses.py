@@ -20,6 +20,7 @@ from volvelle.live.agent.folders import AgentFolder, AgentSettings
 from volvelle.live.agent.launch import free_port
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     Forget,
     Grant,
     Launch,
@@ -97,6 +98,7 @@ class ExecutorHarness(ABC):
         saved: int = 0,
         command: tuple[str, ...] = (),
         first: int = 0,
+        gpus: tuple[int, ...] = (0, 1),
         directory: str = "",
         checkpoint: str = "",
         stop_signal: str | None = "SIGTERM",
@@ -106,7 +108,7 @@ class ExecutorHarness(ABC):
             number=number,
             attempt=attempt,
             user="dana",
-            grants=tuple(Grant(name, (0, 1)) for name in self.nodes[first : first + nodes]),
+            grants=tuple(Grant(name, gpus) for name in self.nodes[first : first + nodes]),
             launch=Launch(
                 command=command or (sys.executable, "-S", str(JOB), *arguments),
                 environment={"PYTHONPATH": str(SOURCES)},
@@ -142,7 +144,7 @@ class ExecutorHarness(ABC):
     # ------------------------------------------------------------------ from outside
 
     def attempt_folder(self, node: str, number: int = 1, attempt: int = 1) -> Path:
-        return AgentFolder(self.agent_folder(node)).attempt((number, attempt)).path
+        return AgentFolder(self.agent_folder(node)).attempt(AttemptKey(number, attempt)).path
 
     def agent_folder(self, node: str) -> Path:
         return self.context.folder / "nodes" / node

@@ -23,9 +23,11 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptProgress,
     AttemptStarted,
     Forget,
+    JournalPosition,
     NodeJoined,
     NodeLost,
     Order,
@@ -60,11 +62,13 @@ class FakeCluster:
     cluster: Cluster
     now: float = 1_000_000.0
     runs: dict[int, FakeAttempt] = field(default_factory=dict)
-    ended: dict[tuple[int, int], AttemptEnded] = field(default_factory=dict)
-    highest: dict[int, int] = field(default_factory=dict)
+    ended: dict[AttemptKey, AttemptEnded] = field(default_factory=dict)
+    highest: dict[tuple[int, str], int] = field(default_factory=dict)
     saved: dict[int, float] = field(default_factory=dict)
     up: set[str] = field(default_factory=set)
     outbox: list[Report] = field(default_factory=list)
+    known: dict[str, JournalPosition] = field(default_factory=dict)
+    """How far journals were written, as the nodes were told, by server."""
     silent: set[str] = field(default_factory=set)
     """Nodes that send no reports, though their attempts run on."""
     report: Callable[[Report], None] = lambda report: None
@@ -80,11 +84,11 @@ class FakeCluster:
         node = next(node for node in self.cluster.nodes if node.name == name)
         self.up.add(name)
         attempts = tuple(
-            (run.start.number, run.start.attempt)
+            run.start.key
             for run in self.runs.values()
             if any(grant.node == name for grant in run.start.grants)
         )
-        self.report(NodeJoined(node=node, attempts=attempts))
+        self.report(NodeJoined(node=node, attempts=attempts, known=tuple(self.known.values())))
 
     def execute(self, order: Order) -> None:
         match order:
@@ -93,15 +97,16 @@ class FakeCluster:
             case Stop():
                 self._stop(order)
             case Forget():
-                self.ended.pop((order.number, order.attempt), None)
+                self.ended.pop(order.key, None)
 
     def _start(self, order: Start) -> None:
-        if order.attempt <= self.highest.get(order.number, 0):
+        line = order.number, order.identity
+        if order.attempt <= self.highest.get(line, 0):
             self._answer_repeat(order)
             return
-        self.highest[order.number] = order.attempt
+        self.highest[line] = order.attempt
         if not {grant.node for grant in order.grants} <= self.up:
-            self._report_end(order.number, order.attempt, Outcome.LOST, "its node is lost")
+            self._report_end(order.key, Outcome.LOST, "its node is lost")
             return
         assert order.number not in self.runs, f"job {order.number} runs twice"
         held = {
@@ -113,23 +118,24 @@ class FakeCluster:
         done = self.saved.get(order.number, 0.0)
         self.runs[order.number] = FakeAttempt(order, self.now, done, seconds, kind == "fail")
         self.history.append((self.now, "start", order.number, order.attempt))
-        self.outbox.append(AttemptStarted(order.number, order.attempt))
+        self.outbox.append(AttemptStarted(*order.key))
 
     def _answer_repeat(self, order: Start) -> None:
-        run, key = self.runs.get(order.number), (order.number, order.attempt)
-        if run is not None and run.start.attempt == order.attempt:
+        run, key = self.runs.get(order.number), order.key
+        if run is not None and run.start.key == key:
             self.outbox.append(AttemptStarted(*key))
         elif key in self.ended:
             self.outbox.append(self.ended[key])
 
     def _stop(self, order: Stop) -> None:
         run = self.runs.get(order.number)
-        if run is None or run.start.attempt != order.attempt:
-            if end := self.ended.get((order.number, order.attempt)):
+        if run is None or run.start.key != order.key:
+            if end := self.ended.get(order.key):
                 self.outbox.append(end)
                 return
-            self.highest[order.number] = max(order.attempt, self.highest.get(order.number, 0))
-            self._report_end(order.number, order.attempt, Outcome.LOST, "unknown here")
+            line = order.number, order.identity
+            self.highest[line] = max(order.attempt, self.highest.get(line, 0))
+            self._report_end(order.key, Outcome.LOST, "unknown here")
         elif order.kill:
             self._end(run, Outcome.STOPPED, exit_code=-9)
         else:
@@ -160,8 +166,7 @@ class FakeCluster:
         for run in self.runs.values():
             self.outbox.append(
                 AttemptProgress(
-                    number=run.start.number,
-                    attempt=run.start.attempt,
+                    *run.start.key,
                     iterations=int(run.done),
                     saved_iterations=int(run.done),
                     total_iterations=int(run.seconds),
@@ -175,29 +180,26 @@ class FakeCluster:
 
     def _end(self, run: FakeAttempt, outcome: Outcome, exit_code: int | None = None) -> None:
         del self.runs[run.start.number]
-        number, attempt = run.start.number, run.start.attempt
-        self.history.append((self.now, outcome.value, number, attempt))
-        self._report_end(number, attempt, outcome, "", int(run.done), exit_code)
+        self.history.append((self.now, outcome.value, run.start.number, run.start.attempt))
+        self._report_end(run.start.key, outcome, "", int(run.done), exit_code)
 
     def _report_end(
         self,
-        number: int,
-        attempt: int,
+        key: AttemptKey,
         outcome: Outcome,
         reason: str,
         iterations: int = 0,
         exit_code: int | None = None,
     ) -> None:
         end = AttemptEnded(
-            number=number,
-            attempt=attempt,
+            *key,
             outcome=outcome,
             exit_code=exit_code,
             reason=reason,
             iterations=iterations,
             saved_iterations=iterations,
         )
-        self.ended[number, attempt] = end
+        self.ended[key] = end
         self.outbox.append(end)
 
 
@@ -224,10 +226,10 @@ class FakeExecutor(Executor):
 class NoLogs:
     """Nodes without logs."""
 
-    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+    def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
         return self._resolved({})
 
-    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+    def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:
         return self._resolved(b"")
 
     def _resolved(self, answer: T) -> Future[T]:
@@ -286,6 +288,8 @@ class ControllerHarness:
 
     def deliver(self) -> None:
         """Deliver all reports to the controller, and those that follow from them."""
+        if (position := self.controller.executor_context.position()) is not None:
+            self.fake_cluster.known[position.server] = position
         while self.fake_cluster.outbox or self.controller.has_inputs:
             reports, self.fake_cluster.outbox = self.fake_cluster.outbox, []
             for report in reports:

@@ -331,15 +331,17 @@ def test_logs_are_those_of_all_attempts_and_of_plain_files_only(
 ) -> None:
     dana = api.client("dana")
     dana.post("/v1/jobs", json=TRAIN)
+    own = f"{dana.get('/v1/jobs/0').json()['identity']}-5e5e5e"
     for attempt, text in (
-        ("ended/0-9", "first\n"),
-        ("attempts/0-10", "second\n"),
-        ("ended/1-1", "no\n"),
+        (f"ended/0-9-{own}", "first\n"),
+        (f"attempts/0-10-{own}", "second\n"),
+        (f"ended/1-1-{own}", "no\n"),
+        ("ended/0-1-aaaaaa-5e5e5e", "of another job that had this number\n"),
     ):
         folder = tmp_path / "nodes" / "node-0" / attempt
         folder.mkdir(parents=True)
         (folder / "output.log").write_text(text)
-    other = tmp_path / "nodes" / "node-0" / "ended" / "0-11"
+    other = tmp_path / "nodes" / "node-0" / "ended" / f"0-11-{own}"
     other.mkdir()
     (other / "output.log").symlink_to("/etc/passwd")
     assert dana.get("/v1/jobs/0/logs").text == "first\nsecond\n"

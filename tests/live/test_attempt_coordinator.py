@@ -6,9 +6,10 @@ from collections import deque
 import pytest
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.wire import AttemptKey, NodeTask, TaskEnded, TaskStarted
+from volvelle.live.agent.wire import NodeTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptStarted,
     Forget,
     Grant,
@@ -48,10 +49,10 @@ class FakeAgent:
             case wire.StartTask():
                 lost = TaskEnded(task=message.task, outcome=Outcome.LOST)
                 self._report(self.tasks.get(message.task.key, lost))
-            case Stop(number, attempt):
-                self.end((number, attempt), Outcome.STOPPED)
-            case Forget(number, attempt) if (number, attempt) not in self.running():
-                self.tasks.pop((number, attempt), None)
+            case Stop():
+                self.end(message.key, Outcome.STOPPED)
+            case Forget() if message.key not in self.running():
+                self.tasks.pop(message.key, None)
 
     def end(self, key: AttemptKey, outcome: Outcome) -> None:
         task = self.tasks.get(key)
@@ -96,7 +97,7 @@ class CoordinatorHarness:
         while self.pending:
             match self.pending.popleft():
                 case AttemptEnded() as ended:
-                    key = ended.number, ended.attempt
+                    key = ended.key
                     running = [n for n, agent in self.agents.items() if key in agent.running()]
                     assert not running, f"{ended} while it runs on {running}"
                     self.coordinator.order(Forget(*key))
@@ -126,7 +127,7 @@ class CoordinatorHarness:
                     grants=grants,
                     launch=Launch(command=("true",)),
                 )
-                self.order[JOB, self.attempt] = start
+                self.order[start.key] = start
                 self.coordinator.order(start)
             case "stop":
                 for key in self.order:
@@ -228,12 +229,12 @@ def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_get
     )
     coordinator.node_joined("a", "", (task_started("a", 0),))
     coordinator.node_joined("b", "", (task_started("b", 1),))
-    coordinator.on_message("a", wire.ExitAt(JOB, 1, 12))
-    assert sent == [("b", wire.ExitAt(JOB, 1, 12))]
+    coordinator.on_message("a", wire.ExitAt(JOB, 1, iteration=12))
+    assert sent == [("b", wire.ExitAt(JOB, 1, iteration=12))]
     coordinator.node_disconnected("b")
     coordinator.node_joined(
         "b", "", (task_started("b", 1),)
     )  # it may or may not have received the first
-    assert sent[1:] == [("b", wire.ExitAt(JOB, 1, 12))]
-    coordinator.on_message("b", wire.ExitConfirmed(JOB, 1, 12))
-    assert sent[2:] == [("a", wire.ExitConfirmed(JOB, 1, 12))]
+    assert sent[1:] == [("b", wire.ExitAt(JOB, 1, iteration=12))]
+    coordinator.on_message("b", wire.ExitConfirmed(JOB, 1, iteration=12))
+    assert sent[2:] == [("a", wire.ExitConfirmed(JOB, 1, iteration=12))]

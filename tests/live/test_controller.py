@@ -119,9 +119,10 @@ def test_a_job_of_which_nothing_is_left_is_started_again(harness: ControllerHarn
 
 
 def test_an_attempt_that_should_not_run_is_killed(harness: ControllerHarness) -> None:
-    number = submit(harness, sleeping(50))
-    stray = harness.fake_cluster.runs[7] = replace(harness.fake_cluster.runs[number])
-    stray.start = msgspec.structs.replace(stray.start, number=7)
+    over, number = submit(harness, sleeping(5)), submit(harness, sleeping(50))
+    stray = replace(harness.fake_cluster.runs[over])
+    harness.step(5)
+    harness.fake_cluster.runs[over] = replace(stray, seconds=50.0)
     harness.crash()
     harness.deliver()
     assert list(harness.fake_cluster.runs) == [number]

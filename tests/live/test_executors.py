@@ -10,6 +10,7 @@ from waiting import until
 
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptProgress,
     AttemptStarted,
     Forget,
@@ -83,20 +84,20 @@ def test_what_a_job_writes_is_read_while_it_runs_and_after_its_end(
 ) -> None:
     node, logs = harness.nodes[0], harness.logs
     harness.start(command=("sh", "-c", "echo one; read forever < /dev/zero"))
-    until(lambda: logs.log_sizes(node, 1).result(5) == {1: 4})
-    assert logs.read_log(node, 1, 1, 0).result(5) == b"one\n"
-    assert logs.read_log(node, 1, 1, 2).result(5) == b"e\n"
+    until(lambda: logs.log_sizes(node, 1, "").result(5) == {"1-1": 4})
+    assert logs.read_log(node, "1-1", 0).result(5) == b"one\n"
+    assert logs.read_log(node, "1-1", 2).result(5) == b"e\n"
     harness.send(Stop(1, 1, kill=True))
     harness.end()
     harness.send(Forget(1, 1))
     harness.start(command=("sh", "-c", "head -c 70000 /dev/zero"), attempt=2)
     harness.end(attempt=2)
-    assert logs.log_sizes(node, 1).result(5) == {1: 4, 2: 70_000}
-    first = logs.read_log(node, 1, 2, 0).result(5)
+    assert logs.log_sizes(node, 1, "").result(5) == {"1-1": 4, "1-2": 70_000}
+    first = logs.read_log(node, "1-2", 0).result(5)
     assert len(first) == CHUNK_BYTES
-    assert len(first + logs.read_log(node, 1, 2, CHUNK_BYTES).result(5)) == 70_000
-    for number, attempt in ((1, 3), (2, 1)):
-        assert logs.read_log(node, number, attempt, 0).result(5) == b""
+    assert len(first + logs.read_log(node, "1-2", CHUNK_BYTES).result(5)) == 70_000
+    for attempt in ("1-3", "2-1", "../1-1"):
+        assert logs.read_log(node, attempt, 0).result(5) == b""
 
 
 def test_a_repeated_start_starts_nothing_also_after_the_end(harness: ExecutorHarness) -> None:
@@ -154,8 +155,8 @@ def test_jobs_run_on_without_the_executor_and_are_found_again(harness: ExecutorH
     report_count = len(harness.reports)
     harness.open()
     assert {key for r in harness.since(NodeJoined, report_count) for key in r.attempts} == {
-        (1, 1),
-        (2, 1),
+        AttemptKey(1, 1),
+        AttemptKey(2, 1),
     }
     assert (
         harness.wait(AttemptEnded, number=2, report_count=report_count).outcome is Outcome.FINISHED
@@ -173,7 +174,7 @@ def test_a_killed_agent_loses_nothing(harness: ExecutorHarness) -> None:
     report_count = len(harness.reports)
     harness.kill(harness.agents(harness.nodes[0]))
     joined = until(lambda: next(iter(harness.since(NodeJoined, report_count)), None))
-    assert joined.attempts == ((1, 1),)
+    assert joined.attempts == (AttemptKey(1, 1),)
     harness.send(Stop(1, 1))
     assert harness.end().outcome is Outcome.STOPPED
     assert len([line for line in harness.trace() if "started" in line]) == 2

@@ -11,6 +11,7 @@ from waiting import until
 from volvelle.live.agent.central_renewal import CentralRenewalClient
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptProgress,
     NodeJoined,
     NodeLost,
@@ -116,7 +117,7 @@ def test_with_central_renewal_the_agents_server_answers_every_check(
         harness.start("ignore-lease")
         harness.wait(AttemptProgress)
         agent = harness.agent_folder(harness.nodes[0])
-        renewal, other = CentralRenewalClient(agent, (1, 1)), CentralRenewalClient(agent, (2, 1))
+        renewal, other = (CentralRenewalClient(agent, AttemptKey(number, 1)) for number in (1, 2))
         assert renewal.is_valid()
         assert not other.is_valid()
         harness.send(Stop(1, 1))

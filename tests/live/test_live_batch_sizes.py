@@ -55,8 +55,7 @@ def tell(harness: ControllerHarness, number: int, epochs: float, batch_size: int
     """The script of a job says how far it is, and at which batch size."""
     run = harness.fake_cluster.runs[number]
     report = AttemptProgress(
-        number=number,
-        attempt=run.start.attempt,
+        *run.start.key,
         iterations=int(run.done),
         saved_iterations=int(run.done),
         iteration_seconds=1.0,
@@ -176,7 +175,7 @@ def test_jobs_that_keep_their_gpus_over_a_round_are_not_restarted(tmp_path: Path
     for _ in range(120):
         harness.step(1)
         for number, run in list(harness.fake_cluster.runs.items()):
-            if run.start.attempt == harness.fake_cluster.highest[number]:
+            if run.start.attempt == harness.fake_cluster.highest[number, run.start.identity]:
                 tell(harness, number, min(run.done, EPOCHS), 32 if run.done < 20 else 64)
     history = harness.fake_cluster.history
     ends = [(time, number) for time, what, number, _ in history if what == "finished"]

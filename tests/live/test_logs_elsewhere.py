@@ -94,16 +94,16 @@ def test_many_log_readers_delay_neither_orders_nor_leases(tmp_path: Path) -> Non
     harness = DialInHarness(tmp_path)
     try:
         harness.open()
-        harness.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"))
+        harness.start(command=("sh", "-c", "head -c 20000000 /dev/zero; sleep 600"), gpus=(1,))
         harness.wait(AttemptStarted)
         logs, node = harness.logs, harness.nodes[0]
-        until(lambda: logs.log_sizes(node, 1).result(10) == {1: 20_000_000})
+        until(lambda: logs.log_sizes(node, 1, "").result(10) == {"1-1": 20_000_000})
         ends, read = threading.Event(), [0] * 20
 
         def flood(reader: int) -> None:
             while not ends.is_set():
                 offset = read[reader] % 20_000_000
-                read[reader] += len(logs.read_log(node, 1, 1, offset).result(30))
+                read[reader] += len(logs.read_log(node, "1-1", offset).result(30))
 
         readers = [threading.Thread(target=flood, args=(each,)) for each in range(20)]
         for reader in readers:
@@ -111,7 +111,7 @@ def test_many_log_readers_delay_neither_orders_nor_leases(tmp_path: Path) -> Non
         took = []
         for number in range(2, 22):
             began = time.monotonic()
-            harness.start(command=("true",), number=number, first=0)
+            harness.start(command=("true",), number=number, gpus=(0,))
             harness.end(number)
             took.append(time.monotonic() - began)
         ends.set()
@@ -134,11 +134,11 @@ def test_reading_logs_of_a_lost_node_fails_at_once(tmp_path: Path) -> None:
             NodeUnreachableError,
             match=f"node {node} is disconnected since .* UTC; its logs are there",
         ):
-            until(lambda: logs.log_sizes(node, 1).result(5))
+            until(lambda: logs.log_sizes(node, 1, "").result(5))
         with pytest.raises(
             NodeUnreachableError, match="node gpu-9 is not a node of the cluster any more"
         ):
-            logs.read_log("gpu-9", 1, 1, 0).result(5)
+            logs.read_log("gpu-9", "1-1", 0).result(5)
         harness.close()
     finally:
         harness.kill_all()

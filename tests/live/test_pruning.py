@@ -10,7 +10,7 @@ from executor_harnesses import LocalHarness
 from waiting import until
 
 from volvelle.live.agent.folders import AgentFolder
-from volvelle.live.messages import Forget, Outcome
+from volvelle.live.messages import AttemptKey, Forget, Outcome
 
 RETENTION_SECONDS = 2.0
 
@@ -42,11 +42,11 @@ def test_logs_are_kept_for_the_retention_time_and_no_older_attempt_starts_afterw
     archived = harness.agent_folder(node) / "ended" / "1-1"
     until(archived.exists)
     while archived.exists():
-        assert harness.logs.log_sizes(node, 1).result(5) in ({1: 4}, {})
+        assert harness.logs.log_sizes(node, 1, "").result(5) in ({"1-1": 4}, {})
         assert time.monotonic() < began + 10 * RETENTION_SECONDS
         time.sleep(0.05)
     assert time.monotonic() - began > RETENTION_SECONDS - 0.1  # file times are a little coarse
-    assert harness.logs.log_sizes(node, 1).result(5) == {}
+    assert harness.logs.log_sizes(node, 1, "").result(5) == {}
     harness.close()
     harness.kill(harness.agents(node))
     harness.open()  # executor and agent know only what is in the folder
@@ -72,9 +72,9 @@ def test_only_old_logs_are_pruned_and_a_partial_line_is_ignored(
     folder.prune(now - 50)
     assert [path.name for path in folder.ended.iterdir()] == ["3-1"]
     assert (tmp_path / "pruned").read_text().split() == ["1-2", "2-7"]
-    assert folder.latest_attempts() == {1: 3, 2: 7, 3: 1}
+    assert folder.latest_attempts() == {(1, ""): 3, (2, ""): 7, (3, ""): 1}
     with (tmp_path / "pruned").open("a") as file:
         file.write("\n12-")
     folder.prune(now)
-    assert folder.latest_attempts() == {1: 3, 2: 7, 3: 1}
-    assert folder.active_attempts() == [(1, 3)]
+    assert folder.latest_attempts() == {(1, ""): 3, (2, ""): 7, (3, ""): 1}
+    assert folder.active_attempts() == [AttemptKey(1, 3)]

@@ -5,6 +5,7 @@ import json
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -30,6 +31,8 @@ port = 0
 
 [limits]
 request = 0.5
+connections_of_a_client = 20
+streams_of_a_user = 2
 """
 
 
@@ -211,3 +214,57 @@ def test_an_error_in_the_server_file_names_the_nearest_key(
     assert ran.returncode in (1, 2)
     assert error in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_one_client_cannot_take_all_connections(server: Path) -> None:
+    address = urlsplit(json.loads((server / "volvelle-serve" / "server.json").read_text())["url"])
+    where = (str(address.hostname), address.port or 0)
+    ask = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    greedy = []
+    try:
+        for _ in range(60):
+            connection = socket.create_connection(where, 5.0, source_address=("127.0.0.3", 0))
+            greedy.append(connection)
+            with suppress(OSError):
+                connection.sendall(ask)
+        assert {_first_bytes(each) for each in greedy} == {b"HTTP/1.1 200", b""}
+        with socket.create_connection(where, 5.0, source_address=("127.0.0.4", 0)) as other:
+            other.sendall(ask)
+            assert _first_bytes(other) == b"HTTP/1.1 200"
+    finally:
+        for each in greedy:
+            each.close()
+
+
+def _first_bytes(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(12)
+    except OSError:
+        return b""
+
+
+def test_a_user_follows_a_few_streams_at_once(server: Path) -> None:
+    token = (server / "volvelle-serve" / "token").read_text().strip()
+    address = urlsplit(json.loads((server / "volvelle-serve" / "server.json").read_text())["url"])
+    where = (str(address.hostname), address.port or 0)
+    request = f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+
+    def ask() -> tuple[socket.socket, bytes]:
+        connection = socket.create_connection(where, 5.0)
+        connection.sendall(request.encode())
+        return connection, connection.recv(12)
+
+    answers = [ask() for _ in range(3)]
+    assert [status for _, status in answers] == [
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 429",
+    ]
+    for connection, _ in answers:
+        connection.close()
+    until(lambda: _closing(*ask()) == b"HTTP/1.1 200")
+
+
+def _closing(connection: socket.socket, status: bytes) -> bytes:
+    connection.close()
+    return status

@@ -4,12 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from volvelle.client.control_block import ATTACHED, PREEMPTED, ControlBlock
+from volvelle.client.control_block import (
+    ATTACHED,
+    ITERATIONS,
+    PREEMPTED,
+    TOTAL_ITERATIONS,
+    ControlBlock,
+)
 from volvelle.live.agent.folders import ExitRecord, StopRecord
 from volvelle.live.agent.task_outcome import task_outcome
 from volvelle.live.messages import Launch, Outcome
 
 STOP = StopRecord(at=0.0)
+DONE = 30
+"""Stands for the file by which a script says that it is done."""
+SHUT_DOWN = "its machine was shut down"
 KILL = StopRecord(at=0.0, kill=True)
 FORCED = StopRecord(at=0.0, forced=True)
 CUT_OFF = StopRecord(at=0.0, reason="its node was cut off from the controller")
@@ -36,6 +45,22 @@ CUT_OFF = StopRecord(at=0.0, reason="its node was cut off from the controller")
         ),
         (ExitRecord(-9), FORCED, [], Outcome.STOPPED, "ignored SIGTERM: killed after 30 s"),
         (ExitRecord(0), CUT_OFF, [ATTACHED, PREEMPTED], Outcome.STOPPED, CUT_OFF.reason),
+        (ExitRecord(75), None, [], Outcome.STOPPED, "exited by itself: it is not done"),
+        (ExitRecord(75), STOP, [], Outcome.STOPPED, ""),
+        (ExitRecord(75), STOP, [ATTACHED], Outcome.STOPPED, ""),
+        (ExitRecord(0), STOP, [DONE], Outcome.FINISHED, ""),  # it says so
+        (ExitRecord(1), STOP, [DONE], Outcome.STOPPED, "exit code 1: the last line"),
+        (ExitRecord(0, interrupted=True), None, [], Outcome.STOPPED, SHUT_DOWN),
+        (ExitRecord(-15, interrupted=True), None, [], Outcome.STOPPED, SHUT_DOWN),
+        (ExitRecord(0, interrupted=True), None, [ATTACHED], Outcome.STOPPED, SHUT_DOWN),
+        (ExitRecord(0, interrupted=True), None, [DONE], Outcome.FINISHED, ""),
+        (
+            ExitRecord(0, interrupted=True),
+            None,
+            [ATTACHED, ITERATIONS, TOTAL_ITERATIONS],
+            Outcome.FINISHED,
+            "",
+        ),
         (ExitRecord(3), None, [], Outcome.FAILED, "exit code 3: the last line"),
         (ExitRecord(-11), None, [], Outcome.FAILED, "killed by SIGSEGV: the last line"),
         (
@@ -72,5 +97,6 @@ def test_the_outcome_follows_from_exit_order_and_control_block(
     block = ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=1)
     for field in fields:
         block[field] = 1
-    launch = Launch(command=("python", "train.py"))
-    assert task_outcome(end, stop, block, launch, "the last line") == (outcome, reason)
+    launch, done = Launch(command=("python", "train.py")), DONE in fields
+    found = task_outcome(end, stop, block, launch, "the last line", done=done)
+    assert found == (outcome, reason)

@@ -24,6 +24,8 @@ _MODULES: dict[str, str] = {
     "history": "jobs:history",
     "journal": "journal:journal",
     "snapshot": "journal:snapshot",
+    "backup": "backup:backup",
+    "restore": "backup:restore",
     "list": "listing:list_parts",
     "nodes": "nodes:app",
     "policy": "policy:app",

@@ -9,7 +9,7 @@ import typer
 
 from volvelle.cli import options
 from volvelle.cli.options import Form
-from volvelle.cli.rows import Head, Row, show_rows, watch_rows
+from volvelle.cli.rows import Head, Row, show_rows, warn, watch_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,6 +56,7 @@ def queue(
         return list(client.pages("/v1/jobs", "jobs", user=user, state=state or None))
 
     _show(read, _queue_heads, output, watch, "No job waits or runs.")
+    warn(client.problems)
 
 
 def history(

@@ -6,7 +6,7 @@ import typer
 
 from volvelle.cli import options
 from volvelle.cli.options import Form
-from volvelle.cli.rows import Head, show_rows
+from volvelle.cli.rows import Head, show_rows, warn
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -33,9 +33,9 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
         Head("type", lambda node: node["gpu_type"] or "-"),
         Head("jobs", lambda node: " ".join(map(str, node["jobs"]))),
     ]
-    show_rows(
-        ApiClient.find().get("/v1/nodes")["nodes"], heads, _KEYS, output, "There are no nodes."
-    )
+    found = ApiClient.find().get("/v1/nodes")
+    show_rows(found["nodes"], heads, _KEYS, output, "There are no nodes.")
+    warn(found["problems"])
 
 
 @app.command()

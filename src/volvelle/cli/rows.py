@@ -44,6 +44,12 @@ def show_rows(
         print(table(rows, heads, _terminal()))
 
 
+def warn(problems: Iterable[str]) -> None:
+    """Print problems of a server, beside its answer."""
+    for problem in problems:
+        print(f"warning: {problem}", file=sys.stderr)
+
+
 def watch_rows(
     read: Callable[[], Sequence[Row]], heads: Callable[[], Sequence[Head]], empty: str
 ) -> None:

@@ -9,6 +9,7 @@ package, or a single file named on the command line. It is written ``name``, ``n
 
 import importlib
 import importlib.util
+import math
 import pkgutil
 import sys
 from importlib.metadata import entry_points
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from volvelle.core.fronts import resolved
 from volvelle.core.written import WrittenPart
@@ -32,6 +33,16 @@ class Part(BaseModel):
     name: ClassVar[str]
     source: ClassVar[str] = ""
     """Paper and section, in a few words."""
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> Self:
+        """Numbers so small or so large that sums with times lose them are mistakes, in every part."""
+        for name, value in self:
+            if isinstance(value, (int, float)) and not _is_moderate(value):
+                raise ValueError(
+                    f"{name} is {value:.3g}: write 0, or a number from {_LEAST:g} to {_MOST:g}"
+                )
+        return self
 
     @property
     def label(self) -> str:
@@ -50,6 +61,14 @@ class Part(BaseModel):
     def fork(self) -> Self:
         """A part that can go its own way. Parts without memory of their own are shared."""
         return self.model_copy(deep=True) if self.__private_attributes__ else self
+
+
+_LEAST, _MOST = 1e-9, 1e15
+
+
+def _is_moderate(value: float) -> bool:
+    """Whether a parameter may be so; infinity stands for "no limit"."""
+    return value == 0 or _LEAST <= abs(value) <= _MOST or abs(value) == math.inf
 
 
 def _written(value: Any) -> str:

@@ -50,6 +50,12 @@ class Limits(StrictModel):
         30.0, description="for a forecast, or what would start a job sooner, to be worked out"
     )
     connections: Annotated[int, Field(ge=1)] = Field(1000, description="open at once")
+    connections_of_a_client: Annotated[int, Field(ge=1)] = Field(
+        250, description="open at once from one address"
+    )
+    streams_of_a_user: Annotated[int, Field(ge=1)] = Field(
+        50, description="of events and of logs that one user follows at once"
+    )
     jobs: Annotated[int, Field(ge=1)] = Field(100_000, description="active jobs of all users")
     jobs_of_a_user: Annotated[int, Field(ge=1)] = Field(
         50_000, description="active jobs of one user"

@@ -1,16 +1,97 @@
 """Orders of the controller to an executor, and reports of an executor to the controller.
 
 Every order and report names its attempt. Orders may be sent twice; reports may come twice or late. Both sides
-treat a repeat as a no-op, and ignore messages about other attempts. A `Start` is repeated if it is not known
-whether it arrived. An executor starts an attempt only if its number is higher than those of all earlier
-orders about the job, also after it was told to forget them. It answers a repeat again.
+treat a repeat as a no-op, and ignore messages about other attempts. A `Start` is repeated if it is not
+known whether it arrived. An executor starts an attempt only if its number is higher than those of all earlier
+orders about the job from the same start of the server, also after it was told to forget them. It answers a
+repeat again.
+
+An attempt is named by its numbers and by its identity. Numbers are for people, and are given again by a store
+that was set back; identities never are. So nobody takes an attempt for another one.
 """
 
+import re
+import secrets
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
 from volvelle.model.node import Node
+
+_IDENTITY_BYTES = 6
+_WRITTEN = re.compile("[0-9]+-[0-9]+(-[0-9a-f]*-[0-9a-f]+)?")
+
+
+def new_identity() -> str:
+    """A random identity, of a job or of a start of the server: hexadecimal digits."""
+    return secrets.token_hex(_IDENTITY_BYTES)
+
+
+class AttemptKey(NamedTuple):
+    """What names an attempt. ``identity``: of the job, and of the start of the server that ordered it.
+
+    Both are empty in what was written before there were identities.
+    """
+
+    number: int
+    attempt: int
+    identity: str = ""
+
+    @property
+    def job(self) -> str:
+        """The identity of the job."""
+        return self.identity.partition("-")[0]
+
+    @property
+    def server(self) -> str:
+        """The identity of the server's start."""
+        return self.identity.partition("-")[2]
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.attempt}" + (f"-{self.identity}" if self.identity else "")
+
+    @classmethod
+    def parse(cls, text: str) -> "AttemptKey":
+        """The key that is written so. Raises ValueError if none is."""
+        if not is_attempt(text):
+            raise ValueError(f"{text!r} is no attempt")
+        number, attempt, *identity = text.split("-", 2)
+        return cls(int(number), int(attempt), *identity)
+
+
+def is_attempt(text: str) -> bool:
+    """Whether an `AttemptKey` is written so."""
+    return _WRITTEN.fullmatch(text) is not None
+
+
+def attempt_identity(job: str, server: str) -> str:
+    """The identity of an attempt of the job with identity ``job``, ordered under that of ``server``."""
+    return f"{job}-{server}" if server else ""
+
+
+class OfAttempt(msgspec.Struct, frozen=True):
+    """A message about one attempt."""
+
+    number: int
+    attempt: int
+    identity: str = ""
+
+    @property
+    def key(self) -> AttemptKey:
+        """The attempt."""
+        return AttemptKey(self.number, self.attempt, self.identity)
+
+
+class JournalPosition(msgspec.Struct, frozen=True):
+    """How far a server had written its journal: to entry ``seq``; its jobs are below ``next_number``.
+
+    Nodes remember what they are told, and so notice a store that was set back.
+    """
+
+    server: str
+    seq: int
+    next_number: int
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -36,36 +117,29 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = 30.0
 
 
-class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
+class Start(OfAttempt, frozen=True, tag="start", kw_only=True):
     """Run attempt ``attempt`` of job ``number`` on these GPUs. The first grant has the leading rank.
 
     saved_iterations: of earlier attempts; iterations are counted on from there.
     """
 
-    number: int
-    attempt: int
     user: str
     grants: tuple[Grant, ...]
     launch: Launch
     saved_iterations: int = 0
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop"):
+class Stop(OfAttempt, frozen=True, tag="stop"):
     """Revoke the lease: the job must checkpoint and exit within its grace period. ``kill``: kill it at once.
 
     The answer is `AttemptEnded`, also for an attempt that no node knows (as lost).
     """
 
-    number: int
-    attempt: int
     kill: bool = False
 
 
-class Forget(msgspec.Struct, frozen=True, tag="forget"):
+class Forget(OfAttempt, frozen=True, tag="forget"):
     """The end of this attempt is journalled; the executor need not report it again."""
-
-    number: int
-    attempt: int
 
 
 Order = Start | Stop | Forget
@@ -80,14 +154,11 @@ class Outcome(StrEnum):
     LOST = "lost"  # with its node
 
 
-class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt-started"):
+class AttemptStarted(OfAttempt, frozen=True, tag="attempt-started"):
     """All processes of the attempt run."""
 
-    number: int
-    attempt: int
 
-
-class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_only=True):
+class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=True):
     """Progress of an attempt from its control block, and the metrics its script has reported since.
 
     iterations: of the job over all attempts. total_iterations: 0 if the script does not set it.
@@ -95,8 +166,6 @@ class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_on
     if the script does not set it. batch_size: by the script's own rule; 0 if it has none.
     """
 
-    number: int
-    attempt: int
     iterations: int
     saved_iterations: int
     total_iterations: int = 0
@@ -107,32 +176,33 @@ class AttemptProgress(msgspec.Struct, frozen=True, tag="attempt-progress", kw_on
     metrics: dict[str, float] = {}
 
 
-class AttemptEnded(msgspec.Struct, frozen=True, tag="attempt-ended", kw_only=True):
+class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     """No process of the attempt is left on any node. Repeated until it is forgotten.
 
-    ``reason`` is for people; empty for a normal end.
+    ``reason`` is for people; empty for a normal end. ago: seconds since the end, as the node measured them
+    when it reported; None: it does not know. Clocks of two machines are not compared.
     """
 
-    number: int
-    attempt: int
     outcome: Outcome
     exit_code: int | None = None
     reason: str = ""
     iterations: int = 0
     saved_iterations: int = 0
+    ago: float | None = None
 
 
 class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
     """A node has connected.
 
-    leaving: its attempts may run on, nothing new may start. attempts: (number, attempt) of all that run on
-    it, or ended and are not forgotten. An ordered attempt that is missing here has not started; ordering it
-    again is safe.
+    leaving: its attempts may run on, nothing new may start. attempts: all that run on it, or ended and are
+    not forgotten. An ordered attempt that is missing here has not started; ordering it again is safe. known:
+    how far journals had been written, as the node was told.
     """
 
     node: Node
     leaving: bool = False
-    attempts: tuple[tuple[int, int], ...] = ()
+    attempts: tuple[AttemptKey, ...] = ()
+    known: tuple[JournalPosition, ...] = ()
 
 
 class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):

@@ -6,7 +6,7 @@ occupies which GPU.
 
 import msgspec
 
-from volvelle.live.messages import AttemptEnded, AttemptStarted
+from volvelle.live.messages import AttemptEnded, AttemptStarted, JournalPosition, OfAttempt
 
 
 class NodeDrained(msgspec.Struct, frozen=True, tag="node-drained"):
@@ -16,11 +16,9 @@ class NodeDrained(msgspec.Struct, frozen=True, tag="node-drained"):
     drained: bool
 
 
-class AttemptLostNode(msgspec.Struct, frozen=True, tag="attempt-lost-node"):
+class AttemptLostNode(OfAttempt, frozen=True, tag="attempt-lost-node", kw_only=True):
     """An attempt has lost one of its nodes; on its other nodes it may still run for a while."""
 
-    number: int
-    attempt: int
     node: str
 
 
@@ -69,6 +67,31 @@ class ProfileConcluded(msgspec.Struct, frozen=True, tag="profile-concluded"):
     reason: str = ""
 
 
+class ServerBegan(msgspec.Struct, frozen=True, tag="server-began"):
+    """A server takes charge of the journal. ``identity``: random, of all attempts that it orders."""
+
+    identity: str
+
+
+class StoreBehind(msgspec.Struct, frozen=True, tag="store-behind"):
+    """A node knows more than the journal: the store was set back.
+
+    position: how far a journal had been written, as the node was told; None: an operator restored a backup.
+    first: numbers of jobs from here to below ``position.next_number`` were given, and are not in the store.
+    """
+
+    position: JournalPosition | None
+    first: int
+
+
+class StoreSettled(msgspec.Struct, frozen=True, tag="store-settled"):
+    """After the store was set back, every node has told what runs there, or is lost."""
+
+
 ProfileRecord = ProfileQueued | ProfileStarted | ProfileRunOver | ProfileRunEnded | ProfileConcluded
 
-ControlRecord = AttemptStarted | AttemptEnded | AttemptLostNode | NodeDrained | ProfileRecord
+ServerRecord = ServerBegan | StoreBehind | StoreSettled
+
+ControlRecord = (
+    AttemptStarted | AttemptEnded | AttemptLostNode | NodeDrained | ProfileRecord | ServerRecord
+)

@@ -16,7 +16,7 @@ from volvelle.live.http.server import bind, serve, url_of
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
-from volvelle.model.cluster import Cluster, NodeState
+from volvelle.model.cluster import Cluster
 
 _JOIN_SECONDS = 3.0
 """So long requests wait for the nodes that the server starts itself."""
@@ -78,7 +78,7 @@ def _wait_for_nodes(controller: Controller) -> None:
     """Let the nodes that this server starts itself join, so that its first users find GPUs."""
     end = time.monotonic() + _JOIN_SECONDS
     while time.monotonic() < end and not controller.health.failure:
-        if all(node.state != NodeState.DOWN for node in controller.status.nodes):
+        if not controller.awaits_nodes:
             return
         time.sleep(0.02)
 

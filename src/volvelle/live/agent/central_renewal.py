@@ -14,6 +14,7 @@ from pathlib import Path
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.files import write_file
+from volvelle.live.messages import AttemptKey
 
 _PORT_FILE = "renewal-port"
 _REQUEST_BYTES = 16
@@ -65,11 +66,11 @@ class CentralRenewal:
 class CentralRenewalClient:
     """The job's side, for the agent in ``folder``."""
 
-    def __init__(self, folder: Path, key: wire.AttemptKey) -> None:
+    def __init__(self, folder: Path, key: AttemptKey) -> None:
         port = int((folder / _PORT_FILE).read_text(encoding="ascii"))
         self._connection = socket.create_connection(("127.0.0.1", port))
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._request = key[0].to_bytes(8) + key[1].to_bytes(8)
+        self._request = key.number.to_bytes(8) + key.attempt.to_bytes(8)
 
     def is_valid(self) -> bool:
         """Whether the lease is valid; waits for the answer."""

@@ -3,19 +3,21 @@
 ::
 
     agent.json               `AgentSettings`
-    identity, lease, lock
-    attempts/NUMBER-ATTEMPT/ order.json, command.json, control-block, metrics.jsonl, output.log, stop.json,
-                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log
-    ended/NUMBER-ATTEMPT/    after the controller has journalled the end: output, metrics and exit, until
+    identity, lease, lock, journals.json
+    attempts/KEY/            order.json, command.json, control-block, metrics.jsonl, output.log, stop.json,
+                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log, done
+    ended/KEY/               after the controller has journalled the end: output, metrics and exit, until
                              the retention time is over
-    pruned                   attempts removed from ``ended``, one NUMBER-ATTEMPT a line
+    pruned                   attempts removed from ``ended``, one KEY a line
+
+KEY is an `AttemptKey` as text: no two attempts ever have the same folder, whatever their numbers.
 """
 
 import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +25,8 @@ import msgspec
 
 from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.files import last_line, lock, write_file
-from volvelle.live.agent.wire import AttemptKey, StartTask
+from volvelle.live.agent.wire import StartTask
+from volvelle.live.messages import AttemptKey, JournalPosition
 from volvelle.model.node import Node
 
 _S = TypeVar("_S")
@@ -31,6 +34,9 @@ _S = TypeVar("_S")
 ATTEMPTS, ENDED, OUTPUT = "attempts", "ended", "output.log"
 
 LOG_RETENTION_SECONDS = 30 * 86_400.0
+
+_JOURNALS = 20
+"""Starts of servers of which an agent remembers how far they had written their journals."""
 
 _ARCHIVED = {OUTPUT, "metrics.jsonl", "exit.json"}
 
@@ -84,12 +90,21 @@ class SupervisorRecord(msgspec.Struct, frozen=True):
 
 
 class ExitRecord(msgspec.Struct, frozen=True):
-    """How the command ended: its exit code (negative for a signal), or why it never ran or was lost."""
+    """How the command ended: its exit code (negative for a signal), or why it never ran or was lost.
+
+    interrupted: the machine was being shut down. started, ended: seconds since the Unix epoch. since_boot:
+    when it ended, by the clock since the boot with the id ``boot``.
+    """
 
     code: int | None = None
     error: str = ""
     lease_expired: bool = False
     rebooted: bool = False
+    interrupted: bool = False
+    started: float | None = None
+    ended: float | None = None
+    boot: str = ""
+    since_boot: float = 0.0
 
 
 class AttemptFolder:
@@ -101,6 +116,8 @@ class AttemptFolder:
         self.metrics = path / "metrics.jsonl"
         self.output = path / OUTPUT
         self.command = path / "command.json"
+        self.done = path / "done"
+        """Made by the job when it has done all its work."""
         self.supervisor_log = path / "supervisor.log"
 
     @property
@@ -168,21 +185,37 @@ class AgentFolder:
 
     def attempt(self, key: AttemptKey) -> AttemptFolder:
         """The folder of an active attempt."""
-        return AttemptFolder(self.attempts / _name(key))
+        return AttemptFolder(self.attempts / str(key))
 
     def active_attempts(self) -> list[AttemptKey]:
         """Attempts that run, or whose end the controller has not journalled yet."""
         return _keys(self.attempts)
 
-    def latest_attempts(self) -> dict[int, int]:
-        """The highest attempt that was ever on this node, by the job's number."""
-        return dict(sorted(self._pruned() + _keys(self.ended) + _keys(self.attempts)))
+    def latest_attempts(self) -> dict[tuple[int, str], int]:
+        """The highest attempt that was ever on this node, by the job's number and its identity."""
+        keys = sorted(self._pruned() + _keys(self.ended) + _keys(self.attempts))
+        return {(key.number, key.identity): key.attempt for key in keys}
+
+    @property
+    def journals(self) -> tuple[JournalPosition, ...]:
+        """How far journals were written, as servers have told; the latest last."""
+        try:
+            content = (self.path / "journals.json").read_bytes()
+            return msgspec.json.decode(content, type=tuple[JournalPosition, ...])
+        except (OSError, msgspec.MsgspecError):
+            return ()
+
+    def remember(self, position: JournalPosition) -> None:
+        """Keep how far a journal is written. Raises OSError."""
+        others = [each for each in self.journals if each.server != position.server]
+        content = msgspec.json.encode((*others[1 - _JOURNALS :], position))
+        write_file(self.path / "journals.json", content)
 
     def archive(self, key: AttemptKey) -> None:
         """The controller has journalled the end of this attempt: keep only what people read."""
-        folder = self.attempt(key)
-        folder.path.rename(self.ended / _name(key))
-        for file in (self.ended / _name(key)).iterdir():
+        kept = self.ended / str(key)
+        self.attempt(key).path.rename(kept)
+        for file in kept.iterdir():
             if file.name not in _ARCHIVED:
                 file.unlink()
 
@@ -191,26 +224,23 @@ class AgentFolder:
 
         The attempts are listed first, so that no older attempt of the job can ever start.
         """
-        old = [
-            key for key in _keys(self.ended) if (self.ended / _name(key)).stat().st_mtime < before
-        ]
+        old = [key for key in _keys(self.ended) if (self.ended / str(key)).stat().st_mtime < before]
         if not old:
             return
         with (self.path / "pruned").open("a") as file:
-            file.write("".join(f"\n{_name(key)}" for key in dict(sorted(old)).items()))
+            latest = {(key.number, key.identity): key for key in sorted(old)}
+            file.write("".join(f"\n{key}" for key in latest.values()))
             file.flush()
             os.fsync(file.fileno())
         for key in old:
-            shutil.rmtree(self.ended / _name(key))
+            shutil.rmtree(self.ended / str(key))
 
     def _pruned(self) -> list[AttemptKey]:
         try:
             lines = (self.path / "pruned").read_text().split()
         except FileNotFoundError:
             return []
-        return [  # the last line may be incomplete: then the attempt is still in ``ended``
-            _key(line) for line in lines if all(map(str.isdigit, line.partition("-")[::2]))
-        ]
+        return _parse(lines)  # the last one may be incomplete: it is still in ``ended``
 
     def discard(self, key: AttemptKey) -> None:
         """Remove a folder in which nothing ever ran."""
@@ -224,14 +254,13 @@ def _read(path: Path, kind: type[_S]) -> _S | None:
         return None
 
 
-def _name(key: AttemptKey) -> str:
-    return f"{key[0]}-{key[1]}"
-
-
 def _keys(folder: Path) -> list[AttemptKey]:
-    return [_key(path.name) for path in folder.iterdir()]
+    return _parse(path.name for path in folder.iterdir())
 
 
-def _key(name: str) -> AttemptKey:
-    number, _, attempt = name.partition("-")
-    return int(number), int(attempt)
+def _parse(names: Iterable[str]) -> list[AttemptKey]:
+    keys = []
+    for name in names:
+        with contextlib.suppress(ValueError):
+            keys.append(AttemptKey.parse(name))
+    return keys

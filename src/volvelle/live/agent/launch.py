@@ -12,6 +12,7 @@ from volvelle.live.agent.files import write_file
 from volvelle.live.agent.folders import AgentFolder, AgentSettings, AttemptFolder
 from volvelle.live.agent.processes import ATTEMPT_VARIABLE, start_ticks
 from volvelle.live.agent.wire import StartTask
+from volvelle.live.messages import AttemptKey
 
 _INHERITED_VARIABLES = """
     PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR LD_LIBRARY_PATH
@@ -30,8 +31,8 @@ def prepare_task(
     lease: the file of the node's lease, if it has one. Raises OSError if the disk or the user's paths do not
     allow it.
     """
-    launch, own = order.start.launch, job_folder(order.start.number, agent, settings)
-    folder = agent.attempt(order.task.key)
+    key, launch = order.task.key, order.start.launch
+    own, folder = job_folder(key, agent, settings), agent.attempt(key)
     directory = own / launch.directory
     checkpoint = directory / launch.checkpoint if launch.checkpoint else own / "checkpoint"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,9 +52,10 @@ def prepare_task(
     write_file(folder.command, msgspec.json.encode(command))
 
 
-def job_folder(number: int, agent: AgentFolder, settings: AgentSettings) -> Path:
-    """The folder of a job, the same for all its attempts."""
-    return (Path(settings.work) if settings.work else agent.path / "work") / str(number)
+def job_folder(key: AttemptKey, agent: AgentFolder, settings: AgentSettings) -> Path:
+    """The folder of a job, the same for all its attempts, and of no other job with its number."""
+    name = f"{key.number}-{key.job}" if key.job else str(key.number)
+    return (Path(settings.work) if settings.work else agent.path / "work") / name
 
 
 def free_port() -> int:
@@ -85,6 +87,7 @@ def _environment(
         "VOLVELLE_NODES": str(len(start.grants)),
         "VOLVELLE_GPUS": ",".join(map(str, gpus)),
         "VOLVELLE_CHECKPOINT": str(checkpoint),
+        "VOLVELLE_DONE": str(folder.done),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(devices),
         "MASTER_ADDR": order.address,

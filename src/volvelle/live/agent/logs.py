@@ -6,25 +6,30 @@ import stat
 from pathlib import Path
 
 from volvelle.live.agent.folders import ATTEMPTS, ENDED, OUTPUT
+from volvelle.live.messages import AttemptKey, is_attempt
 
 
-def log_sizes(folder: Path, number: int) -> dict[int, int]:
-    """Bytes of the logs of job ``number`` in the agent's ``folder``, by attempt."""
-    found: dict[int, int] = {}
+def log_sizes(folder: Path, number: int, job: str) -> dict[str, int]:
+    """Bytes of the logs of job ``number`` with identity ``job`` in the agent's ``folder``, by attempt."""
+    found: dict[str, int] = {}
     for kept in (ATTEMPTS, ENDED):  # in this order: an ended attempt is moved
         for path in (folder / kept).glob(f"{number}-*/{OUTPUT}"):
-            attempt = path.parent.name.rpartition("-")[2]
-            with contextlib.suppress(OSError):
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode) and attempt.isdigit():
-                    found[int(attempt)] = status.st_size
+            with contextlib.suppress(OSError, ValueError):
+                key, status = AttemptKey.parse(path.parent.name), path.lstat()
+                if stat.S_ISREG(status.st_mode) and key.job == job:
+                    found[str(key)] = status.st_size
     return found
 
 
-def read_log(folder: Path, number: int, attempt: int, offset: int, max_bytes: int) -> bytes:
-    """The log of an attempt from byte ``offset`` on; empty if it is missing or no regular file."""
+def read_log(folder: Path, attempt: str, offset: int, max_bytes: int) -> bytes:
+    """The log of an attempt from byte ``offset`` on; empty if it is missing or no regular file.
+
+    ``attempt``: its `AttemptKey` as text.
+    """
+    if not is_attempt(attempt):
+        return b""  # no name of a folder
     for kept in (ATTEMPTS, ENDED):
-        path = folder / kept / f"{number}-{attempt}" / OUTPUT
+        path = folder / kept / attempt / OUTPUT
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:

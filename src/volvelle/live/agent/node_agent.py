@@ -17,8 +17,8 @@ from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_lease import NodeLease
 from volvelle.live.agent.processes import kill_remaining
 from volvelle.live.agent.task_runner import TaskRunner
-from volvelle.live.agent.wire import AttemptKey, TaskEnded
-from volvelle.live.messages import Forget, Outcome, Stop
+from volvelle.live.agent.wire import TaskEnded
+from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, Stop
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
@@ -36,6 +36,7 @@ class NodeAgent:
         self._failed_starts: dict[AttemptKey, TaskEnded] = {}
         """Ends of tasks that could not be prepared, and so have no folder."""
         self._latest_attempts = folder.latest_attempts()
+        self._last_position: JournalPosition | None = None
         self._connection = ControllerConnection(
             settings, folder.identity, self._on_welcome, self._on_message, on_problem
         )
@@ -75,7 +76,8 @@ class NodeAgent:
     def _on_welcome(self, welcome: wire.Welcome) -> None:
         self._lease.seconds = welcome.lease_seconds
         tasks = [runner.state for runner in self._runners.values()]
-        self._connection.send(wire.NodeInventory((*tasks, *self._failed_starts.values())))
+        tasks += self._failed_starts.values()
+        self._connection.send(wire.NodeInventory(tuple(tasks), self._folder.journals))
         for runner in self._runners.values():
             for request in (runner.signal_request, runner.exit_request):
                 if request is not None:
@@ -86,45 +88,69 @@ class NodeAgent:
         match message:
             case wire.StartTask():
                 self._start(message)
-            case Stop(number, attempt, kill):
-                if runner := self._runners.get((number, attempt)):
-                    runner.stop(kill=kill)
-            case Forget(number, attempt):
-                self._forget((number, attempt))
-            case wire.SignalTask(number, attempt):
-                if runner := self._runners.get((number, attempt)):
+            case Stop():
+                if runner := self._runners.get(message.key):
+                    runner.stop(kill=message.kill)
+            case Forget():
+                self._forget(message.key)
+            case wire.SignalTask():
+                if runner := self._runners.get(message.key):
                     runner.send_stop_signal()
-            case wire.ExitAt(number, attempt, iteration):
-                if runner := self._runners.get((number, attempt)):
-                    runner.exit_at(iteration)
-            case wire.ExitConfirmed(number, attempt, iteration):
-                if runner := self._runners.get((number, attempt)):
-                    runner.confirm_exit(iteration)
+            case wire.ExitAt():
+                if runner := self._runners.get(message.key):
+                    runner.exit_at(message.iteration)
+            case wire.ExitConfirmed():
+                if runner := self._runners.get(message.key):
+                    runner.confirm_exit(message.iteration)
             case wire.LeaseRenewal():
                 self._renewal.on_renewal(message)
             case wire.ListLogs() | wire.ReadLog():
                 self._background.create_task(self._send_logs(message))
-            case wire.Pong(at):
-                self._lease.renew(at)
+            case wire.Pong():
+                self._lease.renew(message.at)
+                self._remember(message.position)
+
+    def _remember(self, position: JournalPosition | None) -> None:
+        if position is not None and position != self._last_position:
+            with contextlib.suppress(OSError):  # told again
+                self._folder.remember(position)
+                self._last_position = position
 
     def _start(self, order: wire.StartTask) -> None:
         task = order.task
         if runner := self._runners.get(task.key):
             if runner.reported is not None:
-                self._connection.send(runner.reported)
+                self._connection.send(runner.state)
             return
-        if self._latest_attempts.get(task.number, 0) >= task.attempt:
+        if self._latest_attempts.get((task.number, task.identity), 0) >= task.attempt:
             reason = "this attempt, or a later one, was started here before"
             self._report_failed_start(task, Outcome.LOST, reason)
             return
+        if holder := self._holder(order):
+            reason = f"attempt {holder} runs here, of which the server may not know"
+            self._report_failed_start(task, Outcome.LOST, reason)
+            return
         try:
-            self._latest_attempts[task.number] = task.attempt
+            self._latest_attempts[task.number, task.identity] = task.attempt
             order = order if order.port else msgspec.structs.replace(order, port=free_port())
             prepare_task(order, self._folder, self._settings, self._lease.file)
             self._run_task(task.key)
         except OSError as error:
             self._folder.discard(task.key)
             self._report_failed_start(task, Outcome.FAILED, f"could not begin: {error}")
+
+    def _holder(self, order: wire.StartTask) -> AttemptKey | None:
+        """A running attempt of the same job, or on a GPU of ``order``; None if there is none.
+
+        The server knows better, unless its store was set back.
+        """
+        gpus = set(order.start.grants[order.rank].gpus)
+        for key, runner in self._runners.items():
+            held = runner.order.start.grants[runner.order.rank].gpus
+            same = (key.number, key.job) == (order.task.number, order.task.key.job)
+            if runner.running and (same or not gpus.isdisjoint(held)):
+                return key
+        return None
 
     def _report_failed_start(self, task: wire.NodeTask, outcome: Outcome, reason: str) -> None:
         ended = self._failed_starts[task.key] = TaskEnded(task=task, outcome=outcome, reason=reason)
@@ -141,10 +167,10 @@ class NodeAgent:
         """Answer a request for logs, in a thread: a slow disk must not delay other messages."""
         folder = self._folder.path
         if isinstance(request, wire.ListLogs):
-            sizes = await asyncio.to_thread(log_sizes, folder, request.number)
+            sizes = await asyncio.to_thread(log_sizes, folder, request.number, request.job)
             self._connection.send(wire.LogSizes(request.request_id, sizes))
             return
-        position = request.number, request.attempt, request.offset, request.max_bytes
+        position = request.attempt, request.offset, request.max_bytes
         content = await asyncio.to_thread(read_log, folder, *position)
         self._connection.send(wire.LogChunk(request.request_id, content))
 
@@ -163,8 +189,7 @@ class NodeAgent:
             if time.monotonic() < repeat_at:
                 continue
             repeat_at = time.monotonic() + _REPEAT_SECONDS
-            states = [runner.reported for runner in self._runners.values()]
-            ends = [state for state in states if isinstance(state, TaskEnded)]
+            ends = [runner.state for runner in self._runners.values() if not runner.running]
             for ended in (*ends, *self._failed_starts.values()):
                 self._connection.send(ended)
 

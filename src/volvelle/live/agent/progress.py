@@ -49,8 +49,7 @@ class ProgressReader:
             return None
         self._last = fields
         return AttemptProgress(
-            number=self._task.number,
-            attempt=self._task.attempt,
+            *self._task.key,
             iterations=fields[0],
             saved_iterations=fields[1],
             total_iterations=fields[2],

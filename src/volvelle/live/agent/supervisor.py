@@ -6,7 +6,10 @@ A program of its own that imports nothing of ours, so that it starts in the time
 
 It outlives the agent that started it. FOLDER/command.json is the command. The lock on FOLDER/lock is held as
 long as any process of the command runs. FOLDER/supervisor.json holds the process ids, FOLDER/exit.json the
-exit. If either exists already, nothing is started: a command runs once.
+exit and its times. If either exists already, nothing is started: a command runs once.
+
+A machine that is shut down sends SIGTERM to every process, also to this one, which goes on: it notes that
+what ends then was interrupted.
 """
 
 from __future__ import annotations
@@ -30,13 +33,20 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_PDEATHSIG = 1
 _LEASE_CHECK_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
+_SHUTDOWN_SECONDS = 120.0
+"""So long after a SIGTERM what ends was interrupted: systems kill what they shut down after 90 s."""
+
+_OTHERS_SECONDS = 0.5
+_AWAITED = (signal.SIGCHLD, signal.SIGTERM)
+_FOREVER = 1e6
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def main(folder: str) -> None:
     """Run the command of ``folder``, once."""
-    for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     os.chdir(folder)
     lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -55,7 +65,7 @@ def supervise(command: Json) -> None:
     _write("supervisor.json", record)
     _reserve("exit.json")
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    started = time.time()
     leader, error = _start(command)
     if not error:
         try:
@@ -64,12 +74,20 @@ def supervise(command: Json) -> None:
             error = str(full)
     if error:
         _kill_remaining(leader)
-        _write_with_retries("exit.json", {"error": error})
+        _write_with_retries("exit.json", {"error": error} | _times(started))
         return
-    status, expired = _wait(leader, command["lease"], command["lifetime"])
+    status, expired, interrupted = _wait(leader, command["lease"], command["lifetime"])
+    times = _times(started)
     _kill_remaining(leader)
     code = os.waitstatus_to_exitcode(status)
-    _write_with_retries("exit.json", {"code": code, "lease_expired": expired})
+    how = {"code": code, "lease_expired": expired, "interrupted": interrupted}
+    _write_with_retries("exit.json", how | times)
+
+
+def _times(started: float) -> Json:
+    """When the command began and ended: by the wall clock, and by the one that is never set."""
+    times = {"started": started, "ended": time.time()}
+    return times | {"boot": _boot_id(), "since_boot": _since_boot()}
 
 
 def _start(command: Json) -> tuple[int, str]:
@@ -114,20 +132,36 @@ def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
         raise OSError(f"cannot run {program[0]!r}: {error.strerror}") from None
 
 
-def _wait(leader: int, lease: str | None, lifetime: list[int] | None) -> tuple[int, bool]:
-    """Wait status of the first process, and whether it was killed because its lease or lifetime ended."""
+def _wait(leader: int, lease: str | None, lifetime: list[int] | None) -> tuple[int, bool, bool]:
+    """Wait status of the first process, and why it may not be done.
+
+    Whether it was killed because its lease or lifetime ended, and whether the machine was being shut down.
+    """
     expired = False
+    shutdown = -_SHUTDOWN_SECONDS
     while True:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == leader:
-                return ended[1], expired
-        if lease is None and lifetime is None:
-            signal.sigwait([signal.SIGCHLD])
-        elif signal.sigtimedwait([signal.SIGCHLD], _LEASE_CHECK_SECONDS) is None and (
-            _lease_expired(lease) or _lifetime_ended(lifetime)
-        ):
+                interrupted = _since_boot() - shutdown < _SHUTDOWN_SECONDS
+                return ended[1], expired, interrupted or _shutdown_follows(ended[1])
+        checks = lease is not None or lifetime is not None
+        found = signal.sigtimedwait(_AWAITED, _LEASE_CHECK_SECONDS if checks else _FOREVER)
+        if found is not None and found.si_signo == signal.SIGTERM:
+            shutdown = _since_boot()
+        elif found is None and (_lease_expired(lease) or _lifetime_ended(lifetime)):
             expired = True
             os.kill(leader, signal.SIGKILL)
+
+
+def _shutdown_follows(status: int) -> bool:
+    """Whether the SIGTERM that ended the command is sent to us too; whoever ends all sends one by one."""
+    terminated = os.waitstatus_to_exitcode(status) in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    patience = _OTHERS_SECONDS if terminated and not os.path.exists("stop.json") else 0.0
+    return signal.sigtimedwait([signal.SIGTERM], patience) is not None
+
+
+def _since_boot() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _lifetime_ended(lifetime: list[int] | None) -> bool:
@@ -146,7 +180,7 @@ def _lease_expired(lease: str | None) -> bool:
         return False
     try:
         with open(lease) as file:
-            return time.clock_gettime(time.CLOCK_BOOTTIME) > float(file.read())
+            return _since_boot() > float(file.read())
     except (OSError, ValueError):
         return True
 

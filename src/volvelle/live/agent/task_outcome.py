@@ -1,10 +1,20 @@
 """The outcome of a task: from its exit, the stop that was ordered, and its control block."""
 
+import os
 import signal
 
-from volvelle.client.control_block import ATTACHED, PREEMPTED, ControlBlock
+from volvelle.client.control_block import (
+    ATTACHED,
+    ITERATIONS,
+    PREEMPTED,
+    TOTAL_ITERATIONS,
+    ControlBlock,
+)
 from volvelle.live.agent.folders import ExitRecord, StopRecord
 from volvelle.live.messages import Launch, Outcome
+
+NOT_DONE = os.EX_TEMPFAIL
+"""Exit code of a script that has saved its state and wants to be run again: 75."""
 
 
 def task_outcome(
@@ -13,28 +23,39 @@ def task_outcome(
     block: ControlBlock,
     launch: Launch,
     last_line: str,
+    *,
+    done: bool = False,
 ) -> tuple[Outcome, str]:
-    """The outcome of a task, and its reason for people.
+    """The outcome of a task, and its reason for people. done: the script says that all its work is done.
 
-    After an ordered stop every end counts as stopped, with one exception: exit code 0 of a script that reads
-    its control block and has not marked itself preempted. That script had just finished.
+    An end with code `NOT_DONE` is never that of the job. After an ordered stop, and while the machine is shut
+    down, every end counts as stopped, with two exceptions, both with exit code 0: the script has said that it
+    is done, or it reads its control block and has not marked itself preempted. That script had just finished;
+    while the machine is shut down that is believed only if it has done all its iterations.
     """
     if record.rebooted:
         return Outcome.LOST, "the machine was started anew"
     if record.lease_expired:
         return Outcome.STOPPED, "its node was cut off: killed as its lease ran out"
-    if record.code == 0 and not block[PREEMPTED] and (stop is None or block[ATTACHED]):
+    complete = 0 < block[TOTAL_ITERATIONS] <= block[ITERATIONS]
+    finished = complete if record.interrupted else stop is None or bool(block[ATTACHED])
+    if record.code == 0 and (done or (finished and not block[PREEMPTED])):
         return Outcome.FINISHED, ""
     description = _description(record, last_line)
-    if stop is None and not (record.code == 0 and block[PREEMPTED]):
+    by_itself = record.interrupted or record.code in (0, NOT_DONE)
+    if stop is None and not by_itself:
         return Outcome.FAILED, description
-    reason = _stop_reason(stop, block, launch)
-    return Outcome.STOPPED, reason or ("" if record.code == 0 else description)
+    reason = _stop_reason(stop, block, launch, record)
+    return Outcome.STOPPED, reason or ("" if record.code in (0, NOT_DONE) else description)
 
 
-def _stop_reason(stop: StopRecord | None, block: ControlBlock, launch: Launch) -> str:
+def _stop_reason(
+    stop: StopRecord | None, block: ControlBlock, launch: Launch, record: ExitRecord
+) -> str:
+    if stop is None and record.interrupted:
+        return "its machine was shut down"
     if stop is None:
-        return "exited by itself"
+        return "exited by itself" + (": it is not done" if record.code == NOT_DONE else "")
     if stop.forced:
         ignored = "its lease" if block[ATTACHED] else launch.stop_signal or "the order to stop"
         return f"ignored {ignored}: killed after {launch.grace_seconds:g} s"

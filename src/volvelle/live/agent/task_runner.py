@@ -5,6 +5,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -37,6 +38,16 @@ _START_POLL_SECONDS = 0.01
 _EXIT_POLL_SECONDS = 0.005
 """Polling interval of the control block of a job that may choose its last iteration."""
 
+
+def _seconds_ago(record: ExitRecord) -> float | None:
+    """Seconds since the end; None if it is not known."""
+    if record.ended is None:
+        return None
+    if record.boot == processes.boot_id():
+        return max(since_boot() - record.since_boot, 0.0)
+    return max(time.time() - record.ended, 0.0)
+
+
 Send = Callable[[TaskStarted | TaskEnded | SignalTask | ExitAt | ExitConfirmed], None]
 
 
@@ -63,10 +74,13 @@ class TaskRunner:
         self._stop = folder.stop
         self._stopping: asyncio.Task[None] | None = None
         self._signalled = False
+        self._exit = ExitRecord()
 
     @property
     def state(self) -> TaskStarted | TaskEnded:
         """The state to report in an inventory: as last reported, else that the task is here."""
+        if isinstance(self.reported, TaskEnded):
+            return msgspec.structs.replace(self.reported, ago=_seconds_ago(self._exit))
         return self.reported or TaskStarted(self.task, self.order.port)
 
     @property
@@ -152,7 +166,10 @@ class TaskRunner:
                     with contextlib.suppress(OSError):
                         self._folder.exit = exit_record
         launch, output = self.order.start.launch, last_line(self._folder.output)
-        outcome, reason = task_outcome(exit_record, self._stop, self._block, launch, output)
+        self._exit = exit_record
+        outcome, reason = task_outcome(
+            exit_record, self._stop, self._block, launch, output, done=self._folder.done.exists()
+        )
         return TaskEnded(
             task=self.task,
             outcome=outcome,
@@ -160,6 +177,7 @@ class TaskRunner:
             reason=reason,
             iterations=self._block[ITERATIONS],
             saved_iterations=self._block[SAVED_ITERATIONS],
+            ago=_seconds_ago(exit_record),
         )
 
     def _unsupervised_exit(self, record: SupervisorRecord | None) -> ExitRecord:
@@ -222,7 +240,7 @@ class TaskRunner:
         while since_boot() < until:
             chosen = self._block[EXIT_AT] if self.task.rank == 0 else 0
             if chosen and self.exit_request is None:
-                self.exit_request = ExitAt(*self.task.key, chosen)
+                self.exit_request = ExitAt(*self.task.key, iteration=chosen)
                 if len(self.task.nodes) == 1:
                     self.confirm_exit(chosen)
                 else:
@@ -239,7 +257,7 @@ class TaskRunner:
     def exit_at(self, iteration: int) -> None:
         """The leading rank has chosen the last iteration."""
         self._block[EXIT_AT] = iteration
-        self._send(ExitConfirmed(*self.task.key, iteration))
+        self._send(ExitConfirmed(*self.task.key, iteration=iteration))
 
     def confirm_exit(self, iteration: int) -> None:
         """The control blocks of all other nodes hold the last iteration."""

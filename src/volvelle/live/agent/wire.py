@@ -16,18 +16,24 @@ from typing import TypeVar
 
 import msgspec
 
-from volvelle.live.messages import AttemptProgress, Forget, Outcome, Start, Stop
+from volvelle.live.messages import (
+    AttemptKey,
+    AttemptProgress,
+    Forget,
+    JournalPosition,
+    OfAttempt,
+    Outcome,
+    Start,
+    Stop,
+)
 from volvelle.model.node import Node
 
-VERSION = 1
+VERSION = 2
 MAX_FRAME_BYTES = 64 << 20
 MAX_HANDSHAKE_BYTES = 64 << 10
 PING_SECONDS = 5.0
 SILENCE_SECONDS = 20.0
 """A connection without a message for this long is closed."""
-
-AttemptKey = tuple[int, int]
-"""Number of the job and number of its attempt."""
 
 
 class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
@@ -71,11 +77,12 @@ class NodeTask(msgspec.Struct, frozen=True):
     attempt: int
     rank: int
     nodes: tuple[str, ...]
+    identity: str = ""
 
     @property
     def key(self) -> AttemptKey:
         """The attempt."""
-        return self.number, self.attempt
+        return AttemptKey(self.number, self.attempt, self.identity)
 
 
 class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
@@ -86,7 +93,7 @@ class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
 
 
 class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
-    """Agent: no process of the task is left. Repeated until a `Forget` comes."""
+    """Agent: no process of the task is left. Repeated until a `Forget` comes. ago: see `AttemptEnded`."""
 
     task: NodeTask
     outcome: Outcome
@@ -94,12 +101,14 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
     reason: str = ""
     iterations: int = 0
     saved_iterations: int = 0
+    ago: float | None = None
 
 
 class NodeInventory(msgspec.Struct, frozen=True, tag="node-inventory"):
-    """Agent, after the welcome: all tasks on the node."""
+    """Agent, after the welcome: all tasks on the node, and what it was told of journals."""
 
     tasks: tuple[TaskStarted | TaskEnded, ...]
+    known: tuple[JournalPosition, ...] = ()
 
 
 class StartTask(msgspec.Struct, frozen=True, tag="start-task", kw_only=True):
@@ -114,33 +123,27 @@ class StartTask(msgspec.Struct, frozen=True, tag="start-task", kw_only=True):
     def task(self) -> NodeTask:
         """The task to start."""
         nodes = tuple(grant.node for grant in self.start.grants)
-        return NodeTask(self.start.number, self.start.attempt, self.rank, nodes)
+        start = self.start
+        return NodeTask(start.number, start.attempt, self.rank, nodes, start.identity)
 
 
-class SignalTask(msgspec.Struct, frozen=True, tag="signal-task"):
+class SignalTask(OfAttempt, frozen=True, tag="signal-task"):
     """The job does not read its control blocks: send it its stop signal. Leading agent to all others.
 
     The leading agent decides for all: on other nodes a script that reads its control block may not have
     attached yet. Travels over the server, as `ExitAt` does.
     """
 
-    number: int
-    attempt: int
 
-
-class ExitAt(msgspec.Struct, frozen=True, tag="exit-at"):
+class ExitAt(OfAttempt, frozen=True, tag="exit-at", kw_only=True):
     """All ranks exit after this iteration: leading agent to the server, from there to the other agents."""
 
-    number: int
-    attempt: int
     iteration: int
 
 
-class ExitConfirmed(msgspec.Struct, frozen=True, tag="exit-confirmed"):
+class ExitConfirmed(OfAttempt, frozen=True, tag="exit-confirmed", kw_only=True):
     """The control block holds it: other agents to the server; after all have, on to the leading agent."""
 
-    number: int
-    attempt: int
     iteration: int
 
 
@@ -151,9 +154,13 @@ class Ping(msgspec.Struct, frozen=True, tag="ping"):
 
 
 class Pong(msgspec.Struct, frozen=True, tag="pong"):
-    """Server: received the ping sent ``at`` this time, from which the agent's lease is renewed."""
+    """Server: received the ping sent ``at`` this time, from which the agent's lease is renewed.
+
+    position: how far its journal is written; to be remembered.
+    """
 
     at: float
+    position: JournalPosition | None = None
 
 
 class RenewLease(msgspec.Struct, frozen=True, tag="renew-lease"):
@@ -172,25 +179,25 @@ class LeaseRenewal(msgspec.Struct, frozen=True, tag="lease-renewal"):
 
 
 class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
-    """Server: which attempts of this job have logs on the node?"""
+    """Server: which attempts of this job have logs on the node? ``job``: its identity."""
 
     request_id: int
     number: int
+    job: str = ""
 
 
 class LogSizes(msgspec.Struct, frozen=True, tag="log-sizes"):
-    """Agent: the answer to `ListLogs`, bytes by attempt."""
+    """Agent: the answer to `ListLogs`, bytes by attempt (`AttemptKey` as text)."""
 
     request_id: int
-    sizes: dict[int, int]
+    sizes: dict[str, int]
 
 
 class ReadLog(msgspec.Struct, frozen=True, tag="read-log"):
-    """Server: read this log from byte ``offset`` on."""
+    """Server: read the log of this attempt from byte ``offset`` on."""
 
     request_id: int
-    number: int
-    attempt: int
+    attempt: str
     offset: int
     max_bytes: int
 

@@ -8,6 +8,9 @@ from volvelle.live.control.requests import Recompose
 from volvelle.live.forecasts.what_if import forecast_recomposition
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
+from volvelle.model.units import DAY
+
+_LEAST_PERIOD_SECONDS = 0.1
 
 
 def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
@@ -53,6 +56,13 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
             f"policy {composition.policy.label!r} lets two jobs hold the same GPUs, and a live GPU is "
             "given to one",
             mend="choose another, or a parameter under which it does not",
+            usage=True,
+        )
+    period = composition.policy.round
+    if period is not None and not _LEAST_PERIOD_SECONDS <= period <= 366 * DAY:
+        raise Problem(
+            f"policy {composition.policy.label!r} would decide every {period:g} s",
+            mend=f"write a round from {_LEAST_PERIOD_SECONDS:g} s to a year",
             usage=True,
         )
     composition.policy.refuse(cluster, ())

@@ -27,7 +27,6 @@ from volvelle.live.control.recovery import (
     first_batch,
     recover_state,
     restore_calibration,
-    unconfirmed_orders,
 )
 from volvelle.live.control.requests import ControlRequest, Recompose
 from volvelle.live.control.store_retry import StoreRetry
@@ -41,7 +40,7 @@ from volvelle.live.forecasts.what_if import (
     forecast_request,
 )
 from volvelle.live.job_request import JobRequest
-from volvelle.live.messages import NodeLost, Order, Report
+from volvelle.live.messages import JournalPosition, NodeLost, Order, Report, new_identity
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
@@ -52,6 +51,7 @@ from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
 _MAX_SLEEP_SECONDS = 60.0
+_MAX_PENDING = 20_000
 _FORK_TIMEOUT_SECONDS = 30.0
 
 
@@ -91,6 +91,7 @@ class Controller:
         self._clock = JournalClock(clock, state.epoch, state.last_time)
         self._cycle = ControlCycle(state)
         self._first_seq = state.next_seq
+        self._identity = new_identity()
         self._header = header
         self._executor = executor
         self.executor_context = replace(
@@ -98,6 +99,7 @@ class Controller:
             folder=context.folder / f"since-{state.epoch:.3f}",
             expected=expected_nodes(state),
             demand=lambda: gpu_demand(self.status),
+            position=lambda: self._position,
         )
         """Its folder is of this journal: jobs of two journals have the same numbers."""
         self._open_executor: OpenExecutor | None = None
@@ -106,6 +108,7 @@ class Controller:
         self._stopping = threading.Event()
         self._store_retry = StoreRetry(self._stopping, self._cycle.metrics)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self._position: JournalPosition | None = None
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
@@ -130,9 +133,10 @@ class Controller:
             batch = first_batch(state)
             self._store_retry.run(partial(self.store.append, batch))
             self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
-        self._inbox.put(ControllerStarted())
-        self._open_executor = self._executor.open(self.executor_context, self.report)
-        self._send(unconfirmed_orders(state))
+        context = self.executor_context
+        nodes = frozenset(node.name for node in (*context.cluster.nodes, *context.expected))
+        self._inbox.put(ControllerStarted(self._identity, nodes, self.store.restored))
+        self._open_executor = self._executor.open(context, self.report)
         was = state.scheduler.composition.written
         wanted = self._header.composition.build().written
         if (was.policy, was.admission) != (wanted.policy, wanted.admission):
@@ -155,6 +159,11 @@ class Controller:
         if isinstance(report, NodeLost):
             self._dispatcher.loss_reported(report.name)
         self._inbox.put(report)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so many inputs are pending that no more requests should be made."""
+        return len(self._inbox) >= _MAX_PENDING
 
     def request(self, request: ControlRequest) -> "Future[Any]":
         """The future answer to ``request``; it fails with `Problem` if the request cannot be fulfilled."""
@@ -180,9 +189,20 @@ class Controller:
     def health(self) -> Health:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
+        others = (
+            self._cycle.state.servers.problem,
+            self._clock.problem,
+            self._forecaster.problem,
+        )
         node_problems = [text for text in self._cycle.node_problems.values() if text]
         ready = self._thread.is_alive() and not failures
-        return Health(ready, (*failures, *node_problems), self._failure)
+        return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
+
+    @property
+    def awaits_nodes(self) -> bool:
+        """Whether a node has neither joined since the controller began nor is lost."""
+        state = self._cycle.state
+        return state.servers.present != self._identity or bool(state.settling.awaited)
 
     @property
     def metrics(self) -> ControllerMetrics:
@@ -292,6 +312,10 @@ class Controller:
         self._dispatcher.losses_handled(each.name for each in inputs if isinstance(each, NodeLost))
         if prepared.batch is not None:
             self._store_batch(prepared.batch)
+            state = self._cycle.state
+            self._position = JournalPosition(
+                state.servers.present, state.next_seq - 1, state.next_number
+            )
         self._send(self._cycle.publish(prepared))
         with self._published:
             self._published.notify_all()
@@ -322,7 +346,8 @@ class Controller:
         """Tell the forecaster of ended jobs, and have it forecast again if something has changed."""
         for job in prepared.ended:
             finished = job.state is JobState.FINISHED
-            self._forecaster.job_ended(job.number, now, finished=finished)
+            ended = now if job.ended is None else job.ended - self._cycle.state.epoch
+            self._forecaster.job_ended(job.number, ended, finished=finished)
         outdated = now > self._last_forecast_at + _MAX_SLEEP_SECONDS
         self._forecast_is_stale |= prepared.batch is not None or outdated
         ready = self._forecaster.seconds_until_ready() == 0.0

@@ -24,7 +24,7 @@ from volvelle.live.control.requests import Submit
 from volvelle.live.control.state import ControllerState, CycleEffects
 from volvelle.live.control.views import ViewBuilder
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
-from volvelle.live.messages import AttemptEnded, Order
+from volvelle.live.messages import AttemptEnded, AttemptKey, Order
 from volvelle.live.records import ControlRecord, ProfileRunOver
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.publisher import StatusPublisher
@@ -56,7 +56,7 @@ class ControlCycle:
         """Problems of nodes, by name."""
         self._views = ViewBuilder(state)
         self.publisher = StatusPublisher(self._views.update(state.jobs))
-        self._revoked_at: dict[tuple[int, int], float] = {}
+        self._revoked_at: dict[AttemptKey, float] = {}
         """When leases were revoked, of attempts that have not ended yet."""
 
     @staticmethod
@@ -89,7 +89,7 @@ class ControlCycle:
         inputs: Sequence[Input],
         now: float,
         submissions: Mapping[tuple[str, str], Submission],
-        uncertain: Container[tuple[int, int]] = (),
+        uncertain: Container[AttemptKey] = (),
     ) -> PreparedCycle:
         """Handle ``inputs`` at ``now``, which is not before the last cycle.
 
@@ -105,11 +105,12 @@ class ControlCycle:
             elif isinstance(each, ForkRequest):
                 fork_requests.append(each)
             elif isinstance(each, ControllerStarted):
-                reports.await_nodes()
+                reports.begin(each)
             elif isinstance(each, ForecastUpdate):
                 changes.touched |= self._apply_forecasts(each)
             else:
                 reports.ingest(each)
+        reports.settle()
         self._profile(changes)
         prepared = self._decide(changes, requests)
         for fork_request in fork_requests:
@@ -212,12 +213,12 @@ class ControlCycle:
         metrics.preemptions += sum(not stop.kill for stop in effects.stops)
         for record in records:
             if isinstance(record, AttemptEnded):
-                revoked_at = self._revoked_at.pop((record.number, record.attempt), None)
+                revoked_at = self._revoked_at.pop(record.key, None)
                 if revoked_at is not None:
                     metrics.revocation.observe(state.last_time - revoked_at)
         for stop in effects.stops:
             if not stop.kill:
-                self._revoked_at[stop.number, stop.attempt] = state.last_time
+                self._revoked_at[stop.key] = state.last_time
         for attempt in effects.starts:
             started = state.jobs.get(attempt.number)
             if attempt.attempt == 1 and started is not None:
@@ -225,6 +226,7 @@ class ControlCycle:
         for ended in effects.ended:
             metrics.ended_jobs[ended.state.value] += 1
             job = ended.job
+            wall = state.epoch + ended.ended
             if ended.state is JobState.FINISHED and job.promised is not None:
                 jct = max(wall - job.submitted, 1e-9)
                 metrics.eta_error.observe(abs(wall - job.promised) / jct)

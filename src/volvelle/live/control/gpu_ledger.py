@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 from volvelle.core.decision import Decision
 from volvelle.core.resources import Resources
-from volvelle.live.messages import AttemptEnded, AttemptStarted, Grant, Stop
+from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptStarted, Grant, Stop
 from volvelle.live.records import AttemptLostNode, ControlRecord
 from volvelle.model.node import Node
 
@@ -36,7 +36,8 @@ class AttemptPhase(Enum):
 class Attempt:
     """One run of job ``number``. ``attempt`` counts grants.
 
-    scheduler_attempt: the attempt as the scheduler counts, for which a resize is no new attempt. granted,
+    identity: see `AttemptKey`. scheduler_attempt: the attempt as the scheduler counts, for which a resize is
+    no new attempt. granted,
     slots: GPUs at its start, and those it still occupies. since: when its start was ordered. work,
     iterations: of the job, saved at its start.
     """
@@ -49,8 +50,14 @@ class Attempt:
     since: float
     work: float
     iterations: int
+    identity: str = ""
     phase: AttemptPhase = AttemptPhase.STARTING
     killed: bool = False
+
+    @property
+    def key(self) -> AttemptKey:
+        """What names it."""
+        return AttemptKey(self.number, self.attempt, self.identity)
 
     @property
     def profiles(self) -> bool:
@@ -65,7 +72,7 @@ class Attempt:
     @property
     def stop(self) -> Stop:
         """The order to end it."""
-        return Stop(self.number, self.attempt, kill=self.killed)
+        return Stop(*self.key, kill=self.killed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +107,14 @@ class GpuLedger:
     """Slots whose occupation changed; cleared when node views are updated."""
     _grant_counts: Counter[int] = field(default_factory=Counter)
 
-    def current(self, number: int, attempt: int) -> Attempt | None:
-        """The attempt with this number, if it has not ended."""
-        found = self.attempts.get(number)
-        return found if found is not None and found.attempt == attempt else None
+    def current(self, key: AttemptKey) -> Attempt | None:
+        """This attempt, if it has not ended."""
+        found = self.attempts.get(key.number)
+        return found if found is not None and found.key == key else None
+
+    def grants_of(self, number: int) -> int:
+        """How often a job was given GPUs: the number of its latest attempt."""
+        return self._grant_counts[number]
 
     # ------------------------------------------------------------------ the fold
 
@@ -111,14 +122,14 @@ class GpuLedger:
         """Apply a record about an attempt."""
         match record:
             case AttemptStarted():
-                started = self.current(record.number, record.attempt)
+                started = self.current(record.key)
                 if started is not None and started.phase is AttemptPhase.STARTING:
                     started.phase = AttemptPhase.RUNNING
             case AttemptEnded():
-                if ended := self.current(record.number, record.attempt):
+                if ended := self.current(record.key):
                     self._release(ended, ended.slots)
             case AttemptLostNode():
-                if attempt := self.current(record.number, record.attempt):
+                if attempt := self.current(record.key):
                     attempt.phase, attempt.killed = AttemptPhase.STOPPING, True
                     self._release(attempt, attempt.slots & self.slots_of(record.node))
 
@@ -167,10 +178,10 @@ class GpuLedger:
         self.revoked.pop(number, None)
         self._grant_counts.pop(number, None)
 
-    def start_pending(self, time: float) -> list[Attempt]:
+    def start_pending(self, time: float, identity: Callable[[int], str]) -> list[Attempt]:
         """Turn each pending grant whose GPUs are free into an attempt, its start ordered at ``time``.
 
-        The caller sets the attempts' iterations.
+        identity: of a new attempt, by the job's number. The caller sets the attempts' iterations.
         """
         started: list[Attempt] = []
         for grant in list(self.pending.values()):
@@ -186,6 +197,7 @@ class GpuLedger:
                 since=time,
                 work=grant.work,
                 iterations=0,
+                identity=identity(grant.number),
             )
             self.attempts[grant.number] = attempt
             self.occupied.update(dict.fromkeys(grant.slots, grant.number))

@@ -1,21 +1,53 @@
 """The queue of the controller's inputs."""
 
 import queue
+import threading
+from dataclasses import dataclass
+
+import msgspec
 
 from volvelle.live.control.inputs import Input
+from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptProgress
 
 _MAX_BATCH = 5_000
 
 
+@dataclass(frozen=True)
+class _Repeated:
+    """The place of an input that may have been repeated since it was put."""
+
+    which: tuple[type, AttemptKey]
+
+
 class Inbox:
-    """Inputs from any thread, taken in batches by the controller's thread."""
+    """Inputs from any thread, taken in batches by the controller's thread.
+
+    It is bounded while nobody takes, as when the store is down: what nodes repeat is there once.
+    """
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[Input | None] = queue.Queue()
+        self._queue: queue.Queue[Input | _Repeated | None] = queue.Queue()
+        self._repeated: dict[tuple[type, AttemptKey], Input] = {}
+        """The latest of what is repeated, for its place in the queue."""
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many inputs are pending."""
+        return self._queue.qsize()
 
     def put(self, item: Input) -> None:
         """Add an input."""
-        self._queue.put(item)
+        if not isinstance(item, (AttemptProgress, AttemptEnded)):
+            self._queue.put(item)
+            return
+        which = type(item), item.key
+        with self._lock:
+            before = self._repeated.get(which)
+            if isinstance(item, AttemptProgress) and isinstance(before, AttemptProgress):
+                item = msgspec.structs.replace(item, metrics=before.metrics | item.metrics)
+            self._repeated[which] = item
+            if before is None:
+                self._queue.put(_Repeated(which))
 
     def close(self) -> None:
         """Let `take` return at once, and say that the inbox is closed."""
@@ -35,6 +67,9 @@ class Inbox:
             while True:
                 if item is None:
                     closed = True
+                elif isinstance(item, _Repeated):
+                    with self._lock:
+                        taken.append(self._repeated.pop(item.which))
                 else:
                     taken.append(item)
                 if len(taken) >= _MAX_BATCH:

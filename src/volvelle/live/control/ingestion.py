@@ -29,6 +29,7 @@ from volvelle.live.control.requests import (
     SetNodeState,
     Submit,
 )
+from volvelle.live.messages import Stop, new_identity
 from volvelle.live.records import NodeDrained, ProfileConcluded, ProfileQueued
 from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord, Submission
@@ -114,6 +115,7 @@ class RequestIngestion:
         for position, number in enumerate(numbers):
             record = JobRecord(
                 number=number,
+                identity=new_identity(),
                 user=submit.user,
                 name=request.name,
                 position=position,
@@ -181,5 +183,9 @@ class RequestIngestion:
         if request.state is NodeState.DOWN:
             raise Problem("a node that is there cannot be told to be down", mend="drain it")
         changes.record(NodeDrained(request.name, request.state is NodeState.DRAINING))
+        if request.state is NodeState.UP and request.name in self._state.settling.held:
+            foreign = self._state.settling.foreign_on(request.name)
+            changes.orders += [Stop(*key) for key in foreign]
+            return  # it takes jobs once these have ended
         if not profiles and before not in (request.state, NodeState.DOWN):
             changes.node_events.append(NodeChanged(changes.now, request.name, request.state))

@@ -27,7 +27,15 @@ class ForkRequest:
 
 @dataclass(frozen=True)
 class ControllerStarted:
-    """The controller has started: nodes must join before they take new jobs."""
+    """The controller has started: nodes must join before they take new jobs.
+
+    identity: of this start. nodes: names of those that the executor reports as joined or as lost. restored:
+    an operator has restored the store from a backup.
+    """
+
+    identity: str
+    nodes: frozenset[str]
+    restored: bool = False
 
 
 Input = Report | PendingRequest | ForkRequest | ForecastUpdate | ControllerStarted

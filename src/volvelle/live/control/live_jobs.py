@@ -17,6 +17,7 @@ class LiveJob:
     """One job. ``request_json``: its request as submitted. Times are seconds since the Unix epoch."""
 
     number: int
+    identity: str
     user: str
     request: JobRequest
     request_json: dict[str, Any]
@@ -55,6 +56,7 @@ class LiveJob:
         """A job as it was accepted."""
         return cls(
             number=record.number,
+            identity=record.identity,
             user=record.user,
             request=request,
             request_json=record.request,

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from volvelle.live.messages import Order, Start, Stop
+from volvelle.live.messages import AttemptKey, Order, Start, Stop
 from volvelle.live.nodes.executor import OpenExecutor
 
 
@@ -17,7 +17,7 @@ class OrderDispatcher:
     """Sends orders. ``uncertain``: attempts whose start crossed with the loss of one of their nodes."""
 
     def __init__(self) -> None:
-        self.uncertain: set[tuple[int, int]] = set()
+        self.uncertain: set[AttemptKey] = set()
         self._lock = threading.Lock()
         self._reported_losses: Counter[str] = Counter()
         self._handled_losses: Counter[str] = Counter()
@@ -51,5 +51,5 @@ class OrderDispatcher:
             return
         executor.send(order)
         if reported != [self._reported_losses[node] for node in nodes]:
-            self.uncertain.add((order.number, order.attempt))
-            executor.send(Stop(order.number, order.attempt, kill=True))
+            self.uncertain.add(order.key)
+            executor.send(Stop(*order.key, kill=True))

@@ -12,7 +12,6 @@ from volvelle.live.control.composition_checks import check_composition, check_pa
 from volvelle.live.control.state import ControllerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
-from volvelle.live.messages import Order
 from volvelle.live.records import ProfileQueued
 from volvelle.live.status.view import JobState
 from volvelle.live.store import CycleBatch, JobRecord, Store, StoredEntry
@@ -82,12 +81,6 @@ def expected_nodes(state: ControllerState) -> tuple[Node, ...]:
         for node, node_state in states
         if state.next_seq and (node_state is not NodeState.DOWN or ledger.attempts_on(node.name))
     )
-
-
-def unconfirmed_orders(state: ControllerState) -> list[Order]:
-    """All orders that may not have arrived."""
-    orders = (state.unconfirmed_order(attempt) for attempt in state.ledger.attempts.values())
-    return [order for order in orders if order is not None]
 
 
 def _restore(state: ControllerState, number: int, unfinished: Mapping[int, JobRecord]) -> None:

@@ -19,25 +19,38 @@ from volvelle.core.events import (
 from volvelle.core.parts import Estimator
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
+from volvelle.live.control.inputs import ControllerStarted
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptProgress,
     AttemptStarted,
     Forget,
+    JournalPosition,
     NodeJoined,
     NodeLost,
     Outcome,
     Report,
+    Start,
     Stop,
 )
-from volvelle.live.records import AttemptLostNode, ProfileConcluded, ProfileRunEnded
+from volvelle.live.records import (
+    AttemptLostNode,
+    ProfileConcluded,
+    ProfileRunEnded,
+    ServerBegan,
+    StoreSettled,
+)
 from volvelle.live.scheduler_queries import attempt_number, believed_work, estimated_work
 from volvelle.live.status.view import JobState
 from volvelle.model.cluster import NodeState
 
 _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal."""
+
+_SHORT_SECONDS = 60.0
+"""An attempt that asks to be run again sooner than this has failed."""
 
 _KILLED_EXIT_CODES = (-9, 137)
 """Of processes that were killed and could not write a checkpoint."""
@@ -51,7 +64,7 @@ class ReportIngestion:
     uncertain: attempts that started either before or after their nodes were lost.
     """
 
-    def __init__(self, changes: CycleChanges, uncertain: Container[tuple[int, int]]) -> None:
+    def __init__(self, changes: CycleChanges, uncertain: Container[AttemptKey]) -> None:
         self._changes = changes
         self._state = changes.state
         self._uncertain = uncertain
@@ -75,13 +88,13 @@ class ReportIngestion:
     # ------------------------------------------------------------------ attempts
 
     def _attempt_started(self, report: AttemptStarted) -> None:
-        attempt = self._state.ledger.current(report.number, report.attempt)
+        attempt = self._state.ledger.current(report.key)
         if attempt is not None and attempt.phase is AttemptPhase.STARTING:
             self._record_start(attempt)
 
     def _record_start(self, attempt: Attempt) -> None:
         changes = self._changes
-        changes.record(AttemptStarted(attempt.number, attempt.attempt))
+        changes.record(AttemptStarted(*attempt.key))
         changes.touched.add(attempt.number)
         if not attempt.profiles:
             changes.job_events.append(
@@ -89,7 +102,7 @@ class ReportIngestion:
             )
 
     def _attempt_progress(self, report: AttemptProgress) -> None:
-        attempt = self._state.ledger.current(report.number, report.attempt)
+        attempt = self._state.ledger.current(report.key)
         job = self._state.jobs.get(report.number)
         if attempt is None or job is None:
             return
@@ -155,8 +168,9 @@ class ReportIngestion:
             events.append(LossReported(now, attempt.number, attempt.scheduler_attempt, done, loss))
 
     def _attempt_ended(self, report: AttemptEnded) -> None:
-        self._changes.orders.append(Forget(report.number, report.attempt))
-        attempt = self._state.ledger.current(report.number, report.attempt)
+        self._changes.orders.append(Forget(*report.key))
+        self._state.settling.ended(report.key)
+        attempt = self._state.ledger.current(report.key)
         if attempt is not None:
             self._end_attempt(attempt, report)
 
@@ -169,7 +183,8 @@ class ReportIngestion:
         if report.outcome is Outcome.FINISHED and number in self._state.jobs:
             current = attempt_number(self._state.scheduler, number)
             finished_attempt = attempt.scheduler_attempt if current is None else current
-            changes.job_events.append(JobFinished(changes.now, number, finished_attempt))
+            ended = self._ended(attempt, report)
+            changes.job_events.append(JobFinished(ended, number, finished_attempt))
         elif attempt.wanted:
             changes.job_events.append(self._failure(attempt, report))
         elif not self._is_resized(attempt):
@@ -210,14 +225,28 @@ class ReportIngestion:
             spec = job.request.spec(job.number, job.user, job.submitted - state.epoch)
             changes.profiled.append(JobSubmitted(changes.now, job.number, spec, profile=profile))
 
-    def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
+    def _ended(self, attempt: Attempt, report: AttemptEnded) -> float:
+        """When an attempt ended: after its start was ordered, and not in the future, whatever is reported."""
         now = self._changes.now
+        if report.ago is None or not report.ago > 0.0:
+            return now
+        return min(max(now - report.ago, attempt.since), now)
+
+    def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
+        """An end that nobody had ordered. One that asks to be run again is no failure of its job.
+
+        Unless it does so at once: else a script that never gets anywhere would be run for ever.
+        """
+        ended = self._ended(attempt, report)
+        ran = ended - attempt.since
+        again = report.outcome is Outcome.STOPPED and ran >= _SHORT_SECONDS
         saved, estimated = self._saved_work(attempt, report), self._estimated_work(attempt)
         gained = estimated - attempt.work
         lost = 1.0 if gained <= 0.0 else (estimated - saved) / gained
-        gpu_seconds = lost * (now - attempt.since) * len(attempt.granted)
+        gpu_seconds = lost * ran * len(attempt.granted)
         reason = report.reason or _describe_end(report)
-        return JobFailed(now, attempt.number, attempt.scheduler_attempt, saved, gpu_seconds, reason)
+        number, which = attempt.number, attempt.scheduler_attempt
+        return JobFailed(ended, number, which, saved, gpu_seconds, reason, requeued=again)
 
     def _is_resized(self, attempt: Attempt) -> bool:
         """Whether it makes room for its own job, which the scheduler considers as still running."""
@@ -246,9 +275,13 @@ class ReportIngestion:
 
     # ------------------------------------------------------------------ nodes
 
-    def await_nodes(self) -> None:
+    def begin(self, started: ControllerStarted) -> None:
         """Let nodes take no new jobs before they join; what runs there runs on."""
         changes, resources = self._changes, self._state.scheduler.resources
+        changes.record(ServerBegan(started.identity))
+        if started.restored:
+            changes.record(self._state.servers.behind(None))
+        self._state.settling.awaited |= started.nodes
         for node, state in zip(resources.nodes, resources.node_states, strict=True):
             if state is NodeState.UP:
                 name = node.name
@@ -269,11 +302,44 @@ class ReportIngestion:
             )
             return
         changes.node_problems[node.name] = ""
+        self._reconcile(report)
         drains = report.leaving or node.name in self._state.drained
-        state = NodeState.DRAINING if drains else NodeState.UP
+        held = not drains and self._hold(node.name)
+        state = NodeState.DRAINING if drains or held else NodeState.UP
         if changes.node_state(node.name) is not state:
             changes.node_events.append(NodeChanged(changes.now, node.name, state, node))
-        self._reconcile(report)
+
+    def _hold(self, name: str) -> bool:
+        """Let a node that joined take no new jobs yet, if that is not safe. Returns whether so."""
+        state = self._state
+        if not state.servers.settling and not state.settling.foreign_on(name):
+            return False
+        state.settling.held.add(name)
+        self._changes.node_problems[name] = state.settling.problem(name)
+        return True
+
+    def settle(self) -> None:
+        """After the store was set back: go on once it is known what runs where."""
+        state, changes = self._state, self._changes
+        settling = state.settling
+        if state.servers.settling and not settling.awaited and not settling.superseded:
+            changes.record(StoreSettled())
+            changes.orders += state.unconfirmed_orders()
+        if state.servers.settling:
+            return
+        for name in sorted(settling.held):
+            if not settling.foreign_on(name):
+                settling.held.discard(name)
+                self._let_in(name)
+
+    def _let_in(self, name: str) -> None:
+        """A node that was held takes new jobs."""
+        changes, state = self._changes, self._state
+        changes.node_problems[name] = ""
+        if state.partition is not None and (mine := state.partition.node(name)) is not None:
+            mine.since = 0.0
+        elif name not in state.drained and changes.node_state(name) is NodeState.DRAINING:
+            changes.node_events.append(NodeChanged(changes.now, name, NodeState.UP))
 
     def _joins_partition(self, report: NodeJoined) -> bool:
         """Whether a node that joined is one on which jobs are profiled, which the scheduler does not know."""
@@ -285,28 +351,55 @@ class ReportIngestion:
         if node.gpus != mine.gpus:
             problem = f"node {node.name!r} has {node.gpus} GPUs, and {mine.gpus:g} are profiled on"
         self._changes.node_problems[node.name] = problem
-        mine.since = math.inf if problem or report.leaving else 0.0
         self._reconcile(report)
+        closed = problem or report.leaving or self._hold(node.name)
+        mine.since = math.inf if closed else 0.0
         return True
 
     def _reconcile(self, report: NodeJoined) -> None:
         """Compare the attempts on a node with those that should be there, and order what differs."""
         ledger, orders = self._state.ledger, self._changes.orders
-        for number, which in report.attempts:
-            attempt = ledger.current(number, which)
+        self._state.settling.forget_node(report.node.name)
+        self._compare_journals(report)
+        for key in report.attempts:
+            attempt = ledger.current(key)
             if attempt is None:
-                orders.append(Stop(number, which, kill=True))
+                self._reconcile_unknown(key, report.node.name)
             elif not attempt.wanted:
                 orders.append(attempt.stop)
         for attempt in ledger.attempts_on(report.node.name):
-            if (attempt.number, attempt.attempt) not in report.attempts:
+            if attempt.key not in report.attempts:
                 again = self._state.unconfirmed_order(attempt)
-                orders.append(again or Stop(attempt.number, attempt.attempt, kill=True))
+                if not (isinstance(again, Start) and self._state.servers.settling):
+                    orders.append(again or Stop(*attempt.key, kill=True))
+
+    def _compare_journals(self, report: NodeJoined) -> None:
+        """Notice that a node knows more than the journal."""
+        servers = self._state.servers
+        for position in report.known:
+            if servers.lacks(position):
+                self._changes.record(servers.behind(position))
+        for key in report.attempts:
+            if self._state.shows_loss(key):
+                position = JournalPosition(key.server, 0, key.number + 1)
+                self._changes.record(servers.behind(position))
+
+    def _reconcile_unknown(self, key: AttemptKey, node: str) -> None:
+        """Decide about an attempt that is not in the GPU ledger."""
+        state, orders = self._state, self._changes.orders
+        if state.is_ours(key) and state.servers.settling:
+            state.settling.superseded.setdefault(key, set()).add(node)
+            orders.append(Stop(*key))
+        elif state.is_foreign(key):
+            state.settling.foreign.setdefault(key, set()).add(node)
+        else:
+            orders.append(Stop(*key, kill=True))
 
     def _node_lost(self, report: NodeLost) -> None:
         changes, ledger = self._changes, self._state.ledger
         partition = self._state.partition
         mine = None if partition is None else partition.node(report.name)
+        self._state.settling.forget_node(report.name)
         if mine is not None:
             mine.since = math.inf
         elif changes.node_state(report.name) is None:
@@ -329,22 +422,21 @@ class ReportIngestion:
         """An attempt has lost a node: end it if it was only there and that is certain, else kill it."""
         changes, job = self._changes, self._state.jobs.get(attempt.number)
         end = AttemptEnded(
-            number=attempt.number,
-            attempt=attempt.attempt,
+            *attempt.key,
             outcome=Outcome.LOST,
             reason=reason,
             iterations=0 if job is None else job.iterations,
             saved_iterations=0 if job is None else job.saved_iterations,
         )
-        uncertain = (attempt.number, attempt.attempt) in self._uncertain
+        uncertain = attempt.key in self._uncertain
         if attempt.slots <= lost_slots and not uncertain:
             self._end_attempt(attempt, end)
             return
         if attempt.wanted and not attempt.profiles:
             changes.job_events.append(self._failure(attempt, end))
         if not uncertain:
-            changes.record(AttemptLostNode(attempt.number, attempt.attempt, node))
-        changes.orders.append(Stop(attempt.number, attempt.attempt, kill=True))
+            changes.record(AttemptLostNode(*attempt.key, node=node))
+        changes.orders.append(Stop(*attempt.key, kill=True))
 
 
 def _describe_end(report: AttemptEnded) -> str:

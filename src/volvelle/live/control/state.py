@@ -6,7 +6,7 @@ same state.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volvelle.core.decision import Decision
@@ -26,8 +26,17 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.profiling import LivePartition
+from volvelle.live.control.servers import Servers, Settling
 from volvelle.live.job_request import JobRequest
-from volvelle.live.messages import AttemptEnded, AttemptStarted, Order, Start, Stop
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptKey,
+    AttemptStarted,
+    Order,
+    Start,
+    Stop,
+    attempt_identity,
+)
 from volvelle.live.records import (
     AttemptLostNode,
     ControlRecord,
@@ -38,6 +47,9 @@ from volvelle.live.records import (
     ProfileRunEnded,
     ProfileRunOver,
     ProfileStarted,
+    ServerBegan,
+    StoreBehind,
+    StoreSettled,
 )
 from volvelle.live.scheduler_queries import estimated_work
 from volvelle.live.status.view import Guarantee, JobState, ProfileView
@@ -51,6 +63,8 @@ class EndedJob:
     job: LiveJob
     state: JobState
     reason: str
+    ended: float
+    """When, on the journal's clock."""
 
 
 @dataclass
@@ -86,6 +100,10 @@ class ControllerState:
         """Sequence number of the next journal entry."""
         self.last_time = 0.0
         """Time of the last journal entry."""
+        self.servers = Servers()
+        """The servers that have written the journal."""
+        self.settling = Settling()
+        """What is waited for after the store was set back; no part of the journal."""
 
     @property
     def last_wall_time(self) -> float:
@@ -107,13 +125,16 @@ class ControllerState:
                 (self.drained.add if record.drained else self.drained.discard)(record.name)
             case AttemptStarted() | AttemptEnded() | AttemptLostNode():
                 self._apply_attempt(record, time)
+            case ServerBegan() | StoreBehind() | StoreSettled():
+                self.servers.apply_record(record, self.next_seq, self.next_number)
+                self.next_number = max(self.next_number, self.servers.next_number)
             case _:
                 self._apply_profile(record)
 
     def _apply_attempt(
         self, record: AttemptStarted | AttemptEnded | AttemptLostNode, time: float
     ) -> None:
-        attempt = self.ledger.current(record.number, record.attempt)
+        attempt = self.ledger.current(record.key)
         if attempt is None:
             return
         job = self.jobs.get(record.number)
@@ -158,7 +179,7 @@ class ControllerState:
         self._concluded.append(record)
 
     def apply_decision(
-        self, time: float, events: Iterable[Event], decision: Decision
+        self, time: float, events: Sequence[Event], decision: Decision
     ) -> CycleEffects:
         """Apply ``events`` and the ``decision`` on them, the next journal entry."""
         self.next_seq += 1
@@ -173,22 +194,32 @@ class ControllerState:
             decision, lambda number: estimated_work(self.scheduler, number, time)
         )
         effects.touched.update(decision.job.tolist())
+        failed_at = {each.number: each.time for each in events if isinstance(each, JobFailed)}
         for rejection in decision.rejected:
             job = self.jobs.get(rejection.number)
             failed = job is not None and job.failures
             state = JobState.FAILED if failed else JobState.REJECTED
-            self._end_job(rejection.number, state, rejection.reason, effects)
+            ended = failed_at.get(rejection.number)
+            self._end_job(rejection.number, state, rejection.reason, effects, ended)
         for promise in decision.promises:
             if (job := self.jobs.get(promise.number)) is not None:
                 job.guarantee = Guarantee.of(promise, self.epoch)
                 effects.touched.add(promise.number)
         for conclusion in decision.concluded:
             self._end_job(conclusion.number, JobState.FINISHED, conclusion.reason, effects)
-        for attempt in self.ledger.start_pending(time):
+        pending = (
+            [] if self.servers.settling else self.ledger.start_pending(time, self._new_identity)
+        )
+        for attempt in pending:
             self._start_attempt(attempt, time)
             effects.starts.append(attempt)
             effects.touched.add(attempt.number)
         return effects
+
+    def _new_identity(self, number: int) -> str:
+        """The identity of a new attempt of a job."""
+        job = self.jobs.get(number)
+        return attempt_identity("" if job is None else job.identity, self.servers.present)
 
     def _start_attempt(self, attempt: Attempt, time: float) -> None:
         job = self.jobs.get(attempt.number)
@@ -212,13 +243,13 @@ class ControllerState:
             case JobSubmitted():
                 self._enter(event)
             case JobFinished():
-                self._end_job(event.number, JobState.FINISHED, "", effects)
+                self._end_job(event.number, JobState.FINISHED, "", effects, event.time)
             case JobCancelled():
                 self._end_job(event.number, JobState.CANCELLED, "cancelled", effects)
             case JobFailed():
                 effects.stops += self.ledger.revoke(event.number, kill=True)
                 if job := self.jobs.get(event.number):
-                    job.failures += 1
+                    job.failures += not event.requeued
                     job.failure_reason = event.reason
             case JobHeld() | JobReleased():
                 if job := self.jobs.get(event.number):
@@ -233,12 +264,21 @@ class ControllerState:
             if (job := self.jobs.get(event.number)) is not None:
                 job.profile = ProfileView.of(event.profile, self.epoch)
 
-    def _end_job(self, number: int, state: JobState, reason: str, effects: CycleEffects) -> None:
+    def _end_job(
+        self,
+        number: int,
+        state: JobState,
+        reason: str,
+        effects: CycleEffects,
+        ended: float | None = None,
+    ) -> None:
+        """A job is over; ``ended``: since when, if not since now."""
         finished = state is JobState.FINISHED
         effects.stops += self.ledger.revoke(number, kill=not finished)
         self.ledger.forget_job(number)
         if (job := self.jobs.pop(number, None)) is not None:
-            effects.ended.append(EndedJob(job, state, reason))
+            ended = self.last_time if ended is None else ended
+            effects.ended.append(EndedJob(job, state, reason, ended))
         effects.touched.add(number)
 
     # ------------------------------------------------------------------ orders
@@ -247,8 +287,7 @@ class ControllerState:
         """The order to start an attempt."""
         job = self.jobs[attempt.number]
         return Start(
-            number=attempt.number,
-            attempt=attempt.attempt,
+            *attempt.key,
             user=job.user,
             grants=self.ledger.grants(attempt.granted),
             launch=job.request.launch(job.position),
@@ -260,3 +299,28 @@ class ControllerState:
         if attempt.phase is AttemptPhase.STARTING:
             return self.start_order(attempt)
         return attempt.stop if attempt.phase is AttemptPhase.STOPPING else None
+
+    def unconfirmed_orders(self) -> list[Order]:
+        """All orders that may not have arrived."""
+        orders = map(self.unconfirmed_order, self.ledger.attempts.values())
+        return [order for order in orders if order is not None]
+
+    def is_ours(self, key: AttemptKey) -> bool:
+        """Whether an attempt is of a job that is here, and not of another one with its number."""
+        job = self.jobs.get(key.number)
+        return job is not None and job.identity == key.job
+
+    def is_foreign(self, key: AttemptKey) -> bool:
+        """Whether an attempt is of a job that is not in the store, as it was set back."""
+        if key.server in ("", self.servers.present) or self.is_ours(key):
+            return False
+        replaced = key.number in self.jobs or key.number >= self.next_number
+        return replaced or self.servers.is_foreign(key)
+
+    def shows_loss(self, key: AttemptKey) -> bool:
+        """Whether an attempt shows that the store was set back, and nothing had before."""
+        if key.server in ("", self.servers.present) or self.ledger.current(key) is not None:
+            return False
+        later = key.attempt > self.ledger.grants_of(key.number)
+        news = later if self.is_ours(key) else self.is_foreign(key)
+        return news and (key.number >= self.next_number or not self.servers.is_lost(key.server))

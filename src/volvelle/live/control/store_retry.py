@@ -22,13 +22,16 @@ class StoreRetry:
         self._metrics = metrics
 
     def run(self, operation: Callable[[], T]) -> T:
-        """The result of ``operation``. Raises `StoreFailed` if it fails and the controller is to stop."""
+        """The result of ``operation``.
+
+        Raises `StoreFailed` if it fails for good, or if it fails and the controller is to stop.
+        """
         while True:
             try:
                 result = operation()
             except StoreFailed as failure:
                 self._metrics.store_failures += 1
-                if self._stopping.is_set():
+                if failure.permanent or self._stopping.is_set():
                     self.problem = ""
                     raise
                 self.problem = f"the store fails, and everything waits for it: {failure}"

@@ -75,7 +75,7 @@ class ViewBuilder:
             preemptions=max(before.preemptions, view.preemptions),
             grants=(),
             gpus=float(ended.job.request.gpus),
-            ended=self._state.last_wall_time,
+            ended=self._state.epoch + ended.ended,
         )
 
     def _job_view(self, job: LiveJob) -> JobStatusView:
@@ -89,6 +89,7 @@ class ViewBuilder:
             state, slots = JobState.HELD if job.held else JobState.WAITING, ()
         return JobStatusView(
             number=job.number,
+            identity=job.identity,
             name=job.request.name,
             user=job.user,
             state=state,

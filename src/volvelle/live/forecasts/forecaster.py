@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
@@ -30,6 +30,8 @@ class Forecaster:
         self.calibration = calibration
         self.last_seconds = 0.0
         """Seconds that the last forecast took."""
+        self.problem = ""
+        """Why there was no forecast the last time; empty: there was one."""
         self._epoch = epoch
         self._send = send
         self._input: tuple[Scheduler, float] | None = None
@@ -78,15 +80,20 @@ class Forecaster:
                 ended, self._ended = self._ended, []
                 self._busy = True
             assert given is not None
-            for number, when, finished in ended:
-                self.calibration.job_ended(number, when, finished=finished)
             began = time.perf_counter()
-            update = forecast_jobs(*given, self.calibration, self._epoch)
+            parts: Iterable[ForecastUpdate] = ()
+            try:
+                for number, when, finished in ended:
+                    self.calibration.job_ended(number, when, finished=finished)
+                parts = forecast_jobs(*given, self.calibration, self._epoch).parts()
+                self.problem = ""
+            except Exception as error:  # the next one may succeed; meanwhile jobs run as ever
+                self.problem = f"there are no forecasts: {type(error).__name__}: {error}"
             self.last_seconds = time.perf_counter() - began
             with self._changed:
                 self._busy = False
                 pause = max(_MIN_PAUSE_SECONDS, _PAUSE_PER_SECOND * self.last_seconds)
                 self._ready_at = time.monotonic() + pause
-            for part in update.parts():
+            for part in parts:
                 self._send(part)
                 time.sleep(_BETWEEN_PARTS_SECONDS)

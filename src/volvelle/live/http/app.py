@@ -12,7 +12,7 @@ from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.request_limits import RequestLimits
-from volvelle.live.http.streams import IsClosing
+from volvelle.live.http.streams import IsClosing, OpenStreams
 from volvelle.live.store import Store
 
 
@@ -34,6 +34,7 @@ def create_app(
     app.state.authenticator = TokenAuthenticator(store)
     app.state.forecasts = ForecastThreads(limits.forecast)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user)
+    app.state.streams = OpenStreams(limits.streams_of_a_user)
     app.state.jobs_folder = jobs_folder
     app.state.is_closing = is_closing
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -36,6 +36,8 @@ class ApiClient:
     url: str
     token: str
     certificate: str | None = None
+    problems: list[str] = field(default_factory=list)
+    """Of the server, as the last list of jobs told operators."""
 
     @classmethod
     def find(
@@ -90,10 +92,11 @@ class ApiClient:
         self._json("DELETE", path, {})
 
     def pages(self, path: str, items: str, **query: Any) -> Iterator[dict[str, Any]]:
-        """All ``items`` of a list that comes in pages."""
+        """All ``items`` of a list that comes in pages. Sets ``problems`` to those of the server."""
         after: int | None = None
         while True:
             page = self.get(path, **query, limit=_PAGE_JOBS, after=after)
+            self.problems[:] = page["problems"]
             yield from page[items]
             after = page["next"]
             if after is None:

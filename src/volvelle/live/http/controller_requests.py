@@ -20,6 +20,8 @@ async def execute(controller: Controller, request: ControlRequest) -> Any:
         if time.monotonic() > deadline:
             raise unavailable("; ".join(health.problems) or "the controller has ended")
         await asyncio.sleep(0.05)
+    if controller.is_busy:
+        raise unavailable("too many requests wait for an answer")
     answer = asyncio.shield(asyncio.wrap_future(controller.request(request)))
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):

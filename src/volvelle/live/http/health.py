@@ -6,6 +6,7 @@ from starlette.concurrency import run_in_threadpool
 from volvelle.live.http.dependencies import AnyPrincipal, TheController
 from volvelle.live.http.errors import ProblemDetails, error_responses, unavailable
 from volvelle.live.http.prometheus import metrics_text
+from volvelle.live.http.responses import json_response
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -14,10 +15,12 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
 async def healthz(controller: TheController) -> Response:
-    """Liveness: the process answers, and its controller has not failed."""
-    if failure := controller.health.failure:
-        raise unavailable(failure)
-    return Response('{"status": "alive"}', media_type="application/json")
+    """Liveness: the process answers, and its controller has not failed. With what else is wrong."""
+    health = controller.health
+    if health.failure:
+        raise unavailable(health.failure)
+    problems = {"problems": "; ".join(health.problems)} if health.problems else {}
+    return json_response({"status": "alive"} | problems)
 
 
 @router.get("/readyz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})

@@ -8,10 +8,11 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.agent.logs import log_sizes, read_log
+from volvelle.live.messages import AttemptKey
 from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeLogs, NodeUnreachableError
 from volvelle.live.status.view import JobStatusView
 
-LogFile = tuple[int, str]
+LogFile = tuple[AttemptKey, str]
 """An attempt and a node; logs are read in this order."""
 
 
@@ -36,9 +37,9 @@ class JobLogs:
     async def find_grown(self, job: JobStatusView) -> dict[LogFile, int]:
         """The logs of ``job`` that have grown since they were read, and their sizes."""
         self._local_folders = await run_in_threadpool(self._find_local_folders)
-        found: dict[str, dict[int, int]] = {}
+        found: dict[str, dict[str, int]] = {}
         for node, folder in self._local_folders.items():
-            found[node] = await run_in_threadpool(log_sizes, folder, job.number)
+            found[node] = await run_in_threadpool(log_sizes, folder, job.number, job.identity)
         current_nodes = {node for node, _ in job.grants}
         remote_nodes = [
             node
@@ -46,12 +47,10 @@ class JobLogs:
             if node not in self._local_folders
             and (node in current_nodes or self._complete.get(node) != attempt)
         ]
-        answers = await asyncio.gather(
-            *(self._remote_sizes(node, job.number) for node in remote_nodes)
-        )
+        answers = await asyncio.gather(*(self._remote_sizes(node, job) for node in remote_nodes))
         found |= dict(zip(remote_nodes, answers, strict=True))
         sizes = {
-            (attempt, node): size
+            (AttemptKey.parse(attempt), node): size
             for node, by_attempt in found.items()
             for attempt, size in by_attempt.items()
         }
@@ -64,7 +63,7 @@ class JobLogs:
         for log, size in grown.items():
             try:
                 while (offset := self._offsets.get(log, 0)) < size:
-                    chunk = await self._read_chunk(job.number, log, offset)
+                    chunk = await self._read_chunk(log, offset)
                     if not chunk:
                         break
                     self._offsets[log] = offset + len(chunk)
@@ -76,20 +75,21 @@ class JobLogs:
             if node not in current_nodes and node not in self.unreachable:
                 self._complete[node] = attempt
 
-    async def _remote_sizes(self, node: str, number: int) -> dict[int, int]:
+    async def _remote_sizes(self, node: str, job: JobStatusView) -> dict[str, int]:
         try:
-            sizes = await asyncio.wrap_future(self.remote.log_sizes(node, number))
+            found = self.remote.log_sizes(node, job.number, job.identity)
+            sizes = await asyncio.wrap_future(found)
         except NodeUnreachableError as error:
             self.unreachable[node] = str(error)
             return {}
         self.unreachable.pop(node, None)
         return sizes
 
-    async def _read_chunk(self, number: int, log: LogFile, offset: int) -> bytes:
-        attempt, node = log
+    async def _read_chunk(self, log: LogFile, offset: int) -> bytes:
+        attempt, node = str(log[0]), log[1]
         if node not in self._local_folders:
-            return await asyncio.wrap_future(self.remote.read_log(node, number, attempt, offset))
-        position = self._local_folders[node], number, attempt, offset, CHUNK_BYTES
+            return await asyncio.wrap_future(self.remote.read_log(node, attempt, offset))
+        position = self._local_folders[node], attempt, offset, CHUNK_BYTES
         return await run_in_threadpool(read_log, *position)
 
     def _find_local_folders(self) -> dict[str, Path]:

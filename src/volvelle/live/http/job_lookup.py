@@ -36,6 +36,7 @@ def view_of_record(record: JobRecord) -> JobStatusView:
         return msgspec.convert(record.status, JobStatusView)
     return JobStatusView(
         number=record.number,
+        identity=record.identity,
         name=record.name,
         user=record.user,
         state=JobState.WAITING,

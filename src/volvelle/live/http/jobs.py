@@ -79,7 +79,8 @@ async def list_jobs(
         )
     found = _live_jobs(controller, principal, state, user, after, limit + 1)
     page, more = found[:limit], len(found) > limit
-    return json_response(JobPage(time, tuple(page), page[-1].number if more else None))
+    problems = controller.health.problems if principal.is_operator else ()
+    return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))
 
 
 def _live_jobs(

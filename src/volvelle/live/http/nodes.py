@@ -21,7 +21,8 @@ NodeName = Annotated[str, Path(max_length=200, description="the node's name")]
 @router.get("", response_model=NodeList, responses=error_responses())
 async def list_nodes(principal: AnyPrincipal, controller: TheController) -> Response:
     """The nodes, who is on them and what is free."""
-    return json_response(NodeList(controller.status.time, controller.status.nodes))
+    problems = controller.health.problems if principal.is_operator else ()
+    return json_response(NodeList(controller.status.time, controller.status.nodes, problems))
 
 
 @router.post("/{name}/drain", status_code=204, responses=error_responses(403, 404, 409))

@@ -1,7 +1,8 @@
 """Limits on the size of a request and on the time it takes to arrive."""
 
 import asyncio
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -64,19 +65,31 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-class HeaderTimeoutProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request."""
+class LimitedProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request.
+
+    A client, by its address, has at most ``of_a_client`` connections; more are closed at once.
+    """
 
     header_seconds = 10.0
+    of_a_client = 250
+    open_connections: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
         super().connection_made(transport)
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        self.open_connections[self._address] += 1
+        if self.open_connections[self._address] > self.of_a_client:
+            transport.close()
         self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._deadline.cancel()
+        self.open_connections[self._address] -= 1
+        if not self.open_connections[self._address]:
+            del self.open_connections[self._address]
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:

@@ -20,11 +20,15 @@ class SubmittedJobs:
 
 @dataclass(frozen=True)
 class JobPage:
-    """A page of jobs. ``next``: the ``after`` of the next page; null on the last page."""
+    """A page of jobs. ``next``: the ``after`` of the next page; null on the last page.
+
+    problems: of the server, for operators.
+    """
 
     time: float
     jobs: tuple[JobStatusView, ...]
     next: int | None
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,11 @@ class JobExplanation:
 
 @dataclass(frozen=True)
 class NodeList:
-    """All nodes."""
+    """All nodes. ``problems``: of the server, for operators."""
 
     time: float
     nodes: tuple[NodeStatusView, ...]
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,18 @@ import errno
 import signal
 import socket
 import ssl
+import sys
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
+from typing import ClassVar
 
 import uvicorn
 
 from volvelle.live.config import Listen, ServeConfig
-from volvelle.live.control.controller import Controller
+from volvelle.live.control.controller import Controller, Health
 from volvelle.live.http.app import create_app
-from volvelle.live.http.request_limits import HeaderTimeoutProtocol
+from volvelle.live.http.request_limits import LimitedProtocol
 from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
@@ -67,8 +70,10 @@ def serve(
 
     listen, limits = config.listen, config.limits
 
-    class Protocol(HeaderTimeoutProtocol):
+    class Protocol(LimitedProtocol):
         header_seconds = limits.request
+        of_a_client = limits.connections_of_a_client
+        open_connections: ClassVar[Counter[str]] = Counter()
 
     server = _Server(
         uvicorn.Config(
@@ -94,7 +99,7 @@ def serve(
             ssl_keyfile=listen.key,
         ),
         on_ready,
-        has_failed=lambda: bool(controller.health.failure),
+        health=lambda: controller.health,
     )
     try:
         server.config.load()
@@ -113,18 +118,19 @@ def serve(
 class _Server(uvicorn.Server):
     """uvicorn with a callback when it is ready, whose signal handler only asks it to stop.
 
-    It stops by itself once what it serves `has_failed`.
+    It prints what becomes a problem, and stops by itself once what it serves has failed.
     """
 
     def __init__(
         self,
         config: uvicorn.Config,
         on_ready: Callable[[], None],
-        has_failed: Callable[[], bool],
+        health: Callable[[], Health],
     ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
-        self._has_failed = has_failed
+        self._health = health
+        self._problems: tuple[str, ...] = ()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer requests, and call ``on_ready``."""
@@ -134,7 +140,12 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop; asked ten times a second."""
-        return await super().on_tick(counter) or self._has_failed()
+        health, before = self._health(), self._problems
+        self._problems = health.problems
+        for problem in health.problems:
+            if problem not in before and not health.failure:
+                sys.stderr.write(f"warning: {problem}\n")
+        return await super().on_tick(counter) or bool(health.failure)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop after the requests in progress; at once on a second Ctrl-C."""

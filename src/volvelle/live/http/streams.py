@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
-from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.errors import RETRY_AFTER_SECONDS, HttpError, error_responses
 from volvelle.live.http.job_logs import JobLogs, LogFile
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job
 from volvelle.live.status.view import ChangeEvent, JobStatusView
@@ -23,6 +24,37 @@ router = APIRouter(prefix="/v1", tags=["streams"])
 
 IsClosing = Callable[[], bool]
 """Whether the server is about to end."""
+
+
+class OpenStreams:
+    """What users follow at the moment: at most ``of_a_user`` streams each."""
+
+    def __init__(self, of_a_user: int) -> None:
+        self._of_a_user = of_a_user
+        self._open: Counter[str] = Counter()
+
+    def check(self, principal: Principal) -> None:
+        """Raise `HttpError` if a user may not follow one more."""
+        if self._open[principal.user] >= self._of_a_user:
+            raise HttpError(
+                429,
+                f"user {principal.user} follows {self._of_a_user} streams already",
+                place="streams",
+                hint="end some, or ask the operator for larger limits",
+                headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+            )
+
+    async def count(
+        self, principal: Principal, stream: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """``stream``, counted until its end."""
+        self._open[principal.user] += 1
+        try:
+            async for chunk in stream:
+                yield chunk
+        finally:
+            self._open[principal.user] -= 1
+
 
 _POLL_SECONDS = 0.25
 _MAX_POLL_SECONDS = 1.0
@@ -39,7 +71,7 @@ LastEvent = Annotated[
 @router.get(
     "/events",
     response_class=StreamingResponse,
-    responses=error_responses()
+    responses=error_responses(429)
     | {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def stream_events(
@@ -53,8 +85,12 @@ async def stream_events(
 
     An event has the changes of one moment. ``gap`` says that older ones are not kept any more: read the jobs.
     """
+    streams: OpenStreams = request.app.state.streams
+    streams.check(principal)
     stream = _event_stream(controller, principal, last, follow, request.app.state.is_closing)
-    return StreamingResponse(stream, media_type="text/event-stream", headers=_NO_STORE)
+    return StreamingResponse(
+        streams.count(principal, stream), media_type="text/event-stream", headers=_NO_STORE
+    )
 
 
 async def _event_stream(
@@ -106,7 +142,7 @@ def _format_event(event: ChangeEvent, principal: Principal) -> bytes:
 @router.get(
     "/jobs/{number}/logs",
     response_class=StreamingResponse,
-    responses=error_responses(404)
+    responses=error_responses(404, 429)
     | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def stream_logs(
@@ -126,6 +162,8 @@ async def stream_logs(
     async def job() -> JobStatusView:
         return await find_job(number, principal, controller, store)
 
+    streams: OpenStreams = request.app.state.streams
+    streams.check(principal)
     logs, first = JobLogs(request.app.state.jobs_folder, controller.logs), await job()
     grown = await logs.find_grown(first)
     if logs.unreachable and not grown and not follow:
@@ -134,7 +172,8 @@ async def stream_logs(
         raise HttpError(503, detail, place=f"job {number}", hint=hint)
     refresh = job if follow else None
     stream = _log_stream(logs, first, grown, refresh, request.app.state.is_closing)
-    return StreamingResponse(stream, media_type="text/plain; charset=utf-8", headers=_NO_STORE)
+    counted = streams.count(principal, stream)
+    return StreamingResponse(counted, media_type="text/plain; charset=utf-8", headers=_NO_STORE)
 
 
 async def _log_stream(

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from volvelle.live.agent import wire
-from volvelle.live.messages import NodeLost, Order, Report
+from volvelle.live.messages import JournalPosition, NodeLost, Order, Report
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
@@ -44,6 +44,7 @@ class AgentsServer:
     reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
     current_agents: the last agent of each node. An agent with another folder does not know what the last one
     started, and is accepted only once that has ended. None: there is never another folder.
+    position: how far the journal is written, which agents are told to remember.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class AgentsServer:
         lease_seconds: float = 0.0,
         current_agents: CurrentAgents | None = None,
         security: ssl.SSLContext | None = None,
+        position: Callable[[], JournalPosition | None] = lambda: None,
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
@@ -65,6 +67,7 @@ class AgentsServer:
         self._lease_seconds = lease_seconds
         self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
         self._report = report
+        self._position = position
         self._orders: deque[Order] = deque()
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving)
         self._connections: dict[str, _Connection] = {}
@@ -280,7 +283,7 @@ class AgentsServer:
         self._last_contact[name] = time.monotonic()
         address = hello.address or writer.get_extra_info("peername")[0]
         try:
-            self._coordinator.node_joined(name, address, inventory.tasks)
+            self._coordinator.node_joined(name, address, inventory.tasks, inventory.known)
             self._log_fetcher.node_connected(name)
             while True:
                 async with asyncio.timeout(wire.SILENCE_SECONDS):
@@ -289,7 +292,7 @@ class AgentsServer:
                     return
                 self._last_contact[name] = time.monotonic()
                 if isinstance(message, wire.Ping):
-                    self._send_to_agent(name, wire.Pong(message.at))
+                    self._send_to_agent(name, wire.Pong(message.at, self._position()))
                 elif isinstance(message, wire.LogSizes | wire.LogChunk):
                     self._log_fetcher.on_answer(name, message)
                 else:

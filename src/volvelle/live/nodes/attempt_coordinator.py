@@ -9,12 +9,14 @@ messages does not matter, nor whether one is repeated or lost.
 from collections.abc import Callable, Iterable, Iterator
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.wire import AttemptKey, NodeTask, StartTask, TaskEnded, TaskStarted
+from volvelle.live.agent.wire import NodeTask, StartTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptProgress,
     AttemptStarted,
     Forget,
+    JournalPosition,
     NodeJoined,
     Order,
     Outcome,
@@ -49,16 +51,16 @@ class AttemptCoordinator:
         self._sessions = {node.name: NodeSession(node) for node in nodes}
         self._sessions |= {node.name: NodeSession(node, leaving=True) for node in leaving}
         self._attempts: dict[AttemptKey, CoordinatedAttempt] = {}
-        self._latest: dict[int, int] = {}
-        """The latest attempt that was ordered, by the job's number: older ones are not started."""
-        self._latest_forgotten: dict[int, int] = {}
-        """The latest attempt that was forgotten, by the job's number."""
+        self._latest: dict[tuple[int, str], int] = {}
+        """The latest attempt that was ordered, by number and identity: older ones are not started."""
+        self._latest_forgotten: dict[tuple[int, str], int] = {}
+        """The latest attempt that was forgotten, by number and identity."""
 
     # ------------------------------------------------------------------ orders
 
     def order(self, order: Order) -> None:
         """Carry an order out, as far as the nodes are connected."""
-        key = order.number, order.attempt
+        key = order.key
         match order:
             case Start():
                 self._start(key, order)
@@ -72,7 +74,7 @@ class AttemptCoordinator:
                 self._forget(key)
 
     def _start(self, key: AttemptKey, order: Start) -> None:
-        if key not in self._attempts and self._latest.get(order.number, 0) >= order.attempt:
+        if key not in self._attempts and self._latest.get(_line(key), 0) >= key.attempt:
             return
         attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
         self._note_latest(key)
@@ -86,17 +88,18 @@ class AttemptCoordinator:
         self._settle(attempt, repeat=True)
 
     def _forget(self, key: AttemptKey) -> None:
-        number, attempt_number = key
+        line = _line(key)
         self._note_latest(key)
-        self._latest_forgotten[number] = max(attempt_number, self._latest_forgotten.get(number, 0))
+        self._latest_forgotten[line] = max(key.attempt, self._latest_forgotten.get(line, 0))
         attempt = self._attempts.pop(key, CoordinatedAttempt(key))
         for name in attempt.nodes:
             session = self._sessions[name]
             if session.tasks.pop(key, None) and session.connected:
-                self._send(name, Forget(number, attempt_number))
+                self._send(name, Forget(*key))
 
     def _note_latest(self, key: AttemptKey) -> None:
-        self._latest[key[0]] = max(key[1], self._latest.get(key[0], 0))
+        line = _line(key)
+        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
 
     # ------------------------------------------------------------------ nodes
 
@@ -107,9 +110,13 @@ class AttemptCoordinator:
             self._sessions[node.name] = NodeSession(node)
 
     def node_joined(
-        self, name: str, address: str, tasks: Iterable[TaskStarted | TaskEnded]
+        self,
+        name: str,
+        address: str,
+        tasks: Iterable[TaskStarted | TaskEnded],
+        known: tuple[JournalPosition, ...] = (),
     ) -> None:
-        """The agent of a node has connected, with ``tasks`` on the node."""
+        """The agent of a node has connected, with ``tasks`` on the node. known: see `NodeJoined`."""
         session = self._sessions[name]
         before, session.tasks = session.tasks, {}
         session.connected = session.reported = True
@@ -118,12 +125,14 @@ class AttemptCoordinator:
             attempt.forget_connection(name)
         for state in tasks:
             self._accept(name, state)
-        for key, known in before.items():
+        for key, task in before.items():
             if key not in session.tasks and key in self._attempts:
-                vanished = lost_task(known.task, f"{name} knows nothing of it any more")
-                self._record(name, known if isinstance(known, TaskEnded) else vanished)
+                vanished = lost_task(task.task, f"{name} knows nothing of it any more")
+                self._record(name, task if isinstance(task, TaskEnded) else vanished)
         attempts = tuple(session.tasks)
-        self._report(NodeJoined(node=session.node, leaving=session.leaving, attempts=attempts))
+        self._report(
+            NodeJoined(node=session.node, leaving=session.leaving, attempts=attempts, known=known)
+        )
         self._settle_on(name)
 
     def node_disconnected(self, name: str) -> None:
@@ -137,7 +146,8 @@ class AttemptCoordinator:
         for attempt in self._attempts_on(name):
             if not isinstance(session.tasks.get(attempt.key), TaskEnded):
                 rank = attempt.nodes.index(name)
-                task = NodeTask(*attempt.key, rank, attempt.nodes)
+                number, attempt_number, identity = attempt.key
+                task = NodeTask(number, attempt_number, rank, attempt.nodes, identity)
                 self._record(name, lost_task(task, f"{name} was lost: {reason}"))
         self._settle_on(name)
 
@@ -161,40 +171,38 @@ class AttemptCoordinator:
                 if self._accept(name, message):
                     attempt = self._attempts[message.task.key]
                     self._settle(attempt, repeat=isinstance(message, TaskEnded))
-            case AttemptProgress(number=number, attempt=attempt_number):
-                known = self._attempts.get((number, attempt_number))
+            case AttemptProgress():
+                known = self._attempts.get(message.key)
                 if known is not None and known.end is None:
                     self._report(message)
-            case wire.SignalTask(number, attempt_number):
-                if known := self._attempts.get((number, attempt_number)):
+            case wire.SignalTask():
+                if known := self._attempts.get(message.key):
                     known.signal = message
                     known.signal_sent = {name}
                     self._settle(known)
-            case wire.ExitAt(number, attempt_number, iteration):
-                if known := self._attempts.get((number, attempt_number)):
-                    known.exit_at, known.exit_confirmed = iteration, {name}
+            case wire.ExitAt():
+                if known := self._attempts.get(message.key):
+                    known.exit_at, known.exit_confirmed = message.iteration, {name}
                     self._settle(known)
-            case wire.ExitConfirmed(number, attempt_number, iteration):
-                known = self._attempts.get((number, attempt_number))
-                if known is not None and known.exit_at == iteration:
+            case wire.ExitConfirmed():
+                known = self._attempts.get(message.key)
+                if known is not None and known.exit_at == message.iteration:
                     known.exit_confirmed.add(name)
                     self._forward_exit(known)
-            case wire.RenewLease(number, attempt_number, request_id):
-                known = self._attempts.get((number, attempt_number))
-                valid = known is not None and known.stop is None
+            case wire.RenewLease(number, attempt, request_id):
+                here = (key for key in self._sessions[name].tasks if key[:2] == (number, attempt))
+                asking = self._attempts.get(next(here, AttemptKey(number, attempt)))
+                valid = asking is not None and asking.stop is None
                 self._send(name, wire.LeaseRenewal(request_id, valid))
 
     def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
         """Record a task's state unless its attempt was forgotten. Returns whether it was recorded."""
-        number, attempt_number = state.task.key
-        if attempt_number > self._latest_forgotten.get(number, 0):
+        key = state.task.key
+        if key.attempt > self._latest_forgotten.get(_line(key), 0):
             self._record(name, state)
             return True
         ended = isinstance(state, TaskEnded)
-        answer = (
-            Forget(number, attempt_number) if ended else Stop(number, attempt_number, kill=True)
-        )
-        self._send(name, answer)
+        self._send(name, Forget(*key) if ended else Stop(*key, kill=True))
         return False
 
     def _record(self, name: str, state: TaskStarted | TaskEnded) -> None:
@@ -314,10 +322,15 @@ class AttemptCoordinator:
         waiting = [name for name in running if name not in attempt.exit_confirmed]
         for name in waiting:
             if self._sessions[name].connected:
-                self._send(name, wire.ExitAt(*attempt.key, attempt.exit_at))
+                self._send(name, wire.ExitAt(*attempt.key, iteration=attempt.exit_at))
         leading = attempt.nodes[0]
         if not waiting and self._sessions[leading].connected:
-            self._send(leading, wire.ExitConfirmed(*attempt.key, attempt.exit_at))
+            self._send(leading, wire.ExitConfirmed(*attempt.key, iteration=attempt.exit_at))
+
+
+def _line(key: AttemptKey) -> tuple[int, str]:
+    """Attempts that are counted together."""
+    return key.number, key.identity
 
 
 def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from volvelle.live.agent.wire import AttemptKey, NodeTask, SignalTask, TaskEnded
-from volvelle.live.messages import AttemptEnded, Outcome, Start, Stop
+from volvelle.live.agent.wire import NodeTask, SignalTask, TaskEnded
+from volvelle.live.messages import AttemptEnded, AttemptKey, Outcome, Start, Stop
 
 _SEVERITY = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
 """An attempt ends as its worst task."""
@@ -46,7 +46,7 @@ def lost_task(task: NodeTask, reason: str) -> TaskEnded:
 
 def attempt_end(key: AttemptKey, outcome: Outcome, reason: str) -> AttemptEnded:
     """The end of an attempt of which no task ended."""
-    return AttemptEnded(number=key[0], attempt=key[1], outcome=outcome, reason=reason)
+    return AttemptEnded(*key, outcome=outcome, reason=reason)
 
 
 def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
@@ -58,11 +58,11 @@ def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
     several = len(worst.task.nodes) > 1
     prefix = f"{worst.task.nodes[worst.task.rank]}: " if several and worst.reason else ""
     return AttemptEnded(
-        number=key[0],
-        attempt=key[1],
+        *key,
         outcome=worst.outcome,
         exit_code=worst.exit_code,
         reason=prefix + worst.reason,
         iterations=max(end.iterations for end in ends),
         saved_iterations=max(end.saved_iterations for end in ends),
+        ago=min((end.ago for end in ends if end.ago is not None), default=None),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from volvelle.core.registry import Part, Registry
-from volvelle.live.messages import Order, Report
+from volvelle.live.messages import JournalPosition, Order, Report
 from volvelle.live.nodes.gpu_demand import GpuDemand
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster
@@ -23,8 +23,8 @@ class ExecutorContext:
 
     token: with which agents and server authenticate each other. expected: nodes on which attempts may run
     from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
-    there. demand: the present GPU demand, for executors that can add nodes; may be called at any time, from
-    any thread.
+    there. demand: the present GPU demand, for executors that can add nodes. position: how far the journal is
+    written, for agents to remember. Both may be called at any time, from any thread.
     """
 
     cluster: Cluster
@@ -32,6 +32,7 @@ class ExecutorContext:
     token: str
     expected: tuple[Node, ...] = ()
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
+    position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
 
     @property
     def leaving(self) -> tuple[Node, ...]:

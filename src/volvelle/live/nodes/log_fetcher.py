@@ -47,13 +47,13 @@ class LogFetcher:
 
     # ------------------------------------------------------------------ from any thread
 
-    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
+    def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
         """See `NodeLogs`."""
-        return self._schedule(node, self._fetch_sizes(node, number))
+        return self._schedule(node, self._fetch_sizes(node, number, job))
 
-    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+    def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:
         """See `NodeLogs`."""
-        return self._schedule(node, self._fetch_chunk(node, number, attempt, offset))
+        return self._schedule(node, self._fetch_chunk(node, attempt, offset))
 
     def _schedule(self, node: str, fetch: Coroutine[Any, Any, T]) -> Future[T]:
         try:
@@ -93,12 +93,12 @@ class LogFetcher:
 
     # ------------------------------------------------------------------ requests
 
-    async def _fetch_sizes(self, node: str, number: int) -> dict[int, int]:
-        answer = await self._request(node, lambda id: wire.ListLogs(id, number))
+    async def _fetch_sizes(self, node: str, number: int, job: str) -> dict[str, int]:
+        answer = await self._request(node, lambda id: wire.ListLogs(id, number, job))
         return answer.sizes if isinstance(answer, wire.LogSizes) else {}
 
-    async def _fetch_chunk(self, node: str, number: int, attempt: int, offset: int) -> bytes:
-        position = number, attempt, offset, CHUNK_BYTES
+    async def _fetch_chunk(self, node: str, attempt: str, offset: int) -> bytes:
+        position = attempt, offset, CHUNK_BYTES
         answer = await self._request(node, lambda id: wire.ReadLog(id, *position))
         return answer.content if isinstance(answer, wire.LogChunk) else b""
 

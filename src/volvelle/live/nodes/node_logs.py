@@ -17,10 +17,13 @@ class NodeLogs(Protocol):
     Both methods return at once, from any thread. Their futures may fail with `NodeUnreachableError`.
     """
 
-    def log_sizes(self, node: str, number: int) -> Future[dict[int, int]]:
-        """Bytes of the logs of job ``number`` on ``node``, by attempt."""
+    def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
+        """Bytes of the logs of job ``number`` with identity ``job`` on ``node``.
+
+        By attempt, an `AttemptKey` as text.
+        """
         ...
 
-    def read_log(self, node: str, number: int, attempt: int, offset: int) -> Future[bytes]:
+    def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:
         """A log from byte ``offset`` on, at most `CHUNK_BYTES`; empty at its end."""
         ...

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from volvelle.live.agent.wire import AttemptKey, TaskEnded, TaskStarted
+from volvelle.live.agent.wire import TaskEnded, TaskStarted
+from volvelle.live.messages import AttemptKey
 from volvelle.model.node import Node
 
 

@@ -89,6 +89,8 @@ class JobStatusView:
     gpus: float
     submitted: float
     request: dict[str, Any]
+    identity: str = ""
+    """Random; numbers are given again by a store that was set back, identities never are."""
     started: float | None = None
     first_started: float | None = None
     ended: float | None = None

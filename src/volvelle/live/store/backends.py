@@ -50,14 +50,14 @@ class Sqlite(Backend):
         super().__init__(url)
         if not url.database or url.database == ":memory:":
             raise Problem("a store in memory loses everything", mend="name a file")
-        self._path = Path(url.database)
+        self.path = Path(url.database)
         self._held: IO[bytes] | None = None
 
     def engine(self) -> Engine:
         """Write-ahead log, synced at every commit; readers do not wait."""
-        if not self._path.parent.is_dir():
+        if not self.path.parent.is_dir():
             raise Problem(
-                f"cannot make the store {self._path}: there is no folder {self._path.parent}",
+                f"cannot make the store {self.path}: there is no folder {self.path.parent}",
                 mend="make it, or name another place",
             )
         engine = create_engine(self.url, connect_args={"timeout": 10.0})
@@ -78,7 +78,7 @@ class Sqlite(Backend):
 
     def lock(self) -> bool:
         """Take the lock file."""
-        file = self._path.with_name(f"{self._path.name}.lock").open("wb")
+        file = self.path.with_name(f"{self.path.name}.lock").open("wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,18 +1,36 @@
 """Access to the store's database: connections, transactions, and its errors as ours."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
 
 from volvelle.live.store.backends import Backend, backends
 from volvelle.model.problems import Problem, nearest
 
+_PERMANENT_ERRORS = (IntegrityError, ProgrammingError, DataError, NotSupportedError)
+_PERMANENT_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
+
 
 class StoreFailed(Exception):  # noqa: N818 - it is what happened
-    """The store could not be read or written; nothing is known to have been committed."""
+    """The store could not be read or written; nothing is known to have been committed.
+
+    permanent: it will fail again, however often it is tried.
+    """
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
 
 
 class Database:
@@ -46,7 +64,8 @@ class Database:
             with connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise StoreFailed(f"{self.where}: {database_message(error)}") from error
+            message = f"{self.where}: {database_message(error)}"
+            raise StoreFailed(message, permanent=_is_permanent(error)) from error
 
 
 def backend_of(url: str) -> Backend:
@@ -69,6 +88,15 @@ def backend_of(url: str) -> Backend:
             usage=True,
         )
     return backends[name](parsed)
+
+
+def _is_permanent(error: SQLAlchemyError) -> bool:
+    """Whether the database is damaged, or not what we take it for; not: out of reach, locked, full."""
+    original = getattr(error, "orig", None)
+    code = getattr(original, "sqlite_errorcode", None)
+    missing = code == sqlite3.SQLITE_ERROR and "no such" in str(original)
+    damaged = code is not None and code & 0xFF in _PERMANENT_CODES
+    return isinstance(error, _PERMANENT_ERRORS) or missing or damaged
 
 
 def database_message(error: SQLAlchemyError) -> str:

@@ -20,6 +20,7 @@ class StoredEntry:
 class JobRecord:
     """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
 
+    identity: random; empty where it was accepted before there were identities.
     position: in its array. request: as submitted, JSON. forecast_finish, promised_p50, promised_p90: see
         `FirstForecast`.
     status: its last status, JSON.
@@ -31,6 +32,7 @@ class JobRecord:
     position: int
     request: dict[str, Any]
     submitted: float
+    identity: str = ""
     forecast_finish: float | None = None
     promised_p50: float | None = None
     promised_p90: float | None = None

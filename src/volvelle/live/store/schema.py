@@ -13,7 +13,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "2"
+VERSION = "3"
 """The revision of `migrations` that makes these tables."""
 
 metadata = MetaData()
@@ -51,6 +51,7 @@ jobs = Table(
     Column("reason", Text),
     Column("ended", Double),
     Column("status", Text),  # its last status, JSON
+    Column("identity", String(32), nullable=False),  # random, never given again
     Index("jobs_by_user", "user", "number"),
     Index("jobs_by_state", "state", "number"),
 )

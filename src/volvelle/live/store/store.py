@@ -14,6 +14,7 @@ from volvelle.core.journal import Entry, Header
 from volvelle.live.records import ControlRecord
 from volvelle.live.store import schema
 from volvelle.live.store.backends import Backend
+from volvelle.live.store.backup import RESTORED
 from volvelle.live.store.database import Database, StoreFailed, backend_of, database_message
 from volvelle.live.store.jobs import JobTable
 from volvelle.live.store.rows import CycleBatch, StoredEntry
@@ -45,6 +46,8 @@ class Store:
         self.jobs = JobTable(self._database)
         self.tokens = TokenTable(self._database)
         self._writer: str | None = None
+        self.restored = False
+        """Whether it was restored from a backup, and nobody has written to it since. Known to the writer."""
         self._reconnected = False  # then the lock may have been lost
         event.listen(self._database.engine, "connect", self._on_connect)
         self._encode = msgspec.json.Encoder(enc_hook=encode_array).encode
@@ -83,6 +86,7 @@ class Store:
             )
         token = secrets.token_hex(16)
         with self._database.writing() as connection:
+            self.restored = connection.scalar(select(schema.writer.c.token)) == RESTORED
             connection.execute(delete(schema.writer))
             connection.execute(insert(schema.writer).values(one=0, token=token))
         self._writer = token

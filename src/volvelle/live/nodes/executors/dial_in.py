@@ -44,6 +44,7 @@ class DialIn(Executor):
             lease_seconds=self.lease_seconds,
             current_agents=CurrentAgents(context.folder / "current-agents"),
             security=self._security(),
+            position=context.position,
         )
 
     def _security(self) -> ssl.SSLContext | None:

@@ -60,7 +60,13 @@ class _LocalAgents(ManagedAgents):
         busy, idle = _leaving_nodes(context)
         nodes = (*context.cluster.nodes, *busy)
         devices = _assign_devices(context, nodes, pretend=executor.pretend)
-        server = AgentsServer(context.cluster.nodes, context.token, report, leaving=context.leaving)
+        server = AgentsServer(
+            context.cluster.nodes,
+            context.token,
+            report,
+            leaving=context.leaving,
+            position=context.position,
+        )
         try:
             context.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             address_file = context.folder / "agents.address"

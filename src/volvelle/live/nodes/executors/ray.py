@@ -127,7 +127,9 @@ class _RayAgents(ManagedAgents):
         self._given_up: set[str] = set()
         """Ray's ids of nodes that are alive and were given up."""
         here = self._ray.util.get_node_ip_address()
-        server = AgentsServer((), context.token, report, host=executor.host or here)
+        server = AgentsServer(
+            (), context.token, report, host=executor.host or here, position=context.position
+        )
         self._address = f"{executor.host or here}:{server.port}"
         super().__init__(server, executor.poll_seconds)
 

@@ -1,0 +1,154 @@
+"""A store that goes back in time: nobody takes a new job for an old one, and the server says so."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_cluster import ControllerHarness, sleeping
+
+from volvelle.live.control.requests import SetNodeState, Submit
+from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import NodeLost
+from volvelle.model.cluster import NodeState
+
+
+def submit(harness: ControllerHarness, request: JobRequest) -> int:
+    answer = harness.controller.request(Submit("ada", request))
+    harness.deliver()
+    numbers: tuple[int, ...] = answer.result(timeout=0.0)
+    return numbers[0]
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> ControllerHarness:
+    harness = ControllerHarness.at(tmp_path, "2x2")
+    harness.deliver()
+    return harness
+
+
+def keep(harness: ControllerHarness) -> None:
+    """Put the store aside as it is now."""
+    harness.controller.store.close()
+    shutil.copy(harness.folder / "store.db", harness.folder / "kept.db")
+    restart(harness)
+
+
+def restart(harness: ControllerHarness, *, set_back: bool = False) -> None:
+    harness.deliver()
+    harness.controller.store.close()
+    if set_back:
+        for file in harness.folder.glob("store.db*"):
+            file.unlink()
+        shutil.copy(harness.folder / "kept.db", harness.folder / "store.db")
+    harness.crash()
+    harness.deliver()
+
+
+def states(harness: ControllerHarness) -> list[str]:
+    return [node.state for node in harness.controller.status.nodes]
+
+
+def test_numbers_continue_above_those_that_nodes_know(harness: ControllerHarness) -> None:
+    submit(harness, sleeping(3))
+    keep(harness)
+    assert [submit(harness, sleeping(1, gpus=4)) for _ in range(3)] == [1, 2, 3]
+    for _ in range(4):
+        harness.step(3)
+    assert not harness.fake_cluster.runs
+    restart(harness, set_back=True)
+    assert submit(harness, sleeping(1)) == 4
+    (problem,) = harness.controller.health.problems
+    assert "the store was set back" in problem
+    assert "jobs 1 to 3; new jobs are numbered from 4 on" in problem
+    restart(harness)
+    assert harness.controller.health.problems == ()  # it was said, and is known
+    assert submit(harness, sleeping(1)) == 5
+
+
+def test_a_store_that_was_not_set_back_is_not_called_so(harness: ControllerHarness) -> None:
+    submit(harness, sleeping(30, gpus=2))
+    for _ in range(3):
+        restart(harness)
+        assert harness.controller.health.problems == ()
+        assert states(harness) == ["up", "up"]
+
+
+def test_what_is_not_in_the_store_runs_on_and_nothing_else_is_put_there(
+    harness: ControllerHarness,
+) -> None:
+    keep(harness)
+    lost = submit(harness, sleeping(30, gpus=2))
+    (node,) = {grant.node for grant in harness.fake_cluster.runs[lost].start.grants}
+    harness.fake_cluster.known.clear()  # the nodes know only what runs
+    restart(harness, set_back=True)
+    assert list(harness.fake_cluster.runs) == [lost]
+    new, waiting = submit(harness, sleeping(5, gpus=2)), submit(harness, sleeping(5, gpus=2))
+    assert (new, waiting) == (lost + 1, lost + 2)
+    assert {grant.node for grant in harness.fake_cluster.runs[new].start.grants} != {node}
+    assert waiting not in harness.fake_cluster.runs
+    assert any(
+        f"node '{node}' runs what is not in the store, which was set back: job {lost} attempt 1"
+        in each
+        for each in harness.controller.health.problems
+    )
+    harness.step(30)
+    assert states(harness) == ["up", "up"]
+    assert waiting in harness.fake_cluster.runs or harness.controller.status.jobs == {}
+
+
+def test_an_operator_stops_what_is_not_in_the_store(harness: ControllerHarness) -> None:
+    keep(harness)
+    lost = submit(harness, sleeping(300, gpus=2))
+    restart(harness, set_back=True)
+    (node,) = {grant.node for grant in harness.fake_cluster.runs[lost].start.grants}
+    assert sorted(states(harness)) == ["draining", "up"]
+    harness.controller.request(SetNodeState(node, NodeState.UP))
+    harness.deliver()
+    assert harness.fake_cluster.runs[lost].stopping  # at a checkpoint, not killed
+    harness.step(1)
+    assert states(harness) == ["up", "up"]
+    assert not harness.fake_cluster.runs
+
+
+def test_a_job_runs_once_though_the_store_forgot_where_it_runs(harness: ControllerHarness) -> None:
+    """The backup says attempt 1 on one node; attempt 2 runs on the other, which joins late."""
+    number = submit(harness, sleeping(300, gpus=2))
+    keep(harness)
+    first = harness.fake_cluster.runs[number].start.grants[0].node
+    harness.fake_cluster.lose(first)
+    harness.deliver()
+    second = harness.fake_cluster.runs[number].start
+    assert second.attempt == 2
+    harness.fake_cluster.join(first)
+    harness.deliver()
+    late = second.grants[0].node
+    harness.fake_cluster.up.discard(late)
+    harness.fake_cluster.silent.add(late)
+    restart(harness, set_back=True)
+    assert "Nothing is started until every node" in harness.controller.health.problems[0]
+    assert harness.fake_cluster.runs[number].start == second
+    harness.step(5)
+    harness.fake_cluster.join(late)
+    harness.deliver()
+    assert harness.fake_cluster.runs[number].stopping
+    harness.step(1)
+    third = harness.fake_cluster.runs[number]
+    assert third.start.identity != second.identity
+    assert third.done >= 5  # it goes on from its checkpoint
+    assert states(harness) == ["up", "up"]
+
+
+def test_after_the_store_was_set_back_a_lost_node_is_not_waited_for(
+    harness: ControllerHarness,
+) -> None:
+    keep(harness)
+    submit(harness, sleeping(3))
+    harness.step(3)
+    harness.fake_cluster.up.discard("node-1")
+    harness.fake_cluster.silent.add("node-1")
+    restart(harness, set_back=True)
+    number = submit(harness, sleeping(3))
+    assert not harness.fake_cluster.runs
+    harness.controller.report(NodeLost("node-1", "its lease is over"))
+    harness.deliver()
+    assert list(harness.fake_cluster.runs) == [number]
