@@ -50,8 +50,13 @@ LOW = (0, 3)
 HIGH = (5, 8)
 """The same above 20."""
 NARROW = "FIFO, 1 GPU each"
+POLLUX = f"pollux:{ROUND},population=20,generations=20,patience=5"
+SEARCHED = (
+    "Pollux searches with 20 allocations over up to 20 generations in each round, as many runs are made, "
+    "instead of 100 over 100."
+)
 POLICIES = {
-    "Pollux": f"pollux:{ROUND}",
+    "Pollux": POLLUX,
     "FIFO": f"fifo:{ROUND},elastic=false",
     "LAS": f"las:{ROUND},service=seconds,elastic=false",
     NARROW: f"fifo:{ROUND},elastic=false",
