@@ -50,11 +50,8 @@ LOW = (0, 3)
 HIGH = (5, 8)
 """The same above 20."""
 NARROW = "FIFO, 1 GPU each"
-POLLUX = f"pollux:{ROUND},population=20,generations=20,patience=5"
-SEARCHED = (
-    "Pollux searches with 20 allocations over up to 20 generations in each round, as many runs are made, "
-    "instead of 100 over 100."
-)
+POLLUX = f"pollux:{ROUND},population=30"
+SEARCHED = "Pollux keeps 30 allocations in its search instead of 100, as many runs are made."
 POLICIES = {
     "Pollux": POLLUX,
     "FIFO": f"fifo:{ROUND},elastic=false",
