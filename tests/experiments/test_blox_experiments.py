@@ -25,7 +25,11 @@ def traces(experiment: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_it_runs_small_and_writes_its_page(experiment: str, tmp_path: Path) -> None:
+def test_it_runs_small_and_writes_its_page(
+    experiment: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if experiment == "tiresias_jct":
+        request.getfixturevalue("shared")
     ran = subprocess.run(
         [
             sys.executable, str(FOLDER / f"{experiment}.py"), "--jobs", "80", "--seeds", "1",
