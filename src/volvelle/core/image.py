@@ -10,7 +10,7 @@ from collections import deque
 import msgspec
 import numpy as np
 
-from volvelle.core.composition import Composition
+from volvelle.core.composition import Composition, WrittenComposition
 from volvelle.core.decision import IntArray, Promise, decode_array, encode_array
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import JobSubmitted
@@ -19,9 +19,18 @@ from volvelle.core.memory import NoPlainData, memory_of, remind
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRAYS, LOGS, OWN_ARRAYS, TABLES, State, StateTable
+from volvelle.core.state import (
+    ARRAYS,
+    DIRTY,
+    INFINITY,
+    LOGS,
+    NAMED_WAKE,
+    OWN_ARRAYS,
+    TABLES,
+    State,
+    StateTable,
+)
 from volvelle.model.cluster import Node, NodeState
-from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerType, Table
 
@@ -59,7 +68,8 @@ class _Table(msgspec.Struct, frozen=True, array_like=True):
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """All that a scheduler is.
 
-    memories: of its parts, empty where one cannot be kept. models: of the tables of rates.
+    parts, memories: its parts as they are written, and what they remember (empty where that cannot be
+    kept). models: of the tables of rates.
     """
 
     tables: dict[str, _Table]
@@ -76,6 +86,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     nodes_wanted: dict[int, IntArray]
     models: tuple[Linear | Table | PerType, ...]
     rates: tuple[tuple[int, ...], bytes]
+    parts: WrittenComposition
     memories: tuple[bytes, ...]
     format: int = FORMAT
 
@@ -103,6 +114,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
             nodes_wanted=scheduler.nodes_wanted,
             models=scheduler.tables.models,
             rates=(rates.shape, rates.tobytes()),
+            parts=scheduler.composition.written,
             memories=tuple(map(_memory, scheduler.composition)),
         )
 
@@ -110,20 +122,33 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
         """As bytes."""
         return msgspec.msgpack.encode(self, enc_hook=encode_array)
 
-    def scheduler(self, header: Header, composition: Composition) -> tuple[Scheduler, list[str]]:
+    def scheduler(
+        self, header: Header, composition: Composition, *, remember: bool = True
+    ) -> tuple[Scheduler, list[str]]:
         """The scheduler, and the names of parts whose memory was lost and that begin a new one.
 
-        composition: as it was. Raises `Problem` where the state has other columns now.
+        composition: as it was, or with another policy or admission. remember: whether parts are to remember
+        anything. Raises `Problem` where the state has other columns now.
         """
-        overheads = Overheads.model_validate(header.overheads)
-        scheduler = Scheduler(header.cluster, composition, overheads=overheads, seed=header.seed)
+        scheduler = header.scheduler(composition)
         for node, node_state in self.nodes:
             scheduler.resources.change(node.name, node_state, node)
         scheduler.resources.given = np.frombuffer(self.given).reshape(2, -1).copy()
-        parts = zip(scheduler.composition, self.memories, strict=True)
-        forgetful = [part.name for part, memory in parts if not _reminded(part, memory)]
+        forgetful = []
+        for part, memory in zip(scheduler.composition, self.memories, strict=True):
+            same = part.label in msgspec.structs.astuple(self.parts)
+            if part.__private_attributes__ and not (remember and same and _reminded(part, memory)):
+                forgetful.append(part.name)
         scheduler.tables.restore(self.models)
-        scheduler.replace_state(self._state(scheduler.state))
+        state = self._state(scheduler.state)
+        policy, admission = scheduler.composition.policy, scheduler.composition.admission
+        if policy.label != self.parts.policy:
+            state.jobs.set_more(policy.columns)
+            state.clock[NAMED_WAKE] = INFINITY
+            state.count[DIRTY] = 1
+        scheduler.replace_state(state, order_anew=policy.label != self.parts.policy)
+        if admission.label != self.parts.admission:
+            scheduler.count_capacity()
         for number, known in self.known:
             scheduler.known[number] = known
         scheduler.queue = deque(self.queue)

@@ -29,20 +29,29 @@ class NoPlainData(TypeError):  # noqa: N818 - it is what was met
 
 def memory_of(part: Part) -> bytes:
     """What ``part`` remembers. Raises `NoPlainData`."""
-    remembered = {name: getattr(part, name) for name in part.__private_attributes__}
-    return msgspec.msgpack.encode(_Packing().pack(remembered))
+    return packed({name: getattr(part, name) for name in part.__private_attributes__})
 
 
 def remind(part: Part, memory: bytes) -> None:
     """Let ``part`` remember what `memory_of` returned. Raises `NoPlainData`."""
-    try:
-        remembered = _Unpacking().unpack(msgspec.msgpack.decode(memory))
-    except (msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise NoPlainData(f"what {part.name} remembered cannot be read: {error}") from error
+    remembered = unpacked(memory)
     if not isinstance(remembered, dict) or remembered.keys() != part.__private_attributes__.keys():
         raise NoPlainData(f"{part.name} remembers other things than it did")
     for name, value in remembered.items():
         setattr(part, name, value)
+
+
+def packed(value: Any) -> bytes:
+    """A value made of plain data. Raises `NoPlainData`."""
+    return msgspec.msgpack.encode(_Packing().pack(value))
+
+
+def unpacked(written: bytes) -> Any:
+    """The value that was `packed`. Raises `NoPlainData`."""
+    try:
+        return _Unpacking().unpack(msgspec.msgpack.decode(written))
+    except (msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise NoPlainData(f"what was packed cannot be read: {error}") from error
 
 
 class _Packing:
@@ -85,7 +94,7 @@ class _Packing:
         if isinstance(value, msgspec.Struct):
             fields = [getattr(value, field) for field in value.__struct_fields__]
             return ["struct", name, self._all(fields)]
-        if type(value).__reduce__ is not object.__reduce__ or callable(value):
+        if callable(value) or any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):
             raise NoPlainData(f"{name} is no plain data")
         return ["object", name, self.pack(value.__getstate__())]
 

@@ -239,8 +239,13 @@ class Scheduler:
         if not self.state.compiled:
             self.replace_state(self.state.over_arrays())
 
-    def replace_state(self, state: State) -> None:
-        """Go on with ``state``, which says the same or that which `volvelle.core.image` has kept."""
+    def replace_state(self, state: State, *, order_anew: bool = False) -> None:
+        """Go on with ``state``, which says the same or that which `volvelle.core.image` has kept.
+
+        order_anew: its jobs are in the order of another policy.
+        """
+        if order_anew:
+            self._ordered = None
         self.state = state
         self.resources = self.resources.fork(state)
         self.known = self.known.of(state)

@@ -30,6 +30,7 @@ from volvelle.live.control.recovery import (
     unconfirmed_orders,
 )
 from volvelle.live.control.requests import ControlRequest, Recompose
+from volvelle.live.control.snapshots import SnapshotWriter
 from volvelle.live.control.store_retry import StoreRetry
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.forecasts.forecaster import Forecaster
@@ -85,9 +86,12 @@ class Controller:
         self.store = store
         clock = clock or Clock()
         store.claim()
-        state = recover_state(store, header, clock.wall())
-        self.config_drift = config_drift(state, header, store.where)
-        """Warnings about differences between configuration and journal."""
+        recovered = recover_state(store, header, clock.wall())
+        state = recovered.state
+        self.warnings = (*recovered.notices, *config_drift(state, header, store.where))
+        """What the recovery met, and differences between configuration and journal."""
+        self._recompose_first = recovered.substituted
+        self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
         self._cycle = ControlCycle(state)
         self._first_seq = state.next_seq
@@ -135,7 +139,8 @@ class Controller:
         self._send(unconfirmed_orders(state))
         was = state.scheduler.composition.written
         wanted = self._header.composition.build().written
-        if (was.policy, was.admission) != (wanted.policy, wanted.admission):
+        changed = (was.policy, was.admission) != (wanted.policy, wanted.admission)
+        if changed or self._recompose_first:
             composition = self._header.composition
             self.request(Recompose(composition.policy, composition.admission))
 
@@ -148,6 +153,7 @@ class Controller:
             self._thread.join()
         if self._open_executor is not None:
             self._open_executor.close()
+        self._snapshots.close(None if self._failure else self._cycle.state)
         self.store.close()
 
     def report(self, report: Report) -> None:
@@ -181,6 +187,8 @@ class Controller:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
         node_problems = [text for text in self._cycle.node_problems.values() if text]
+        if self._snapshots.problem:
+            node_problems.append(self._snapshots.problem)
         ready = self._thread.is_alive() and not failures
         return Health(ready, (*failures, *node_problems), self._failure)
 
@@ -289,6 +297,7 @@ class Controller:
         submissions = self._store_retry.run(partial(self.store.jobs.find_submissions, keys))
         now = self._cycle.cycle_time(self._clock.now())
         prepared = self._cycle.prepare(inputs, now, submissions, self._dispatcher.uncertain)
+        decided = time.perf_counter()
         self._dispatcher.losses_handled(each.name for each in inputs if isinstance(each, NodeLost))
         if prepared.batch is not None:
             self._store_batch(prepared.batch)
@@ -297,8 +306,10 @@ class Controller:
             self._published.notify_all()
         if prepared.batch is not None:
             self.metrics.cycle.observe(time.perf_counter() - began)
+            self._snapshots.entry_stored(decided - began)
         self._store_promises(inputs)
         self._update_forecaster(prepared, now)
+        self._snapshots.take_if_due(self._cycle.state)
 
     def _store_batch(self, batch: CycleBatch) -> None:
         began = time.perf_counter()

@@ -1,0 +1,22 @@
+"""Snapshots of the state, and digests that chain the entries of the journal."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "3"
+down_revision = "2"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add both; entries so far have no digests."""
+    op.add_column("entries", sa.Column("digest", sa.String(32), nullable=False, server_default=""))
+    op.create_table(
+        "snapshots",
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("format", sa.Integer, nullable=False),
+        sa.Column("entry", sa.String(32), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+    )
