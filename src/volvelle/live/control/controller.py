@@ -6,8 +6,9 @@ it succeeds; meanwhile nothing is answered and nothing ordered.
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -71,6 +72,8 @@ class Health:
 class Controller:
     """The single writer of ``store``. ``header``: of a new journal; ``executor``: runs the jobs.
 
+    Raises `Problem` if the store cannot be read or written, or is damaged.
+
     Call `start` first and `stop` last: jobs run on, and the next controller finds them. Tests may call `open`
     instead, and then `step`.
     """
@@ -85,8 +88,10 @@ class Controller:
     ) -> None:
         self.store = store
         clock = clock or Clock()
-        store.claim()
-        recovered = recover_state(store, header, clock.wall())
+        with _beginning(store):
+            store.claim()
+            recovered = recover_state(store, header, clock.wall())
+            calibration = restore_calibration(store, recovered.state)
         state = recovered.state
         self.warnings = (*recovered.notices, *config_drift(state, header, store.where))
         """What the recovery met, and differences between configuration and journal."""
@@ -113,7 +118,6 @@ class Controller:
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
-        calibration = restore_calibration(store, state)
         self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
         self._forecast_is_stale = True
         """Whether anything happened since the last forecast."""
@@ -131,8 +135,8 @@ class Controller:
         """Open the executor, and send unconfirmed orders again."""
         state = self._cycle.state
         if state.next_seq == 0:
-            batch = first_batch(state)
-            self._store_retry.run(partial(self.store.append, batch))
+            with _beginning(self.store):
+                self.store.append(first_batch(state))
             self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
         self._inbox.put(ControllerStarted())
         self._open_executor = self._executor.open(self.executor_context, self.report)
@@ -351,3 +355,15 @@ def _stopping_problem() -> Problem:
         "the controller is stopping, and does not answer for this",
         mend="ask again later, under the same key",
     )
+
+
+@contextmanager
+def _beginning(store: Store) -> Iterator[None]:
+    """A store that fails now is no reason to wait for it."""
+    try:
+        yield
+    except StoreFailed as failure:
+        raise Problem(
+            f"the store cannot be used: {failure}",
+            mend=f"see that {store.where} has space and can be written, or put a backup in its place",
+        ) from failure

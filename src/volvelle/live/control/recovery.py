@@ -9,6 +9,7 @@ running job is touched.
 from dataclasses import dataclass
 
 import msgspec
+from pydantic import ValidationError
 
 from volvelle.core.composition import Composition, WrittenComposition
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed
@@ -29,6 +30,7 @@ from volvelle.live.store import CycleBatch, JobRecord, Store, StoredEntry, Store
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
+from volvelle.model.validation import describe_validation
 
 _CALIBRATION_JOBS = 1000
 """Finished jobs from which the calibration is restored."""
@@ -140,7 +142,9 @@ class _Recovery:
                 snapshot = read_snapshot(self._store.read_snapshot(seq))
                 state = self._read(snapshot)
             except (Problem, StoreFailed) as problem:
-                self._notices.append(f"the snapshot of entry {seq:,} is not used: {problem}")
+                self._notices.append(
+                    f"the snapshot of entry {seq:,} is not used: {_message(problem)}"
+                )
                 continue
             if not self._replay(state, follow=bool(self._substituted)):
                 state = self._read(snapshot, remember=False)
@@ -189,7 +193,7 @@ class _Recovery:
     def _substitute(self, part: str, named: str, instead: str, problem: Problem) -> None:
         if named not in self._substituted:
             self._notices.append(
-                f"{part} {named!r} of the journal cannot be read ({problem}); what it decided holds, and "
+                f"{part} {named!r} of the journal cannot be read ({_message(problem)}); what it decided holds, and "
                 f"{instead!r} decides from now on"
             )
         self._substituted.add(named)
@@ -215,7 +219,15 @@ class _Recovery:
         """What was submitted; jobs of an array share it."""
         written = msgspec.msgpack.encode(record.request)
         if (request := self._requests.get(written)) is None:
-            request = self._requests[written] = JobRequest.model_validate(record.request)
+            try:
+                request = JobRequest.model_validate(record.request)
+            except ValidationError as error:
+                described = describe_validation(error, JobRequest)
+                raise Problem(
+                    f"job {record.number} of the store {self._store.where} cannot be read: {described}",
+                    mend="start the Volvelle that wrote it, or a newer one",
+                ) from None
+            self._requests[written] = request
         return request
 
     def _restore(self, state: ControllerState, number: int) -> None:
@@ -266,3 +278,7 @@ def _decides_again(scheduler: Scheduler, entry: Entry) -> bool:
         return scheduler.handle(entry.time, entry.events) == entry.decision
     except Exception:
         return False
+
+
+def _message(error: Exception) -> str:
+    return str(error.args[0])
