@@ -10,6 +10,7 @@ import pytest
 from fake_cluster import ControllerHarness, header_of, sleeping
 from strategies import state_of
 
+from volvelle.core.events import ProgressReported
 from volvelle.live.control import recovery, snapshots
 from volvelle.live.control.requests import Submit
 from volvelle.live.store import Store
@@ -196,3 +197,21 @@ def test_an_entry_of_an_older_store_that_cannot_be_read_is_named(
     connection.close()
     with pytest.raises(Problem, match=f"is damaged: entry {seq} cannot be read"):
         harness.crash(snapshot=False)
+
+
+@pytest.mark.parametrize(("estimate", "told"), [(100.0, 0), (300.0, 1)])
+def test_progress_as_believed_is_in_no_entry(tmp_path: Path, estimate: float, told: int) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x2", estimator="measured")
+    job = sleeping(100.0, estimate=estimate)
+    harness.controller.request(Submit("ada", job))
+    for _ in range(9):
+        harness.step(10.0)
+        harness.fake_cluster.report_progress()
+        harness.deliver()
+    entries = list(harness.controller.store.entries())
+    events = [event for stored in entries for event in stored.entry.events]
+    assert len([event for event in events if isinstance(event, ProgressReported)]) == told
+    assert harness.controller.status.jobs[0].iterations == 80
+    believed = state_of(harness.controller._cycle.state.scheduler)
+    harness.crash(snapshot=False)
+    assert state_of(harness.controller._cycle.state.scheduler) == believed

@@ -65,7 +65,8 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
 
         try:
             controller.start()
-            _ensure_first_token(folder, store)
+            with store.at_start():
+                _ensure_first_token(folder, store)
             if executor.starts_agents:
                 _wait_for_nodes(controller)
             serve(controller, store, config, socket, publish)

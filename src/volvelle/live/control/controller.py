@@ -6,9 +6,8 @@ it succeeds; meanwhile nothing is answered and nothing ordered.
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -88,7 +87,7 @@ class Controller:
     ) -> None:
         self.store = store
         clock = clock or Clock()
-        with _beginning(store):
+        with store.at_start():
             store.claim()
             recovered = recover_state(store, header, clock.wall())
             calibration = restore_calibration(store, recovered.state)
@@ -135,7 +134,7 @@ class Controller:
         """Open the executor, and send unconfirmed orders again."""
         state = self._cycle.state
         if state.next_seq == 0:
-            with _beginning(self.store):
+            with self.store.at_start():
                 self.store.append(first_batch(state))
             self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
         self._inbox.put(ControllerStarted())
@@ -355,15 +354,3 @@ def _stopping_problem() -> Problem:
         "the controller is stopping, and does not answer for this",
         mend="ask again later, under the same key",
     )
-
-
-@contextmanager
-def _beginning(store: Store) -> Iterator[None]:
-    """A store that fails now is no reason to wait for it."""
-    try:
-        yield
-    except StoreFailed as failure:
-        raise Problem(
-            f"the store cannot be used: {failure}",
-            mend=f"see that {store.where} has space and can be written, or put a backup in its place",
-        ) from failure

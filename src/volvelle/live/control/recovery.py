@@ -193,8 +193,8 @@ class _Recovery:
     def _substitute(self, part: str, named: str, instead: str, problem: Problem) -> None:
         if named not in self._substituted:
             self._notices.append(
-                f"{part} {named!r} of the journal cannot be read ({_message(problem)}); what it decided holds, and "
-                f"{instead!r} decides from now on"
+                f"{part} {named!r} of the journal cannot be read ({_message(problem)}); "
+                f"what it decided holds, and {instead!r} decides from now on"
             )
         self._substituted.add(named)
 

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -80,6 +81,17 @@ class Store:
     def where(self) -> str:
         """Its URL, without a password."""
         return self._database.where
+
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """Whatever fails here is a `Problem`: a server that begins does not wait for its store."""
+        try:
+            yield
+        except StoreFailed as failure:
+            raise Problem(
+                f"the store cannot be used: {failure}",
+                mend=f"see that {self.where} has space and can be written, or put a backup in its place",
+            ) from failure
 
     def claim(self) -> None:
         """Become the one writer. Raises `Problem` if there is another."""
