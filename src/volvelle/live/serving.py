@@ -1,9 +1,11 @@
 """Runs a server from its configuration: store, executor, controller and HTTP API."""
 
+import gc
 import getpass
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volvelle import __version__
@@ -54,7 +56,8 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     with bind(config.listen) as socket:
         store = Store.open(config.store_url)
         context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder))
-        controller = Controller(store, header, executor, context)
+        with _many_objects_that_stay():
+            controller = Controller(store, header, executor, context)
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 
@@ -73,6 +76,18 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         finally:
             folder.remove_address()
             controller.stop()
+
+
+@contextmanager
+def _many_objects_that_stay() -> Iterator[None]:
+    """Collect no garbage while thousands of jobs are read, nor ever look for it among them."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        gc.enable()
 
 
 def _wait_for_nodes(controller: Controller) -> None:
