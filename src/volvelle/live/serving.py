@@ -3,6 +3,7 @@
 import gc
 import getpass
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, NodeState
+
+_SWITCH_SECONDS = 0.001
+"""So long the thread that answers requests waits for the controller's at most, where both compute."""
 
 _JOIN_SECONDS = 3.0
 """So long requests wait for the nodes that the server starts itself."""
@@ -40,6 +44,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
 
     Raises `Problem` if ``config`` cannot be served.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     cluster = config.read_cluster()
     executor = config.make_executor()
     header = Header(

@@ -64,6 +64,34 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
+class _Gathering:
+    """A transport that sends the head and the body of a response together, as one packet."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send it once everything that is ready now has been written."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
+
+
 class HeaderTimeoutProtocol(H11Protocol):
     """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request."""
 
@@ -71,7 +99,7 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
-        super().connection_made(transport)
+        super().connection_made(_Gathering(transport, self.loop))  # type: ignore[arg-type]
         self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
