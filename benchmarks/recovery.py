@@ -54,7 +54,7 @@ def main() -> None:
         controller.stop()
         began, before = time.perf_counter(), time.process_time()
         store = Store.open(path)
-        state = recover_state(store, header, time.time())
+        state = recover_state(store, header, time.time()).state
         wall, cpu = time.perf_counter() - began, time.process_time() - before
         store.close()
         print(

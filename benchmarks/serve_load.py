@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,6 @@ from urllib.parse import urlsplit
 
 import httpx
 
-PORT = 17_476
 _PATIENCE_SECONDS = 120.0
 _QUEUES = 20
 
@@ -34,12 +34,13 @@ class Server:
         self._folder = folder / "serve"
         cluster = ("--cluster", f"{nodes}x8")
         options = ("--policy", policy, "--port", "0", "--folder", str(self._folder))
-        serve = ("-m", "volvelle.cli.main", "serve", "--executor", f"dial-in:port={PORT}")
+        port = _free_port()
+        serve = ("-m", "volvelle.cli.main", "serve", "--executor", f"dial-in:port={port}")
         self._processes = [self._run(*serve, *cluster, *options)]
         self._until((self._folder / "server.json").exists)
         token = str(self._folder / "agents.token")
         agents = str(Path(__file__).with_name("simulated_agents.py"))
-        where = ("--connect", f"127.0.0.1:{PORT}", "--token-file", token)
+        where = ("--connect", f"127.0.0.1:{port}", "--token-file", token)
         self._processes.append(self._run(agents, *where, *cluster))
         self.url = json.loads((self._folder / "server.json").read_text())["url"]
         self.headers = {"Authorization": f"Bearer {(self._folder / 'token').read_text().strip()}"}
@@ -78,6 +79,13 @@ class Server:
         for process in reversed(self._processes):
             process.terminate()
             process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
 
 
 class Connection:

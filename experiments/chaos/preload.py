@@ -32,6 +32,6 @@ with tempfile.TemporaryDirectory() as folder:
                 composition=WrittenComposition("las:round=4", "consolidated", estimator="measured"),
             ),
             0.0,
-        )
+        ).state
     )
     store.close()

@@ -28,6 +28,7 @@ from strategies import (
     state_of,
 )
 
+from volvelle.core.image import Image, read_image
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.policy import policies
 from volvelle.core.reasons import reasons_to_wait
@@ -139,6 +140,7 @@ def test_a_run_keeps_what_every_policy_promises(
     _the_same_seed_leaves_the_same_journal(scenario, run)
     path = tmp_path_factory.mktemp("run") / "journal.jsonl"
     _replaying_the_written_journal_rebuilds_the_state(run, path)
+    _an_image_read_back_goes_on_as_the_original(run)
     _following_without_asking_the_policy_leads_to_the_same_holdings(run)
     _jobs_that_could_never_run_are_turned_away_with_the_reason(scenario, run)
     for encoded, original in taken:
@@ -174,6 +176,18 @@ def _replaying_the_written_journal_rebuilds_the_state(run: Run, path: Path) -> N
     run.journal.write(path)
     header, entries = read_journal(path)
     assert state_of(replay(header, entries)) == state_of(run.scheduler)
+
+
+def _an_image_read_back_goes_on_as_the_original(run: Run) -> None:
+    """With all that the parts remember, so that replay goes by what every part decides."""
+    header, entries = run.journal.header, run.journal.entries
+    half = len(entries) // 2
+    image = read_image(Image.of(replay(header, entries[:half])).encode())
+    scheduler, forgetful = image.scheduler(header, header.composition.build())
+    assert not forgetful
+    for entry in entries[half:]:
+        assert scheduler.handle(entry.time, entry.events) == entry.decision
+    assert state_of(scheduler) == state_of(run.scheduler)
 
 
 def _following_without_asking_the_policy_leads_to_the_same_holdings(run: Run) -> None:

@@ -281,8 +281,9 @@ class ControllerHarness:
         header = header_of(made, policy, **parts)
         return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
 
-    def crash(self) -> None:
-        """Crash the controller and start another one."""
+    def crash(self, *, snapshot: bool = True) -> None:
+        """Crash the controller and start another one. ``snapshot``: one was taken just before."""
+        self.controller._snapshots.close(self.controller._cycle.state if snapshot else None)
         self.controller.store.close()
         self.controller = open_controller(self.folder, self.fake_cluster, self.header)
 

@@ -396,7 +396,7 @@ def test_what_the_journal_fixed_stays_with_a_warning(
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "3x2", policy="las:round=1m")
     harness.deliver()
-    assert not harness.controller.config_drift
+    assert not harness.controller.warnings
     larger, other = Node("node-0", 4), Node("node-1", 2, "a100")
     harness.header = msgspec.structs.replace(
         header_of(Cluster((larger, other)), "sjf"), overheads={"start": 30.0}, seed=7
@@ -404,7 +404,7 @@ def test_what_the_journal_fixed_stays_with_a_warning(
     harness.crash()
     harness.deliver()
     where, holds = harness.controller.store.where, "goes on to hold"
-    assert harness.controller.config_drift == (
+    assert harness.controller.warnings == (
         "policy: las:round=60 until now, sjf from now on, as the configuration says",
         f"overheads.start: {where} has 0.0, the configuration 30.0; 0.0 {holds}, "
         "begin a new store to change it",
@@ -425,7 +425,7 @@ def test_a_policy_that_is_only_written_otherwise_is_the_same(tmp_path: Path) -> 
         harness.header = header_of(harness.fake_cluster.cluster, written)
         harness.crash()
         harness.deliver()
-        assert not harness.controller.config_drift
+        assert not harness.controller.warnings
     events = [event for each in harness.controller.store.entries() for event in each.entry.events]
     assert not [event for event in events if isinstance(event, Recomposed)]
 

@@ -9,12 +9,16 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from fake_cluster import ControllerHarness, sleeping
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import state_of
 
+from volvelle.live.control import snapshots
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.recovery import _Recovery
 from volvelle.live.control.requests import (
     Cancel,
     ControlRequest,
@@ -149,8 +153,27 @@ class Chaos:
                 self.harness.controller.step()
         except Crash:
             pass
-        self.harness.crash()
+        self.harness.crash(snapshot=False)
+        self.check_recovered()
         self.harness.fake_cluster.report_ends_again()
+
+    def check_recovered(self) -> None:
+        """A snapshot and the entries after it lead to where all entries do."""
+        controller = self.harness.controller
+        found = controller._cycle.state
+        whole = _Recovery(
+            controller.store, self.harness.header.composition, found.header, found.epoch
+        )._from_the_start()
+        assert not controller.warnings
+        assert state_of(found.scheduler) == state_of(whole.scheduler)
+        for name in ("attempts", "pending", "revoked", "occupied", "_grant_counts"):
+            assert getattr(found.ledger, name) == getattr(whole.ledger, name)
+        for name in ("next_seq", "next_number", "last_time", "drained", "policy", "admission"):
+            assert getattr(found, name) == getattr(whole, name)
+        assert found.jobs.keys() == whole.jobs.keys()
+        for name in ("failures", "held", "first_started", "ran_on", "request", "guarantee"):
+            for number, job in found.jobs.items():
+                assert getattr(job, name) == getattr(whole.jobs[number], name)
 
     def note_acknowledged(self) -> None:
         for answer in self.answers:
@@ -180,7 +203,10 @@ class Chaos:
 def test_nothing_is_lost_and_nothing_happens_twice(
     policy: str, actions: list[tuple[str, Any]]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.multiple(snapshots, _MAX_ENTRIES=4, _MIN_PAUSE=0.0),
+    ):
         chaos = Chaos(Path(folder), policy)
         try:
             for action, how in actions:

@@ -120,7 +120,7 @@ def _print_ready(server: "RunningServer") -> None:
 
     jobs = server.controller.status.jobs
     print(f"{server.policy} on {cluster_line(server.cluster)}, at {server.url}")
-    for warning in server.controller.config_drift:
+    for warning in server.controller.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if jobs:
         print(f"{len(jobs):,} jobs from before, see: volvelle queue")

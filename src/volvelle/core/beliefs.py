@@ -8,6 +8,8 @@ import numpy as np
 from volvelle.core.curves import RateTable, unit_rate
 from volvelle.core.decision import NO_INTS
 from volvelle.core.eligibility import mean_rate
+from volvelle.core.events import ProgressReported
+from volvelle.core.orders import remaining_work
 from volvelle.core.parts import Belief
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import JobView
@@ -150,3 +152,14 @@ def rates_beside(scheduler: "Scheduler", number: int, other: int) -> list[float]
     if model is None or believed.regimes:
         return [0.0] * len(types)
     return [model.rate(spec.gpus, gpu_type) for gpu_type in types]
+
+
+def measured_seconds_left(
+    scheduler: "Scheduler", report: ProgressReported, now: float
+) -> float | None:
+    """Seconds that a job has left by what it reports; None where that is no news to the estimator."""
+    row, s = scheduler.row_of(report.number), scheduler.state
+    if row is None or int(s.jobs.attempt[row]) != report.attempt or not s.jobs.rate[row]:
+        return None
+    left = remaining_work(s.jobs, row, now) / float(s.jobs.rate[row])
+    return scheduler.composition.estimator.measure(report, left)

@@ -105,6 +105,16 @@ class ThroughputTables:
             self._models.append(throughput)
         return self._place[key]
 
+    @property
+    def models(self) -> tuple[Linear | Table | PerType, ...]:
+        """The models by the place of their tables."""
+        return tuple(self._models)
+
+    def restore(self, models: Sequence[Linear | Table | PerType]) -> None:
+        """Let ``models`` have the first tables."""
+        self._models = list(models)
+        self._place = {msgspec.msgpack.encode(model): at for at, model in enumerate(models)}
+
     def _tabular(self, throughput: Any) -> bool:
         """Whether rates are linear between whole numbers of GPUs, which count alone with their type."""
         if isinstance(throughput, PerType):

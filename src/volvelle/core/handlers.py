@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from volvelle.core.beliefs import believe_rate, believed_mean_rate
+from volvelle.core.beliefs import believe_rate, believed_mean_rate, measured_seconds_left
 from volvelle.core.decision import Decision
 from volvelle.core.entry import (
     HeldJob,
@@ -237,12 +237,10 @@ def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
     if row is None or not (rate := float(jobs.rate[row])):
         return
     settle_work(scheduler.state, row, scheduler.now)
-    done = float(jobs.done[row])
-    believed = float(jobs.scale[row]) * max(float(jobs.total[row]) - done, 0.0) / rate
-    left = scheduler.composition.estimator.measure(event, believed)
+    left = measured_seconds_left(scheduler, event, scheduler.now)
     if left is not None:
         known = scheduler.known[event.number]
-        truth = msgspec.structs.replace(known.believed, work=done + left * rate)
+        truth = msgspec.structs.replace(known.believed, work=float(jobs.done[row]) + left * rate)
         _believe(scheduler, row, known, Belief(truth))
 
 

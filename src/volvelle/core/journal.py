@@ -11,7 +11,7 @@ from typing import IO
 
 import msgspec
 
-from volvelle.core.composition import WrittenComposition
+from volvelle.core.composition import Composition, WrittenComposition
 from volvelle.core.decision import Decision, decode_array, encode_array
 from volvelle.core.events import Event
 from volvelle.core.log import Batch, Submission
@@ -37,11 +37,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     whole: Cluster | None = None
 
-    def scheduler(self) -> Scheduler:
-        """A scheduler at its very start."""
+    def scheduler(self, composition: Composition | None = None) -> Scheduler:
+        """A scheduler at its very start. ``composition``: of other parts than the header names."""
         return Scheduler(
             self.cluster,
-            self.composition.build(),
+            composition or self.composition.build(),
             overheads=Overheads.model_validate(self.overheads),
             seed=self.seed,
         )

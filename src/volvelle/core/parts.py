@@ -206,7 +206,8 @@ class Estimator(Part):
     def measure(self, report: ProgressReported, seconds_left: float) -> float | None:
         """Seconds that a job has left on the GPUs it holds, by what it reports; None: as before.
 
-        seconds_left: as believed so far.
+        seconds_left: as believed so far. It remembers nothing of it: a live world asks whether a report is
+        news, and the scheduler is told only of those that are.
         """
         return None
 

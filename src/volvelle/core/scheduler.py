@@ -236,11 +236,19 @@ class Scheduler:
 
     def compile(self) -> None:
         """Let machine code run the forward loop from now on."""
-        if self.state.compiled:
-            return
-        self.state = self.state.over_arrays()
-        self.resources = self.resources.fork(self.state)
-        self.known = self.known.of(self.state)
+        if not self.state.compiled:
+            self.replace_state(self.state.over_arrays())
+
+    def replace_state(self, state: State, *, order_anew: bool = False) -> None:
+        """Go on with ``state``, which says the same or that which `volvelle.core.image` has kept.
+
+        order_anew: its jobs are in the order of another policy.
+        """
+        if order_anew:
+            self._ordered = None
+        self.state = state
+        self.resources = self.resources.fork(state)
+        self.known = self.known.of(state)
         self.eligibility = self.judge_nodes()
         self.apply_rules()
 

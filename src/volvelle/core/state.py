@@ -51,6 +51,13 @@ class StateTable:
             [[0] * size for _ in self.int_columns],
         )
 
+    @classmethod
+    def from_columns(cls, floats: Any, ints: Any) -> Self:
+        """The table of these columns, which it keeps."""
+        table = object.__new__(cls)
+        table._set(floats, ints)
+        return table
+
     def _set(self, floats: Any, ints: Any) -> None:
         self.floats, self.ints = floats, ints
         for place, name in enumerate(self.float_columns):
@@ -63,22 +70,19 @@ class StateTable:
 
     def copy(self) -> Self:
         """A table with the same numbers."""
-        other = object.__new__(type(self))
         if isinstance(self.floats, list):
-            other._set([column[:] for column in self.floats], [column[:] for column in self.ints])
-        else:
-            other._set(self.floats.copy(order="F"), self.ints.copy(order="F"))
-        return other
+            return self.from_columns(
+                [column[:] for column in self.floats], [column[:] for column in self.ints]
+            )
+        return self.from_columns(self.floats.copy(order="F"), self.ints.copy(order="F"))
 
     def over_arrays(self) -> Self:
         """The same over NumPy arrays."""
-        other = object.__new__(type(self))
         floats, ints = (len(self.floats), len(self)), (len(self.ints), len(self))
-        other._set(
+        return self.from_columns(
             np.asfortranarray(np.array(self.floats, dtype=np.float64).reshape(floats)),
             np.asfortranarray(np.array(self.ints, dtype=np.int64).reshape(ints)),
         )
-        return other
 
     def set_more(self, more: int) -> None:
         """Have ``more`` columns of floats without a name, all 0."""
@@ -562,7 +566,7 @@ class State:
             else:
                 empty = kind(_LOG)
                 setattr(other, name, empty.over_arrays() if self.compiled else empty)
-        for name in _OWN_ARRAYS:
+        for name in OWN_ARRAYS:
             value = getattr(self, name)
             setattr(other, name, value[:] if isinstance(value, list) else value.copy())
         other.slots_log = np.zeros(_LOG, dtype=np.int64) if self.compiled else [0] * _LOG
@@ -654,11 +658,12 @@ ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
 }
 """Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
 State.layout = repr((list(TABLES), list(ARRAYS), KERNELS))
-_OWN_ARRAYS = [
+OWN_ARRAYS: Final = [
     name
     for name in ARRAYS
     if name not in ("arrivals", "verdict", "rates", "parameters", "slots_log")
 ]
+"""Arrays that every state has of its own; copies share the others."""
 
 
 def _longer(array: Any, more: int) -> Any:

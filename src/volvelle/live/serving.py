@@ -1,9 +1,12 @@
 """Runs a server from its configuration: store, executor, controller and HTTP API."""
 
+import gc
 import getpass
 import secrets
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volvelle import __version__
@@ -17,6 +20,9 @@ from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster
+
+_SWITCH_SECONDS = 0.001
+"""So long the thread that answers requests waits for the controller's at most, where both compute."""
 
 _JOIN_SECONDS = 3.0
 """So long requests wait for the nodes that the server starts itself."""
@@ -38,6 +44,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
 
     Raises `Problem` if ``config`` cannot be served.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     cluster = config.read_cluster()
     executor = config.make_executor()
     header = Header(
@@ -54,7 +61,8 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     with bind(config.listen) as socket:
         store = Store.open(config.store_url)
         context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder))
-        controller = Controller(store, header, executor, context)
+        with _many_objects_that_stay():
+            controller = Controller(store, header, executor, context)
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 
@@ -65,13 +73,26 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
 
         try:
             controller.start()
-            _ensure_first_token(folder, store)
+            with store.at_start():
+                _ensure_first_token(folder, store)
             if executor.starts_agents:
                 _wait_for_nodes(controller)
             serve(controller, store, config, socket, publish)
         finally:
             folder.remove_address()
             controller.stop()
+
+
+@contextmanager
+def _many_objects_that_stay() -> Iterator[None]:
+    """Collect no garbage while thousands of jobs are read, nor ever look for it among them."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        gc.enable()
 
 
 def _wait_for_nodes(controller: Controller) -> None:

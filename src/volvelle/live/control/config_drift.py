@@ -26,7 +26,7 @@ def config_drift(state: ControllerState, configured: Header, where: str) -> tupl
     Raises `Problem` if something differs that cannot change under running jobs.
     """
     stored = state.header
-    _check_fixed_parts(stored, configured, where)
+    _check_fixed_parts(state, configured, where)
     return (
         *_changed_parts(state, configured),
         *_overheads(stored, configured, where),
@@ -37,8 +37,8 @@ def config_drift(state: ControllerState, configured: Header, where: str) -> tupl
     )
 
 
-def _check_fixed_parts(stored: Header, configured: Header, where: str) -> None:
-    was, wanted = stored.composition.build().written, configured.composition.build().written
+def _check_fixed_parts(state: ControllerState, configured: Header, where: str) -> None:
+    was, wanted = state.scheduler.composition.written, configured.composition.build().written
     for part in _FIXED_PARTS:
         if getattr(was, part) != getattr(wanted, part):
             raise Problem(

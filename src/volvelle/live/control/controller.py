@@ -29,6 +29,7 @@ from volvelle.live.control.recovery import (
     restore_calibration,
 )
 from volvelle.live.control.requests import ControlRequest, Recompose
+from volvelle.live.control.snapshots import SnapshotWriter
 from volvelle.live.control.store_retry import StoreRetry
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.forecasts.forecaster import Forecaster
@@ -70,6 +71,8 @@ class Health:
 class Controller:
     """The single writer of ``store``. ``header``: of a new journal; ``executor``: runs the jobs.
 
+    Raises `Problem` if the store cannot be read or written, or is damaged.
+
     Call `start` first and `stop` last: jobs run on, and the next controller finds them. Tests may call `open`
     instead, and then `step`.
     """
@@ -84,10 +87,15 @@ class Controller:
     ) -> None:
         self.store = store
         clock = clock or Clock()
-        store.claim()
-        state = recover_state(store, header, clock.wall())
-        self.config_drift = config_drift(state, header, store.where)
-        """Warnings about differences between configuration and journal."""
+        with store.at_start():
+            store.claim()
+            recovered = recover_state(store, header, clock.wall())
+            calibration = restore_calibration(store, recovered.state)
+        state = recovered.state
+        self.warnings = (*recovered.notices, *config_drift(state, header, store.where))
+        """What the recovery met, and differences between configuration and journal."""
+        self._recompose_first = recovered.substituted
+        self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
         self._cycle = ControlCycle(state)
         self._first_seq = state.next_seq
@@ -112,7 +120,6 @@ class Controller:
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
-        calibration = restore_calibration(store, state)
         self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
         self._forecast_is_stale = True
         """Whether anything happened since the last forecast."""
@@ -130,8 +137,8 @@ class Controller:
         """Open the executor, and send unconfirmed orders again."""
         state = self._cycle.state
         if state.next_seq == 0:
-            batch = first_batch(state)
-            self._store_retry.run(partial(self.store.append, batch))
+            with self.store.at_start():
+                self.store.append(first_batch(state))
             self._cycle.publish_nodes([node.name for node in state.header.cluster.nodes])
         context = self.executor_context
         nodes = frozenset(node.name for node in (*context.cluster.nodes, *context.expected))
@@ -139,7 +146,8 @@ class Controller:
         self._open_executor = self._executor.open(context, self.report)
         was = state.scheduler.composition.written
         wanted = self._header.composition.build().written
-        if (was.policy, was.admission) != (wanted.policy, wanted.admission):
+        changed = (was.policy, was.admission) != (wanted.policy, wanted.admission)
+        if changed or self._recompose_first:
             composition = self._header.composition
             self.request(Recompose(composition.policy, composition.admission))
 
@@ -152,6 +160,7 @@ class Controller:
             self._thread.join()
         if self._open_executor is not None:
             self._open_executor.close()
+        self._snapshots.close(None if self._failure else self._cycle.state)
         self.store.close()
 
     def report(self, report: Report) -> None:
@@ -195,6 +204,8 @@ class Controller:
             self._forecaster.problem,
         )
         node_problems = [text for text in self._cycle.node_problems.values() if text]
+        if self._snapshots.problem:
+            node_problems.append(self._snapshots.problem)
         ready = self._thread.is_alive() and not failures
         return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
 
@@ -309,6 +320,7 @@ class Controller:
         submissions = self._store_retry.run(partial(self.store.jobs.find_submissions, keys))
         now = self._cycle.cycle_time(self._clock.now())
         prepared = self._cycle.prepare(inputs, now, submissions, self._dispatcher.uncertain)
+        decided = time.perf_counter()
         self._dispatcher.losses_handled(each.name for each in inputs if isinstance(each, NodeLost))
         if prepared.batch is not None:
             self._store_batch(prepared.batch)
@@ -321,8 +333,10 @@ class Controller:
             self._published.notify_all()
         if prepared.batch is not None:
             self.metrics.cycle.observe(time.perf_counter() - began)
+            self._snapshots.entry_stored(decided - began)
         self._store_promises(inputs)
         self._update_forecaster(prepared, now)
+        self._snapshots.take_if_due(self._cycle.state)
 
     def _store_batch(self, batch: CycleBatch) -> None:
         began = time.perf_counter()

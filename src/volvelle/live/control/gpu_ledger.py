@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from volvelle.core.decision import Decision
 from volvelle.core.resources import Resources
@@ -86,6 +87,15 @@ class PendingGrant:
     work: float
 
 
+class LedgerMemory(NamedTuple):
+    """What a snapshot keeps of the ledger. grant_counts: by number of the job."""
+
+    attempts: tuple[Attempt, ...]
+    pending: tuple[PendingGrant, ...]
+    revoked: tuple[PendingGrant, ...]
+    grant_counts: dict[int, int]
+
+
 @dataclass
 class GpuLedger:
     """The ledger. ``resources``: the scheduler's, which number the GPUs as slots.
@@ -115,6 +125,26 @@ class GpuLedger:
     def grants_of(self, number: int) -> int:
         """How often a job was given GPUs: the number of its latest attempt."""
         return self._grant_counts[number]
+
+    @property
+    def memory(self) -> "LedgerMemory":
+        """All that it holds."""
+        return LedgerMemory(
+            tuple(self.attempts.values()),
+            tuple(self.pending.values()),
+            tuple(self.revoked.values()),
+            dict(self._grant_counts),
+        )
+
+    def remember(self, memory: "LedgerMemory") -> None:
+        """Hold what `memory` was."""
+        self.attempts = {attempt.number: attempt for attempt in memory.attempts}
+        self.pending = {grant.number: grant for grant in memory.pending}
+        self.revoked = {grant.number: grant for grant in memory.revoked}
+        self._grant_counts = Counter(memory.grant_counts)
+        self.occupied = {
+            slot: attempt.number for attempt in memory.attempts for slot in attempt.slots
+        }
 
     # ------------------------------------------------------------------ the fold
 

@@ -1,7 +1,9 @@
 """The controller's record of a live job: submitted and not ended."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, get_type_hints
+
+import msgspec
 
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
@@ -67,6 +69,16 @@ class LiveJob:
             forecast_finish=record.forecast_finish,
         )
 
+    @property
+    def memory(self) -> "msgspec.Struct":
+        """What it is beside what was submitted, as `JobMemory`."""
+        return JobMemory(*[getattr(self, each.name) for each in _REMEMBERED])
+
+    def remember(self, memory: "msgspec.Struct") -> None:
+        """Take over what `memory` was."""
+        for each in _REMEMBERED:
+            setattr(self, each.name, getattr(memory, each.name))
+
     def update_progress(self, report: AttemptProgress) -> None:
         """Take over the progress of its attempt."""
         self.iterations = report.iterations
@@ -95,3 +107,21 @@ class LiveJob:
             self.predicted_start, self.predicted_p50, self.predicted_p90 = after
             self.waiting_reason = reason
         return changed
+
+
+_SUBMITTED = ("number", "user", "request", "request_json", "position", "submitted")
+_HINTS = get_type_hints(LiveJob)
+_REMEMBERED = tuple(each for each in fields(LiveJob) if each.name not in _SUBMITTED)
+
+JobMemory = msgspec.defstruct(
+    "JobMemory",
+    [
+        (each.name, _HINTS[each.name], msgspec.field(default=each.default))
+        if each.default_factory is MISSING
+        else (each.name, _HINTS[each.name], msgspec.field(default_factory=each.default_factory))
+        for each in _REMEMBERED
+    ],
+    frozen=True,
+    omit_defaults=True,
+)
+"""What a snapshot keeps of a job: all that the store's table of jobs does not say."""

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from volvelle.core.events import JobProfile
+from volvelle.core.memory import packed, unpacked
 from volvelle.live.control.gpu_ledger import GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.records import ProfileQueued, ProfileRunEnded, ProfileRunOver, ProfileStarted
@@ -50,6 +51,15 @@ class LivePartition:
     def node(self, name: str) -> PartitionNode | None:
         """A node of the partition; ``since`` is 0 where it is connected, else infinity."""
         return next((node for node in self.rules.nodes if node.name == name), None)
+
+    @property
+    def memory(self) -> bytes:
+        """All that it knows, for a snapshot."""
+        return packed((self.jobs, self.rules))
+
+    def remember(self, memory: bytes) -> None:
+        """Know what `memory` was."""
+        self.jobs, self.rules = unpacked(memory)
 
     # ------------------------------------------------------------------ the fold
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Container
 from typing import assert_never
 
+from volvelle.core.beliefs import measured_seconds_left
 from volvelle.core.events import (
     BatchSizeChanged,
     JobFailed,
@@ -47,7 +48,7 @@ from volvelle.live.status.view import JobState
 from volvelle.model.cluster import NodeState
 
 _PROGRESS_SECONDS = 10.0
-"""Between two progress events of a job: each is an entry of the journal."""
+"""Between two progress events of a job: each is an entry of the journal, unless it is no news."""
 
 _SHORT_SECONDS = 60.0
 """An attempt that asks to be run again sooner than this has failed."""
@@ -160,7 +161,8 @@ class ReportIngestion:
                 job.total_iterations,
                 job.iteration_seconds,
             )
-            events.append(progress)
+            if measured_seconds_left(self._state.scheduler, progress, now) is not None:
+                events.append(progress)
         loss = report.metrics.get("loss")
         if composition.loss_every is not None and loss is not None and math.isfinite(loss):
             job.next_progress_event = now + min(composition.loss_every, _PROGRESS_SECONDS)

@@ -25,20 +25,20 @@ class Servers:
     next_number: int = 0
     lost: list[StoreBehind] = field(default_factory=list)
     """What was found to be missing."""
-    _last_entries: dict[str, int] = field(default_factory=dict)
+    last_entries: dict[str, int] = field(default_factory=dict)
     """The last entry of each server before the present one, as far as it is in the journal."""
-    _first_number: int = 0
+    first_number: int = 0
     """Number of the first job that the present server accepts."""
-    _lost_before: int = 0
+    lost_before: int = 0
     """How much of ``lost`` servers before the present one had found."""
 
     def apply_record(self, record: ServerRecord, seq: int, next_number: int) -> None:
         """Apply a record of entry ``seq``. next_number: of the next job, until then."""
         match record:
             case ServerBegan():
-                self._last_entries[self.present] = seq - 1
-                self.present, self._first_number = record.identity, next_number
-                self._lost_before = len(self.lost)
+                self.last_entries[self.present] = seq - 1
+                self.present, self.first_number = record.identity, next_number
+                self.lost_before = len(self.lost)
             case StoreBehind():
                 self.settling = True
                 self.lost.append(record)
@@ -52,7 +52,7 @@ class Servers:
         if position.server == self.present:
             return False
         known = [each.seq for each in self._positions if each.server == position.server]
-        return position.seq > max([*known, self._last_entries.get(position.server, -1)])
+        return position.seq > max([*known, self.last_entries.get(position.server, -1)])
 
     def is_lost(self, server: str) -> bool:
         """Whether something that this server had written is known to be missing."""
@@ -64,11 +64,11 @@ class Servers:
 
     def behind(self, position: JournalPosition | None) -> StoreBehind:
         """The record of what `lacks`, or of a restored backup (None)."""
-        return StoreBehind(position, self._first_number)
+        return StoreBehind(position, self.first_number)
 
     def is_foreign(self, key: AttemptKey) -> bool:
         """Whether an attempt was ordered by a server, or is of a job, that is not in the journal."""
-        return key.server not in self._last_entries or any(
+        return key.server not in self.last_entries or any(
             each.position is not None and each.first <= key.number < each.position.next_number
             for each in self.lost
         )
@@ -76,7 +76,7 @@ class Servers:
     @property
     def problem(self) -> str:
         """What is known of a store that was set back while the present server runs; empty: nothing."""
-        found = self.lost[self._lost_before :]
+        found = self.lost[self.lost_before :]
         if not found and not self.settling:
             return ""
         first, end = self.lost[-1].first, self.next_number

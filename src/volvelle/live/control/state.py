@@ -20,6 +20,7 @@ from volvelle.core.events import (
     JobReleased,
     JobStopped,
     JobSubmitted,
+    Recomposed,
 )
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
@@ -78,12 +79,17 @@ class CycleEffects:
 
 
 class ControllerState:
-    """The state under a journal. ``header``: the journal's; ``epoch``: its time 0."""
+    """The state under a journal. ``header``: the journal's; ``epoch``: its time 0.
 
-    def __init__(self, header: Header, epoch: float) -> None:
+    scheduler: None for the journal's at its very start.
+    """
+
+    def __init__(self, header: Header, epoch: float, scheduler: Scheduler | None = None) -> None:
         self.header = header
         self.epoch = epoch
-        self.scheduler: Scheduler = header.scheduler()
+        self.scheduler: Scheduler = scheduler or header.scheduler()
+        self.policy, self.admission = header.composition.policy, header.composition.admission
+        """As the journal says, which may name a file."""
         whole = header.whole
         self.partition = None if whole is None else LivePartition(whole)
         """On which jobs are profiled first."""
@@ -256,6 +262,8 @@ class ControllerState:
                     job.held = isinstance(event, JobHeld)
             case JobStopped():
                 self.ledger.revoked.pop(event.number, None)
+            case Recomposed():
+                self.policy, self.admission = event.policy, event.admission
 
     def _enter(self, event: JobSubmitted) -> None:
         """A job comes to the scheduler."""

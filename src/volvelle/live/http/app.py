@@ -52,6 +52,7 @@ def create_routes() -> FastAPI:
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
     )
+    app.include_router(jobs.submissions)
     for module in (jobs, forecasts, streams, nodes, operations, health):
         app.include_router(module.router)
     errors.install(app)

@@ -46,19 +46,24 @@ class _BearerToken(SecurityBase):
 
     async def __call__(self, request: Request) -> Principal:
         """The principal of a request. Raises `HttpError` if its token is missing or unknown."""
-        scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
-        given = scheme.lower() == "bearer" and token
-        authenticator = await _authenticator(request)
-        principal = await authenticator.principal(token) if given else None
-        if principal is None:
-            raise HttpError(
-                401,
-                "the token is not known" if given else "there is no token",
-                place="header Authorization",
-                hint="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-        return principal
+        return await authenticate(request)
+
+
+async def authenticate(request: Request) -> Principal:
+    """The principal of a request. Raises `HttpError` if its token is missing or unknown."""
+    scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
+    given = scheme.lower() == "bearer" and token
+    authenticator = await _authenticator(request)
+    principal = await authenticator.principal(token) if given else None
+    if principal is None:
+        raise HttpError(
+            401,
+            "the token is not known" if given else "there is no token",
+            place="header Authorization",
+            hint="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    return principal
 
 
 AnyPrincipal = Annotated[Principal, Depends(_BearerToken())]

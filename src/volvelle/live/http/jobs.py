@@ -15,12 +15,14 @@ from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
+from volvelle.live.http.quick_route import SubmissionRoute
 from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+submissions = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=SubmissionRoute)
 
 _MAX_PAGE = 10_000
 
@@ -44,7 +46,9 @@ States = Annotated[list[JobState], Query(description="only in these states")]
 Over = Annotated[bool, Query(description="those that are over, the latest first")]
 
 
-@router.post("", status_code=201, response_model=SubmittedJobs, responses=error_responses(409, 429))
+@submissions.post(
+    "", status_code=201, response_model=SubmittedJobs, responses=error_responses(409, 429)
+)
 async def submit(
     job: JobRequest,
     request: Request,

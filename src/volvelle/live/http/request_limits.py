@@ -65,6 +65,34 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
+class _Gathering:
+    """A transport that sends the head and the body of a response together, as one packet."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send it once everything that is ready now has been written."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
+
+
 class LimitedProtocol(H11Protocol):
     """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request.
 
@@ -77,7 +105,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
-        super().connection_made(transport)
+        super().connection_made(_Gathering(transport, self.loop))  # type: ignore[arg-type]
         self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self.open_connections[self._address] += 1
         if self.open_connections[self._address] > self.of_a_client:

@@ -7,6 +7,7 @@ from volvelle.live.store.rows import (
     JobEnd,
     JobRecord,
     StoredEntry,
+    StoredSnapshot,
     Submission,
     Token,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "Store",
     "StoreFailed",
     "StoredEntry",
+    "StoredSnapshot",
     "Submission",
     "Superseded",
     "Token",

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, RowMapping, Select, bindparam, insert, select, tuple_, update
 
 from volvelle.live.store import schema
-from volvelle.live.store.database import Database
+from volvelle.live.store.database import Database, StoreFailed
 from volvelle.live.store.rows import CycleBatch, FirstForecast, JobEnd, JobRecord, Submission
 
 # Statements of every cycle are made once: SQLAlchemy spends more on making one than SQLite on executing it.
@@ -124,7 +124,10 @@ def _end_row(end: JobEnd) -> dict[str, Any]:
 
 def _record(row: RowMapping) -> JobRecord:
     values = dict(row)
-    values["request"] = msgspec.json.decode(values["request"])
-    if values["status"] is not None:
-        values["status"] = msgspec.json.decode(values["status"])
+    try:
+        values["request"] = msgspec.json.decode(values["request"])
+        if values["status"] is not None:
+            values["status"] = msgspec.json.decode(values["status"])
+    except msgspec.DecodeError as error:
+        raise StoreFailed(f"job {values['number']} cannot be read: {error}") from error
     return JobRecord(**values)

@@ -16,6 +16,15 @@ class StoredEntry:
     records: tuple[ControlRecord, ...] = ()
 
 
+@dataclass(frozen=True)
+class StoredSnapshot:
+    """The state after entry ``seq``, encoded in ``format``."""
+
+    seq: int
+    format: int
+    body: bytes
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
     """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.

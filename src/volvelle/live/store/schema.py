@@ -7,6 +7,7 @@ from sqlalchemy import (
     Double,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -33,6 +34,19 @@ entries = Table(
     Column("time", Double, nullable=False),
     Column("body", Text, nullable=False),  # a line of the journal
     Column("records", Text, nullable=False),  # what the scheduler is not told
+    Column(
+        "digest", String(32), nullable=False
+    ),  # of this entry and those before; empty: of version 2
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # of the last entry in it
+    Column("format", Integer, nullable=False),
+    Column("entry", String(32), nullable=False),  # that entry's digest
+    Column("digest", String(64), nullable=False),  # of the body
+    Column("body", LargeBinary, nullable=False),
 )
 
 jobs = Table(

@@ -1,23 +1,25 @@
 """The store: the journal, appended to by one writer, and the tables of jobs and tokens."""
 
+import hashlib
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import RowMapping, delete, event, func, insert, select
+from sqlalchemy import RowMapping, delete, event, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from volvelle.core.decision import decode_array, encode_array
-from volvelle.core.journal import Entry, Header
+from volvelle.core.journal import FORMAT, Entry, Header
 from volvelle.live.records import ControlRecord
 from volvelle.live.store import schema
 from volvelle.live.store.backends import Backend
 from volvelle.live.store.backup import RESTORED
 from volvelle.live.store.database import Database, StoreFailed, backend_of, database_message
 from volvelle.live.store.jobs import JobTable
-from volvelle.live.store.rows import CycleBatch, StoredEntry
+from volvelle.live.store.rows import CycleBatch, StoredEntry, StoredSnapshot
 from volvelle.live.store.tokens import TokenTable
 from volvelle.live.store.upgrade import upgrade_store
 from volvelle.model.problems import Problem
@@ -25,8 +27,14 @@ from volvelle.model.problems import Problem
 _PAGE_ROWS = 1000
 """Entries read at a time."""
 
-_SELECT_WRITER_AND_LAST_SEQ = select(
-    schema.writer.c.token, select(func.max(schema.entries.c.seq)).scalar_subquery()
+_SNAPSHOTS = 2
+"""Snapshots that are kept: the latest, and one before it where that is damaged."""
+
+_LAST = schema.entries.c.seq.desc()
+_SELECT_WRITER_AND_LAST = select(
+    schema.writer.c.token,
+    select(schema.entries.c.seq).order_by(_LAST).limit(1).scalar_subquery(),
+    select(schema.entries.c.digest).order_by(_LAST).limit(1).scalar_subquery(),
 )
 _INSERT_ENTRY = insert(schema.entries)
 
@@ -77,6 +85,17 @@ class Store:
         """Its URL, without a password."""
         return self._database.where
 
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """Whatever fails here is a `Problem`: a server that begins does not wait for its store."""
+        try:
+            yield
+        except StoreFailed as failure:
+            raise Problem(
+                f"the store cannot be used: {failure}",
+                mend=f"see that {self.where} has space and can be written, or put a backup in its place",
+            ) from failure
+
     def claim(self) -> None:
         """Become the one writer. Raises `Problem` if there is another."""
         if not self._database.backend.lock():
@@ -118,12 +137,21 @@ class Store:
             connection.execute(insert(schema.header).values(one=0, epoch=epoch, body=body))
 
     def header(self) -> tuple[Header, float] | None:
-        """The journal's header and epoch; None if there is no journal."""
+        """The journal's header and epoch; None if there is no journal. Raises `Problem` if it is damaged."""
         with self._database.reading() as connection:
             row = connection.execute(select(schema.header)).mappings().first()
         if row is None:
             return None
-        return msgspec.json.decode(row["body"], type=Header), row["epoch"]
+        try:
+            header = msgspec.json.decode(row["body"], type=Header)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._damaged(f"the journal's header cannot be read ({error})") from None
+        if header.format > FORMAT:
+            raise Problem(
+                f"{self.where} holds a journal of format {header.format}, this Volvelle reads up to {FORMAT}",
+                mend="install a newer Volvelle",
+            )
+        return header, row["epoch"]
 
     def append(self, batch: CycleBatch) -> None:
         """Commit one cycle. May be called again with the same batch after it failed.
@@ -138,25 +166,38 @@ class Store:
     def _write(self, batch: CycleBatch) -> None:
         stored = batch.entry
         with self._database.writing() as connection:
-            row = connection.execute(_SELECT_WRITER_AND_LAST_SEQ).one_or_none()
-            writer, last_seq = row or (None, None)
+            row = connection.execute(_SELECT_WRITER_AND_LAST).one_or_none()
+            writer, last_seq, last_digest = row or (None, None, None)
             if writer != self._writer:
                 raise Superseded(f"another volvelle serve has taken over {self.where}")
             if last_seq is not None and last_seq >= stored.seq:
                 return  # an earlier try had succeeded
-            entry_row = {
-                "seq": stored.seq,
-                "time": stored.entry.time,
-                "body": self._encode(stored.entry).decode(),
-                "records": self._encode(stored.records).decode(),
-            }
-            connection.execute(_INSERT_ENTRY, entry_row)
+            body = self._encode(stored.entry).decode()
+            records = self._encode(stored.records).decode()
+            digest = _chained(last_digest or "", body, records)
+            connection.execute(
+                _INSERT_ENTRY,
+                {
+                    "seq": stored.seq,
+                    "time": stored.entry.time,
+                    "body": body,
+                    "records": records,
+                    "digest": digest,
+                },
+            )
             self.jobs.write_batch(connection, batch)
 
     def entries(self, after: int = -1) -> Iterator[StoredEntry]:
-        """The journal from the entry after ``after`` on, read in pages."""
+        """The journal from the entry after ``after`` on, read in pages.
+
+        Raises `Problem` for an entry that is missing, was changed, or cannot be read.
+        """
         for row in self._entry_rows(after):
-            entry, records = self._decode_entry(row["body"]), self._decode_records(row["records"])
+            try:
+                entry = self._decode_entry(row["body"])
+                records = self._decode_records(row["records"])
+            except (msgspec.DecodeError, ValueError, TypeError) as error:
+                raise self._damaged(f"entry {row['seq']:,} cannot be read ({error})") from None
             yield StoredEntry(row["seq"], entry, records)
 
     def write_journal(self, path: Path) -> None:
@@ -171,11 +212,81 @@ class Store:
 
     def _entry_rows(self, after: int = -1) -> Iterator[RowMapping]:
         table = schema.entries
+        digest = "" if after < 0 else self._entry_digest(after)
         while True:
             query = select(table).where(table.c.seq > after).order_by(table.c.seq).limit(_PAGE_ROWS)
             with self._database.reading() as connection:
                 rows = connection.execute(query).mappings().all()
             if not rows:
                 return
-            yield from rows
-            after = rows[-1]["seq"]
+            for row in rows:
+                after += 1
+                if row["seq"] != after:
+                    raise self._damaged(f"entry {after:,} of the journal is missing")
+                if row["digest"] or digest:
+                    digest = _chained(digest, row["body"], row["records"])
+                    if row["digest"] != digest:
+                        raise self._damaged(
+                            f"entry {after:,} of the journal is not what was written"
+                        )
+                yield row
+
+    def _entry_digest(self, seq: int) -> str:
+        """The digest of an entry. Raises `Problem` if it is missing."""
+        query = select(schema.entries.c.digest).where(schema.entries.c.seq == seq)
+        with self._database.reading() as connection:
+            digest: str | None = connection.scalar(query)
+        if digest is None:
+            raise self._damaged(f"entry {seq:,} of the journal is missing")
+        return digest
+
+    def _damaged(self, what: str) -> Problem:
+        return Problem(
+            f"the store {self.where} is damaged: {what}",
+            mend="put a backup in its place, or begin a new store",
+        )
+
+    # ------------------------------------------------------------------ snapshots
+
+    def write_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Store a snapshot, and forget all but the one before. Raises `Superseded` as `append`."""
+        table = schema.snapshots
+        digest = hashlib.sha256(snapshot.body).hexdigest()
+        with self._database.writing() as connection:
+            if connection.scalar(select(schema.writer.c.token)) != self._writer:
+                raise Superseded(f"another volvelle serve has taken over {self.where}")
+            kept = select(table.c.seq).order_by(table.c.seq.desc()).limit(_SNAPSHOTS - 1)
+            seqs = connection.scalars(kept.where(table.c.seq < snapshot.seq)).all()
+            connection.execute(delete(table).where(table.c.seq.not_in(seqs)))
+            entry = select(schema.entries.c.digest).where(schema.entries.c.seq == snapshot.seq)
+            row = {
+                "seq": snapshot.seq,
+                "format": snapshot.format,
+                "entry": connection.execute(entry).scalar_one(),
+                "digest": digest,
+                "body": snapshot.body,
+            }
+            connection.execute(insert(table).values(row))
+
+    def snapshot_seqs(self) -> list[int]:
+        """After which entries there are snapshots, the latest first."""
+        table = schema.snapshots
+        with self._database.reading() as connection:
+            return list(connection.scalars(select(table.c.seq).order_by(table.c.seq.desc())))
+
+    def read_snapshot(self, seq: int) -> StoredSnapshot:
+        """The snapshot after entry ``seq``. Raises `Problem` if it is not what was written."""
+        table = schema.snapshots
+        with self._database.reading() as connection:
+            row = connection.execute(select(table).where(table.c.seq == seq)).mappings().one()
+        if hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
+            raise Problem("it is not what was written")
+        if self._entry_digest(seq) != row["entry"]:
+            raise Problem("the journal is another than it was taken of")
+        return StoredSnapshot(seq, row["format"], row["body"])
+
+
+def _chained(before: str, body: str, records: str) -> str:
+    """The digest of an entry, behind the one with the digest ``before``."""
+    written = f"{before}\n{body}\n{records}".encode()
+    return hashlib.blake2b(written, digest_size=16).hexdigest()

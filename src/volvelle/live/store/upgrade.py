@@ -12,10 +12,10 @@ def upgrade_store(engine: Engine) -> None:
         version = _version(connection)
         if version == VERSION:
             return
-        if version is not None and int(version) > int(VERSION):
+        if version is not None and not 0 < _number(version) < int(VERSION):
             raise Problem(
-                f"the store is of version {version}, this Volvelle knows up to {VERSION}",
-                mend="install a newer Volvelle",
+                f"the store is of version {version or 'nothing'}, this Volvelle knows 1 to {VERSION}",
+                mend="start the Volvelle that wrote it, or a newer one",
             )
         _run_migrations(connection)
 
@@ -24,8 +24,11 @@ def _version(connection: Connection) -> str | None:
     """The version of the store; None if it is empty."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    version: str | None = connection.scalar(text("select version_num from alembic_version"))
-    return version
+    return str(connection.scalar(text("select version_num from alembic_version")) or "")
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else 0
 
 
 def _run_migrations(connection: Connection) -> None:

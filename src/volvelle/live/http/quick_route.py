@@ -1,0 +1,42 @@
+"""A route that reads correct submissions by itself.
+
+FastAPI spends more on taking a request apart than everything else spends on the job in it. A request that is
+in any way unusual is left to FastAPI, which says what is wrong with it.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+
+from volvelle.live.http.dependencies import authenticate
+from volvelle.live.job_request import JobRequest
+
+_MAX_KEY = 200
+
+
+class SubmissionRoute(APIRoute):
+    """A route of ``endpoint(job, request, principal, controller, key)``."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What handles a request."""
+        by_fastapi, endpoint = super().get_route_handler(), self.endpoint
+
+        async def handle(request: Request) -> Response:
+            key = request.headers.get("idempotency-key")
+            usual = key is None or 0 < len(key) <= _MAX_KEY
+            if not usual or request.headers.get("content-type") != "application/json":
+                return await by_fastapi(request)
+            try:
+                job = JobRequest.model_validate(await request.json())
+            except (ValidationError, ValueError):
+                return await by_fastapi(request)
+            principal = await authenticate(request)
+            response: Response = await endpoint(
+                job, request, principal, request.app.state.controller, key
+            )
+            return response
+
+        return handle

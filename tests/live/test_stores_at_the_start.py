@@ -1,0 +1,146 @@
+"""Stores that a server meets at its start: of earlier versions, of later ones, damaged, on a full disk."""
+
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from fake_cluster import (
+    ControllerHarness,
+    FakeCluster,
+    FakeExecutor,
+    header_of,
+    open_controller,
+    sleeping,
+)
+from strategies import state_of
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.store import Store
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.problems import Problem
+
+FIXTURES = sorted((Path(__file__).parent / "stores").glob("v*.sql"))
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
+def test_a_store_of_an_earlier_version_goes_on_as_it_was(fixture: Path, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "store.db")
+    connection.executescript(fixture.read_text())
+    connection.close()
+    cluster = parse_cluster("2x2")
+    fake_cluster = FakeCluster(cluster, now=1_000_013.0, up={node.name for node in cluster.nodes})
+    header = header_of(cluster, "las:round=3", estimator="measured")
+    controller = open_controller(tmp_path, fake_cluster, header)
+    harness = ControllerHarness(tmp_path, fake_cluster, header, controller)
+    assert not controller.warnings
+    jobs = {job.number: job.state.value for job in controller.status.jobs.values()}
+    assert jobs[2] == "held"
+    assert set(jobs) == {1, 2, 3, 5, 6}
+    cancelled = controller.store.jobs.find(4)
+    assert cancelled is not None
+    assert (cancelled.user, cancelled.state) == ("bob", "cancelled")
+    before = controller.request(Submit("ada", sleeping(9, 2, name="of-9"), key="key-9-2"))
+    harness.deliver()
+    assert before.result(0.0) == (1,)
+    for _ in range(150):
+        harness.step(1.0)
+    assert {job.state.value for job in harness.controller.status.jobs.values()} == {"held"}
+    harness.crash()
+    assert not harness.controller.warnings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("update alembic_version set version_num = '99'", "is of version 99, this Volvelle knows"),
+        ("update alembic_version set version_num = 'x'", "is of version x, this Volvelle knows"),
+        ("delete from alembic_version", "is of version nothing, this Volvelle knows"),
+        ("drop table alembic_version", "cannot open the store"),
+        ("drop table entries", "no such table: entries"),
+        ("update header set body = replace(body, '\"format\":1', '\"format\":9')", "of format 9"),
+    ],
+)
+def test_a_store_of_an_unknown_version_is_refused(
+    change: str, message: str, tmp_path: Path
+) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    with harness.controller.store._database.engine.begin() as connection:
+        connection.exec_driver_sql(change)
+    with pytest.raises(Problem, match=message):
+        harness.crash(snapshot=False)
+
+
+def test_a_page_that_was_overwritten_is_never_taken_for_what_was_there(tmp_path: Path) -> None:
+    """Each page of a store in turn; a page that nobody reads at the start may pass."""
+    harness = ControllerHarness.at(tmp_path, "1x2")
+    for _ in range(6):
+        harness.controller.request(Submit("ada", sleeping(20.0)))
+        harness.step(1.0)
+    state = harness.controller._cycle.state
+    before = state_of(state.scheduler), {n: job.request for n, job in state.jobs.items()}
+    harness.controller.stop()
+    written = (tmp_path / "store.db").read_bytes()
+    refused = 0
+    for page in range(len(written) // 4096):
+        damaged = bytearray(written)
+        damaged[page * 4096 : (page + 1) * 4096] = b"\xa5" * 4096
+        for journal in tmp_path.glob("store.db-*"):
+            journal.unlink()
+        (tmp_path / "store.db").write_bytes(damaged)
+        try:
+            again = _open(tmp_path, harness.fake_cluster)
+        except Problem:
+            refused += 1
+            continue
+        found = again._cycle.state
+        assert (state_of(found.scheduler), {n: j.request for n, j in found.jobs.items()}) == before
+        again.store.close()
+    assert refused > 5
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_text("This is a letter, and it is long enough to be a database.")
+    with pytest.raises(Problem, match="file is not a database"):
+        Store.open(str(tmp_path / "store.db"))
+
+
+def test_a_disk_that_is_full_at_the_start_is_said(tmp_path: Path) -> None:
+    """However far a start comes: at some size of the disk it succeeds, below that it says why not."""
+    fake_cluster = FakeCluster(parse_cluster("1x2"), up={"node-0"})
+    said = []
+    for kilobytes in (0, 8, 64, 72, 80, 88, 96, 4096):
+        folder = tmp_path / str(kilobytes)
+        folder.mkdir()
+        try:
+            with _disk_of(kilobytes):
+                store = Store.open(str(folder / "store.db"))
+                context = ExecutorContext(fake_cluster.cluster, folder, "")
+                executor = FakeExecutor(fake_cluster=fake_cluster)
+                Controller(store, header_of(fake_cluster.cluster), executor, context).open()
+                store.close()
+            said.append("")
+        except Problem as problem:
+            said.append(str(problem))
+    assert "cannot open the store" in said[0]
+    assert any("the store cannot be used" in each for each in said)
+    assert not said[-1]
+
+
+@contextmanager
+def _disk_of(kilobytes: int) -> Iterator[None]:
+    """No file may become larger."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (kilobytes * 1024, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def _open(folder: Path, fake_cluster: FakeCluster) -> Controller:
+    return open_controller(folder, fake_cluster, header_of(fake_cluster.cluster))
