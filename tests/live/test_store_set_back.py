@@ -171,3 +171,18 @@ def test_what_was_found_survives_the_server_that_found_it(harness: ControllerHar
     harness.deliver()
     assert {lost, new} == set(harness.fake_cluster.runs)
     assert harness.fake_cluster.runs[new].start.grants[0].node == "node-1"
+
+
+def test_a_drained_node_with_what_is_not_in_the_store_is_resumed_when_that_has_ended(
+    harness: ControllerHarness,
+) -> None:
+    keep(harness)
+    lost = submit(harness, sleeping(300, gpus=2))
+    node = harness.fake_cluster.runs[lost].start.grants[0].node
+    restart(harness, set_back=True)
+    for state in (NodeState.DRAINING, NodeState.UP):
+        harness.controller.request(SetNodeState(node, state))
+        harness.deliver()
+        assert sorted(states(harness)) == ["draining", "up"]
+    harness.step(1)
+    assert states(harness) == ["up", "up"]
