@@ -12,6 +12,7 @@ from volvelle.live.control.composition_checks import check_composition, check_pa
 from volvelle.live.control.state import ControllerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import attempt_identity
 from volvelle.live.records import ProfileQueued
 from volvelle.live.status.view import JobState
 from volvelle.live.store import CycleBatch, JobRecord, Store, StoredEntry
@@ -37,7 +38,15 @@ def recover_state(store: Store, header: Header, now: float) -> ControllerState:
     if not _replay(store, state, follow=False):
         state = ControllerState(*stored)
         _replay(store, state, follow=True)
+    _name_attempts(store, state)
     return state
+
+
+def _name_attempts(store: Store, state: ControllerState) -> None:
+    """Give attempts of jobs that are over the identities of these, which a replay does not know."""
+    for attempt in state.ledger.attempts.values():
+        if attempt.number not in state.jobs and (record := store.jobs.find(attempt.number)):
+            attempt.identity = attempt_identity(record.identity, attempt.key.server)
 
 
 def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibration:
