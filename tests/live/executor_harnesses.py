@@ -99,6 +99,7 @@ class ExecutorHarness(ABC):
         command: tuple[str, ...] = (),
         first: int = 0,
         gpus: tuple[int, ...] = (0, 1),
+        identity: str = "",
         directory: str = "",
         checkpoint: str = "",
         stop_signal: str | None = "SIGTERM",
@@ -107,6 +108,7 @@ class ExecutorHarness(ABC):
         order = Start(
             number=number,
             attempt=attempt,
+            identity=identity,
             user="dana",
             grants=tuple(Grant(name, gpus) for name in self.nodes[first : first + nodes]),
             launch=Launch(

@@ -95,6 +95,28 @@ def test_a_job_outlives_the_controller(harness: ControllerHarness) -> None:
     ]
 
 
+def test_attempts_are_the_same_to_the_next_controller_though_other_jobs_are_over(
+    harness: ControllerHarness,
+) -> None:
+    """Job 1 runs where job 0 had run; job 2 is cancelled, and its attempt has not ended."""
+    submit(harness, sleeping(5))
+    harness.step(5)
+    running, cancelled = submit(harness, sleeping(50)), submit(harness, sleeping(50))
+    harness.fake_cluster.ended.clear()
+    harness.controller.request(Cancel(cancelled))
+    harness.controller.step()
+    harness.fake_cluster.outbox.clear()
+    before = {attempt.key for attempt in harness.controller._cycle.state.ledger.attempts.values()}
+    assert {key.number for key in before} == {running, cancelled}
+    assert all(key.job for key in before)
+    for _ in range(2):
+        harness.crash()
+        ledger = harness.controller._cycle.state.ledger
+        assert {attempt.key for attempt in ledger.attempts.values()} == before
+    harness.deliver()
+    assert [run.start.attempt for run in harness.fake_cluster.runs.values()] == [1]
+
+
 def test_an_end_while_no_controller_runs_is_reported_later(
     harness: ControllerHarness,
 ) -> None:

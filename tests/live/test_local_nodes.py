@@ -7,7 +7,15 @@ import pytest
 from executor_harnesses import LocalHarness
 from waiting import until
 
-from volvelle.live.messages import AttemptProgress, NodeJoined, NodeLost
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptKey,
+    AttemptProgress,
+    Forget,
+    NodeJoined,
+    NodeLost,
+    Outcome,
+)
 from volvelle.live.nodes.executor import ExecutorContext, executors
 from volvelle.live.nodes.executors import local
 from volvelle.model.cluster import parse_cluster
@@ -94,3 +102,28 @@ def test_a_cluster_of_more_gpus_than_there_are_is_refused(
     context = ExecutorContext(parse_cluster("2x4"), tmp_path / "executor", "token")
     with pytest.raises(Problem, match="the cluster has 8 GPUs, this machine 1"):
         executors.make("local").open(context, print)
+
+
+def test_a_number_given_twice_is_of_two_jobs_and_no_gpu_has_both(harness: LocalHarness) -> None:
+    """After the store was set back: the first job runs on, the second has its number and its GPUs."""
+    harness.open()
+    logs, node = harness.logs, harness.nodes[0]
+
+    def written(job: str) -> list[bytes]:
+        (log,) = until(lambda: logs.log_sizes(node, 1, job).result(5))
+        until(lambda: b"of-" in logs.read_log(node, log, 0).result(5))
+        return logs.read_log(node, log, 0).result(5).split()
+
+    write = "pwd; echo of-$0; read forever < /dev/zero"
+    harness.start(command=("sh", "-c", write, "first"), identity="aa-1e", gpus=(0,))
+    first = written("aa")
+    harness.start(command=("sh", "-c", write, "second"), identity="bb-2e")
+    lost = harness.wait(AttemptEnded)
+    assert (lost.key, lost.outcome) == (AttemptKey(1, 1, "bb-2e"), Outcome.LOST)
+    assert lost.reason == "attempt 1-1-aa-1e runs here, of which the server may not know"
+    assert logs.log_sizes(node, 1, "bb").result(5) == {}
+    harness.send(Forget(1, 1, "bb-2e"))
+    harness.start(command=("sh", "-c", write, "second"), identity="bb-3e", gpus=(1,))
+    second = written("bb")
+    assert [first[1], second[1]] == [b"of-first", b"of-second"]
+    assert first[0] != second[0]  # the folders in which they work

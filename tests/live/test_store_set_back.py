@@ -152,3 +152,37 @@ def test_after_the_store_was_set_back_a_lost_node_is_not_waited_for(
     harness.controller.report(NodeLost("node-1", "its lease is over"))
     harness.deliver()
     assert list(harness.fake_cluster.runs) == [number]
+
+
+def test_what_was_found_survives_the_server_that_found_it(harness: ControllerHarness) -> None:
+    """It crashes while it still waits for a node; the next one waits too, and knows the numbers."""
+    keep(harness)
+    lost = submit(harness, sleeping(300, gpus=2))
+    harness.fake_cluster.up.discard("node-1")
+    harness.fake_cluster.silent.add("node-1")
+    restart(harness, set_back=True)
+    harness.fake_cluster.known.clear()
+    restart(harness)
+    assert "Nothing is started until every node" in harness.controller.health.problems[0]
+    new = submit(harness, sleeping(5, gpus=1))
+    assert new == lost + 1
+    assert new not in harness.fake_cluster.runs
+    harness.fake_cluster.join("node-1")
+    harness.deliver()
+    assert {lost, new} == set(harness.fake_cluster.runs)
+    assert harness.fake_cluster.runs[new].start.grants[0].node == "node-1"
+
+
+def test_a_drained_node_with_what_is_not_in_the_store_is_resumed_when_that_has_ended(
+    harness: ControllerHarness,
+) -> None:
+    keep(harness)
+    lost = submit(harness, sleeping(300, gpus=2))
+    node = harness.fake_cluster.runs[lost].start.grants[0].node
+    restart(harness, set_back=True)
+    for state in (NodeState.DRAINING, NodeState.UP):
+        harness.controller.request(SetNodeState(node, state))
+        harness.deliver()
+        assert sorted(states(harness)) == ["draining", "up"]
+    harness.step(1)
+    assert states(harness) == ["up", "up"]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from volvelle.core.decision import Decision
 from volvelle.core.resources import Resources
-from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptStarted, Grant, Stop
+from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptStarted, Grant, OfAttempt, Stop
 from volvelle.live.records import AttemptLostNode, ControlRecord
 from volvelle.model.node import Node
 
@@ -122,6 +122,15 @@ class GpuLedger:
         found = self.attempts.get(key.number)
         return found if found is not None and found.key == key else None
 
+    def recorded(self, record: OfAttempt) -> Attempt | None:
+        """The attempt that a record of the journal is about, if it has not ended.
+
+        By its numbers: a journal gives none twice, and a replay does not know the identities of jobs that are
+        over.
+        """
+        found = self.attempts.get(record.number)
+        return found if found is not None and found.attempt == record.attempt else None
+
     def grants_of(self, number: int) -> int:
         """How often a job was given GPUs: the number of its latest attempt."""
         return self._grant_counts[number]
@@ -152,14 +161,14 @@ class GpuLedger:
         """Apply a record about an attempt."""
         match record:
             case AttemptStarted():
-                started = self.current(record.key)
+                started = self.recorded(record)
                 if started is not None and started.phase is AttemptPhase.STARTING:
                     started.phase = AttemptPhase.RUNNING
             case AttemptEnded():
-                if ended := self.current(record.key):
+                if ended := self.recorded(record):
                     self._release(ended, ended.slots)
             case AttemptLostNode():
-                if attempt := self.current(record.key):
+                if attempt := self.recorded(record):
                     attempt.phase, attempt.killed = AttemptPhase.STOPPING, True
                     self._release(attempt, attempt.slots & self.slots_of(record.node))
 

@@ -183,8 +183,9 @@ class RequestIngestion:
         if request.state is NodeState.DOWN:
             raise Problem("a node that is there cannot be told to be down", mend="drain it")
         changes.record(NodeDrained(request.name, request.state is NodeState.DRAINING))
-        if request.state is NodeState.UP and request.name in self._state.settling.held:
-            foreign = self._state.settling.foreign_on(request.name)
+        foreign = self._state.settling.foreign_on(request.name)
+        if request.state is NodeState.UP and (foreign or self._state.servers.settling):
+            self._state.settling.held.add(request.name)
             changes.orders += [Stop(*key) for key in foreign]
             return  # it takes jobs once these have ended
         if not profiles and before not in (request.state, NodeState.DOWN):

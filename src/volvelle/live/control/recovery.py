@@ -22,6 +22,7 @@ from volvelle.live.control.snapshots import ControllerSnapshot, read_snapshot
 from volvelle.live.control.state import ControllerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import attempt_identity
 from volvelle.live.records import ProfileQueued
 from volvelle.live.scheduler_queries import job_numbers
 from volvelle.live.status.view import JobState
@@ -255,6 +256,7 @@ class _Recovery:
                 )
                 return False
             state.apply_decision(entry.time, entry.events, entry.decision)
+        _name_attempts(self._store, state)
         return True
 
     def _readable(self, event: Event) -> Event:
@@ -263,6 +265,13 @@ class _Recovery:
             return event
         written = self._composition(event.policy, event.admission).written
         return Recomposed(event.time, written.policy, written.admission)
+
+
+def _name_attempts(store: Store, state: ControllerState) -> None:
+    """Give attempts of jobs that are over the identities of these, which a replay does not know."""
+    for attempt in state.ledger.attempts.values():
+        if attempt.number not in state.jobs and (record := store.jobs.find(attempt.number)):
+            attempt.identity = attempt_identity(record.identity, attempt.key.server)
 
 
 def _decides_again(scheduler: Scheduler, entry: Entry) -> bool:

@@ -302,6 +302,7 @@ class ReportIngestion:
                 f"node {node.name!r} has {node.gpus} GPUs, and had {resources.nodes[index].gpus}: "
                 "give it another name"
             )
+            self._state.settling.forget_node(node.name)
             return
         changes.node_problems[node.name] = ""
         self._reconcile(report)

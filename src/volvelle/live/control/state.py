@@ -140,7 +140,7 @@ class ControllerState:
     def _apply_attempt(
         self, record: AttemptStarted | AttemptEnded | AttemptLostNode, time: float
     ) -> None:
-        attempt = self.ledger.current(record.key)
+        attempt = self.ledger.recorded(record)
         if attempt is None:
             return
         job = self.jobs.get(record.number)
