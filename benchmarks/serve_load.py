@@ -3,8 +3,9 @@
 The server is a process of its own with its store in SQLite, agents are simulated at the protocol's level
 (benchmarks/simulated_agents.py), jobs are submitted over HTTP, each with a key of its own. One job of eight
 GPUs a node fills the cluster, the others queue. Prints submissions accepted durably per second and the
-server's processor time for each, how long the queue takes to be answered, over HTTP and by the command, and
-what the server says of its decisions.
+server's processor time for each, how long the first jobs of the queue, 10,000 of them and the reason why one
+waits take to be answered, how long the command takes that prints the whole queue, and what the server says
+of its decisions.
 """
 
 import argparse
@@ -24,7 +25,8 @@ from urllib.parse import urlsplit
 import httpx
 
 _PATIENCE_SECONDS = 120.0
-_QUEUES = 20
+_QUEUES = 10
+_LISTS = 200
 
 
 class Server:
@@ -64,6 +66,16 @@ class Server:
         """Processor time of the server so far."""
         stat = Path(f"/proc/{self._processes[0].pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def answers(self, path: str, times: int) -> list[float]:
+        """Seconds that each of so many requests took, over one connection."""
+        took = []
+        with httpx.Client(base_url=self.url, headers=self.headers, timeout=60.0) as client:
+            for _ in range(times):
+                began = time.perf_counter()
+                client.get(path).raise_for_status()
+                took.append(time.perf_counter() - began)
+        return took
 
     def queue(self) -> float:
         """Seconds that the command took which prints the whole queue."""
@@ -171,12 +183,10 @@ def main() -> None:
             print(f"{given.jobs:,} submissions accepted: {given.jobs / seconds:.0f}/s")
             print(f"{cpu / given.jobs * 1e3:.2f} ms of the server's processor time for each")
             say("a submission", took)
-            answered = []
-            for _ in range(_QUEUES):
-                asked = time.perf_counter()
-                httpx.get(f"{server.url}/v1/jobs?limit=1000", headers=server.headers, timeout=60.0)
-                answered.append(time.perf_counter() - asked)
-            say("the first 1,000 of the queue", answered)
+            waits = f"/v1/jobs/{given.jobs - 1}/why"
+            say("the first 500 of the queue", server.answers("/v1/jobs?limit=500", _LISTS))
+            say("10,000 of the queue", server.answers("/v1/jobs?limit=10000", _QUEUES))
+            say("why the last job waits", server.answers(waits, _QUEUES))
             say("the command queue, all of it", [server.queue() for _ in range(_QUEUES)])
             print(decisions(httpx.get(f"{server.url}/metrics", headers=server.headers).text))
         finally:

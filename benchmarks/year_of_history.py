@@ -71,8 +71,8 @@ def fill(path: Path, cluster: str, policy: str, jobs: int, past: int) -> int:
     return state.next_seq - 1
 
 
-def put_before(path: Path, past: int) -> None:
-    """Put ``past`` entries before those that are there, and the jobs that they are of."""
+def put_before(path: Path, past: int) -> int:
+    """Put ``past`` entries before those that are there, and the jobs that they are of; how many events."""
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in ("synchronous=OFF", "journal_mode=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
@@ -94,6 +94,8 @@ def put_before(path: Path, past: int) -> None:
     connection.execute("commit")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.close()
+    events = sum(len(json.loads(body)["events"]) for _, body, _, _ in rows)
+    return past * events // len(rows)
 
 
 def start(folder: Path, config: str) -> tuple[float, float]:
@@ -138,15 +140,15 @@ def main() -> None:
         path = folder / "volvelle-serve" / "store.db"
         path.parent.mkdir()
         last = fill(path, given.cluster, given.policy, given.jobs, given.past)
-        put_before(path, given.past)
+        events = put_before(path, given.past)
         connection = sqlite3.connect(path)
         ((taken,),) = connection.execute("select coalesce(max(seq), -1) from snapshots")
         ((body,),) = connection.execute("select coalesce(max(length(body)), 0) from snapshots")
         ((live,),) = connection.execute("select count(*) from jobs where state is null")
         connection.close()
         print(
-            f"{live:,} jobs in the system, {last:,} entries, {last - taken:,} behind the latest "
-            f"snapshot of {body / 1e6:.1f} MB, {path.stat().st_size / 1e9:.2f} GB"
+            f"{live:,} jobs in the system, {events:,} events in {last:,} entries, {last - taken:,} behind "
+            f"the latest snapshot of {body / 1e6:.1f} MB, {path.stat().st_size / 1e9:.2f} GB"
         )
         config = CONFIG.format(cluster=given.cluster, policy=given.policy, port=given.port)
         for which in range(given.times):

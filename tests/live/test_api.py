@@ -51,6 +51,23 @@ def test_the_same_key_submits_once_for_each_user(api: ApiFixture) -> None:
     assert lee.post("/v1/jobs", json=TRAIN, headers=key).json()["numbers"] == [1]
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
+def test_a_submission_is_the_same_whoever_reads_it(api: ApiFixture, content_type: str) -> None:
+    """We do, or FastAPI does where there is anything unusual."""
+    headers = {"Content-Type": content_type, "Idempotency-Key": "k"}
+    body = json.dumps(TRAIN | {"gpus": 2, "estimate": "1h"})
+    answered = api.client("dana").post("/v1/jobs", content=body, headers=headers)
+    assert (answered.status_code, answered.json()) == (201, {"numbers": [0]})
+    assert api.client("dana").get("/v1/jobs/0").json()["request"]["gpus"] == 2
+    wrong = api.client("dana").post("/v1/jobs", content='{"gpus": "no"}', headers=headers)
+    assert (wrong.status_code, wrong.json()["place"]) == (422, "body")
+    nobody = api.client("dana")
+    nobody.headers["Authorization"] = "Bearer unknown"
+    for given in (body, '{"gpus": "no"}'):
+        refused = nobody.post("/v1/jobs", content=given, headers=headers)
+        assert (refused.status_code, refused.json()["detail"]) == (401, "the token is not known")
+
+
 def test_the_same_key_with_another_job_is_refused(api: ApiFixture) -> None:
     dana = api.client("dana")
     key = {"Idempotency-Key": "tuesday"}

@@ -43,6 +43,8 @@ def _root(
 
 def main() -> None:
     """Run the command line and end the process."""
+    # Cycles are rare among jobs and columns, and looking for them means walking all that is imported.
+    gc.set_threshold(100_000, 20, 20)
     if sys.argv[1:2] and sys.argv[1] in _COMPUTING:
         _prepare_to_compute()
     try:
@@ -74,8 +76,6 @@ def _prepare_to_compute() -> None:
     # NumPy's BLAS starts threads that look for work at once; there are no large matrices here. With one
     # thread sums do not depend on the number of processors either.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Cycles are rare among jobs and columns, and looking for them means walking all that is imported.
-    gc.set_threshold(100_000, 20, 20)
     if sys.stderr.isatty():
         from volvelle.core.compiled import announce
 

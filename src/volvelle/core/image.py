@@ -21,6 +21,8 @@ from volvelle.core.registry import Part
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
     ARRAYS,
+    CLOCKS,
+    COUNTERS,
     DIRTY,
     INFINITY,
     LOGS,
@@ -35,6 +37,9 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerType, Table
 
 FORMAT = 1
+"""To be raised where what an entry of `State.count` or `State.clock` means has changed."""
+
+_LAYOUT = f"{State.layout} {COUNTERS} {CLOCKS}"
 
 
 class _Table(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +77,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     kept). models: of the tables of rates.
     """
 
+    layout: str
     tables: dict[str, _Table]
     arrays: dict[str, bytes]
     nodes: tuple[tuple[Node, NodeState], ...]
@@ -97,6 +103,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
         held = sorted(scheduler.held.items())
         rates = np.asarray(s.rates, dtype=np.float64)
         return cls(
+            layout=_LAYOUT,
             tables={name: _Table.of(getattr(s, name)) for name in TABLES if name not in LOGS},
             arrays={
                 name: np.asarray(getattr(s, name), dtype=ARRAYS[name][1]).tobytes()
@@ -162,6 +169,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
     def _state(self, new: State) -> State:
         """The state, with the kernels of a ``new`` one."""
+        if self.layout != _LAYOUT:
+            raise Problem("the state has other tables now")
         state = new.copy()
         for name, table in self.tables.items():
             setattr(state, name, table.read(TABLES[name]))

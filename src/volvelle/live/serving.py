@@ -91,7 +91,6 @@ def _many_objects_that_stay() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
         gc.enable()
 
 

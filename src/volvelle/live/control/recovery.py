@@ -125,7 +125,11 @@ class _Recovery:
 
     def run(self) -> Recovered:
         """The state."""
-        state = self._from_snapshots() or self._from_the_start()
+        try:
+            state = self._from_snapshots() or self._from_the_start()
+        except Problem as problem:
+            said = "; ".join([_message(problem), *self._notices])
+            raise Problem(said, mend=problem.mend) from problem
         self._check(state)
         return Recovered(state, self._notices, bool(self._substituted))
 

@@ -24,6 +24,10 @@ from volvelle.simulate.forecast import forecast, withdrawn
 MAX_SUGGESTIONS = 2
 BUDGET_SECONDS = 0.15
 """After this time no more candidates are tried."""
+_MANY_JOBS = 1000
+"""From so many jobs in the system on no forecast is made for an answer, and the time is shorter: the forks
+that the candidates are tried on take longer."""
+_BUDGET_OF_MANY_SECONDS = 0.03
 
 _MIN_GAIN_SECONDS = 1.0
 """A start that is sooner by less than this is no suggestion."""
@@ -88,8 +92,9 @@ def suggest(
     anew.
     """
     number = job.number
-    end = time.perf_counter() + BUDGET_SECONDS
-    with_forecasts = 2.0 * forecast_seconds < BUDGET_SECONDS
+    many = len(fork.known) > _MANY_JOBS
+    end = time.perf_counter() + (_BUDGET_OF_MANY_SECONDS if many else BUDGET_SECONDS)
+    with_forecasts = not many and 2.0 * forecast_seconds < BUDGET_SECONDS
     fork.now = now = max(fork.now, now)
     start, after = float("inf"), None
     if with_forecasts:

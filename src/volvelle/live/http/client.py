@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret
 from volvelle.model.problems import Problem
 
@@ -120,7 +122,7 @@ class ApiClient:
             try:
                 with self._response(method, path, query, body, key) as response:
                     text = response.read()
-                    return json.loads(text) if text else None
+                    return msgspec.json.decode(text) if text else None
             except _TryAgain as failure:
                 repeatable = method != "POST" or key is not None or failure.declined
                 if not tries_left or not repeatable:
