@@ -1,4 +1,4 @@
-"""Jobs have an identity besides their number; snapshots of the state; digests that chain the journal's entries."""
+"""Jobs have an identity; snapshots of the state; digests that chain the entries of the journal."""
 
 import sqlalchemy as sa
 from alembic import op
