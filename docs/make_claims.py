@@ -198,6 +198,11 @@ TOLERANCE = (
     "([by tolerance](parameterisation.md))"
 )
 
+SMALLER = (
+    "no reason found: none of the points run is as good ([points](long_traces.md)), of 120 configurations, "
+    "where the artifact tries 1,280"
+)
+
 PCS = (
     Study("pcs/toy", "2.2, figure 1"),
     Study("pcs/held_back", "1 and 3.2, figure 3"),
@@ -232,7 +237,13 @@ PCS = (
         "5.3, figure 7",
         {
             "6c71a0: the figure's configurations": "the three shipped for this trace were run, and none has "
-            "the JCT of a bar"
+            "the JCT of a bar",
+            "6c71a0: PCS-JCT errs": SMALLER,
+            "6c71a0: PCS-pred": SMALLER,
+            "6214e9: PCS-bal": SMALLER,
+            "6214e9: PCS-pred": SMALLER,
+            "6c71a0: PCS is within": "the figure's own PCS-pred costs as much: the text's range leaves its "
+            "data out ([figures](long_traces.md))",
         },
     ),
     Study(

@@ -50,10 +50,8 @@ LOW = (0, 3)
 HIGH = (5, 8)
 """The same above 20."""
 NARROW = "FIFO, 1 GPU each"
-POLLUX = f"pollux:{ROUND},population=30"
-SEARCHED = "Pollux keeps 30 allocations in its search instead of 100, as many runs are made."
 POLICIES = {
-    "Pollux": POLLUX,
+    "Pollux": f"pollux:{ROUND}",
     "FIFO": f"fifo:{ROUND},elastic=false",
     "LAS": f"las:{ROUND},service=seconds,elastic=false",
     NARROW: f"fifo:{ROUND},elastic=false",

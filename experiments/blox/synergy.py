@@ -2,11 +2,8 @@
 
 Its authors report a mean JCT up to 3.4 times lower on Philly's durations; Blox finds the same distributions
 of completion times. Here: 16 machines of 8 GPUs, 24 CPUs and 500 GB, 1-GPU jobs, a third each of image,
-language and speech models, FIFO, 8 jobs an hour, 5,000 jobs; and what is told. Philly's durations are those
-of a trace beside the repository, stretched to the mean of Gavel's; without it they are left out.
-
-The capacity of a share is the rate at which its jobs keep all GPUs busy, 128 over the mean hours that a job
-runs under it: more under tune, whose jobs are done sooner.
+language and speech models, FIFO, 8 jobs an hour; and what is told. Philly's durations are those of a trace
+beside the repository, stretched to the mean of Gavel's, so that the load stays; without it they are left out.
 """
 
 import csv
@@ -14,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from study import (
@@ -32,7 +28,6 @@ from study import (
     working,
 )
 
-from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import read_cluster
 from volvelle.model.units import HOUR
 from volvelle.report.charts import Axis, Plot, Series, cdf, line_chart
@@ -44,24 +39,18 @@ PHILLY = Path(__file__).parents[3] / "shared/data/philly-chronus/trace_job_Phill
 THIRDS = "image=0.3334,language=0.3333,speech=0.3333"
 PROPORTIONAL, TUNE = "proportional", "tune"
 MOST = 3.4
-GPUS = 128
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs from 5,000 jobs of Gavel's durations, 8 an hour, FIFO, jobs 3,000 to 4,000 measured.
-
-    above: jobs an hour over the proportional share's capacity, instead of ``rate``. jobs: times as many.
-    """
+    """What differs from 3,000 jobs of Gavel's durations, 8 an hour, FIFO, 1,000 of them measured."""
 
     rate: float = 8.0
     order: str = "fifo"
     philly: bool = False
-    above: float | None = None
-    jobs: float = 1.0
+    long: bool = False
 
 
-JUST_ABOVE = 1.05
 VARIANTS = {
     "nothing": Variant(),
     "7 jobs/h": Variant(rate=7.0),
@@ -70,57 +59,33 @@ VARIANTS = {
     "9 jobs/h": Variant(rate=9.0),
     "LAS": Variant(order="las"),
     "SRTF": Variant(order="srtf"),
-    "half as many jobs": Variant(jobs=0.5),
-    "twice as many jobs": Variant(jobs=2.0),
-    "just above capacity": Variant(above=JUST_ABOVE),
-    "just above capacity, twice as many jobs": Variant(above=JUST_ABOVE, jobs=2.0),
+    "5,000 jobs, 3,000 to 4,000 measured": Variant(long=True),
     "Philly's durations": Variant(philly=True),
-    "Philly's durations, just above capacity": Variant(philly=True, above=JUST_ABOVE),
+    "Philly's durations, 7.5 jobs/h": Variant(philly=True, rate=7.5),
 }
-BASES = {False: "nothing", True: "Philly's durations"}
-"""The variants that tell the capacity, by whether durations are Philly's."""
 
 
 def main() -> None:
-    given = replace(options(__doc__, jobs=4000, seeds=1), before=0.75, coming=1.25)
+    given = replace(options(__doc__, jobs=2000, seeds=1), before=0.5, coming=1.5)
     report = Report(
         "synergy", "Synergy: tune and the proportional share (Blox, section 4.1, figure 5)", given
     )
     variants = {n: v for n, v in VARIANTS.items() if PHILLY.is_file() or not v.philly}
-    bases = [name for name in BASES.values() if name in variants]
-    found = _run(given, {name: variants[name] for name in bases})
-    capacity = {
-        (name, which): mean([found[name, which, str(seed)].capacity for seed in given.seeds])
-        for name in bases
-        for which in (PROPORTIONAL, TUNE)
-    }
-    variants = {
-        name: replace(v, rate=v.above * capacity[BASES[v.philly], PROPORTIONAL]) if v.above else v
-        for name, v in variants.items()
-    }
-    found |= _run(given, {n: v for n, v in variants.items() if n not in bases})
+    cases = [case for name, variant in variants.items() for case in _cases(given, name, variant)]
+    found = {key: Measured.of(outcomes) for key, outcomes in run(cases, given.workers).items()}
 
     def over_seeds(name: str, which: str) -> list[float]:
-        return [found[name, which, str(seed)].of.hours for seed in given.seeds]
+        return [found[name, which, str(seed)].hours for seed in given.seeds]
 
     factors = {
         name: mean(over_seeds(name, PROPORTIONAL)) / mean(over_seeds(name, TUNE))
         for name in variants
     }
-    report.say(
-        "Capacity of the proportional share and of tune, jobs an hour: "
-        + "; ".join(
-            f"{capacity[name, PROPORTIONAL]:.2f} and {capacity[name, TUNE]:.2f} with {what} durations"
-            for name, what in zip(bases, ("Gavel's", "Philly's"), strict=False)
-        )
-        + "."
-    )
     report.table(
-        ("changed", "jobs an hour", "proportional", "tune", "times lower"),
+        ("changed", "proportional", "tune", "times lower"),
         [
             (
                 name,
-                f"{variants[name].rate:.3g}",
                 hours(over_seeds(name, PROPORTIONAL)),
                 hours(over_seeds(name, TUNE)),
                 f"{factor:.2f}",
@@ -132,7 +97,7 @@ def main() -> None:
     report.say(EXPLAINED)
     lines = []
     for index, which in enumerate((PROPORTIONAL, TUNE)):
-        x, y = cdf(np.concatenate([found["nothing", which, str(s)].of.jct for s in given.seeds]))
+        x, y = cdf(np.concatenate([found["nothing", which, str(s)].jct for s in given.seeds]))
         lines.append(Series.numbered(index, which, x, y))
     plot = Plot(tuple(lines), Axis("share of jobs", "share", low=0.0, high=1.0))
     report.picture(
@@ -143,37 +108,17 @@ def main() -> None:
     report.runs(
         ("changed", "policy", "seed", "p25_hours", "p50_hours", "p75_hours", "mean_jct_hours"),
         [
-            (*key, *(repr(float(q) / HOUR) for q in _quartiles([one.of])), repr(one.of.hours))
+            (*key, *(repr(float(q) / HOUR) for q in _quartiles([one])), repr(one.hours))
             for key, one in found.items()
         ],
     )
     report.close()
 
 
-class Found(NamedTuple):
-    """What was measured in a run, and how many jobs an hour keep all GPUs busy that run as long as here."""
-
-    of: Measured
-    capacity: float
-
-
-def _run(given: Options, variants: Mapping[str, Variant]) -> dict[tuple[str, ...], Found]:
-    cases = [case for name, variant in variants.items() for case in _cases(given, name, variant)]
-    return {
-        key: Found(Measured.of(outcomes), _capacity(outcomes))
-        for key, outcomes in run(cases, given.workers).items()
-    }
-
-
-def _capacity(outcomes: Outcomes) -> float:
-    """Of the jobs up to the last that is measured; later ones are not all seen to their end."""
-    last = int(np.flatnonzero(outcomes.tracked)[-1])
-    ended = np.flatnonzero(~np.isnan(outcomes.jct[: last + 1]))
-    return GPUS / (float(outcomes.gpu_seconds[ended].mean()) / HOUR)
-
-
 def _cases(given: Options, name: str, variant: Variant) -> list[Case]:
-    part = replace(given, jobs=int(variant.jobs * given.jobs))
+    part = given
+    if variant.long:
+        part = replace(given, jobs=2 * given.jobs, before=0.75, coming=1.25)
     policies = {
         PROPORTIONAL: f"synergy-proportional:order={variant.order}",
         TUNE: f"synergy-tune:order={variant.order}",
@@ -219,11 +164,11 @@ def _quartiles(runs: Sequence[Measured]) -> Sequence[float]:
 
 
 def _claims(
-    found: Mapping[tuple[str, ...], Found], factors: Mapping[str, float], given: Options
+    found: Mapping[tuple[str, ...], Measured], factors: Mapping[str, float], given: Options
 ) -> list[Claim]:
     best = max(factors, key=lambda name: factors[name])
     quartiles = {
-        which: _quartiles([found["nothing", which, str(seed)].of for seed in given.seeds])
+        which: _quartiles([found["nothing", which, str(seed)] for seed in given.seeds])
         for which in (PROPORTIONAL, TUNE)
     }
     told = [f"{a / HOUR:.1f} to {b / HOUR:.1f} h" for a, b in zip(*quartiles.values(), strict=True)]

@@ -1,10 +1,10 @@
 """PCS, figure 7: its third and fourth rows, the two longest Philly traces; fronts, and what is shipped.
 
 Mean JCT over AFS' of FIFO and Tiresias tells the rows, on 64 GPUs. The fronts are searched on samples of the
-first half of each trace, and every third point is run on the complete trace. Named are the points that err
-least for the mean JCT, over that of AFS, that the figure's have. A prediction for each of so many jobs takes
-hours under AFS, and where a policy lets jobs queue up: what costs more than the most of the figure's PCS is
-not predicted.
+first half of each trace. Of every third point, named are those that err least on these samples and whose mean
+JCT on the complete trace, over that of AFS, is at most the figure's. A prediction for each of so many jobs
+takes hours under AFS, and where a policy lets jobs queue up: what costs more than the most of the figure's
+PCS is not predicted.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,6 @@ MOST = 4.0
 SHIPPED = tuple(f"{name}, shipped" for name in CONFIGURATIONS)
 EVERY = 3
 """Of a front every third point is run."""
-
 DEAREST = 1.1
 """Times the most that the figure has for PCS: what costs more is not predicted."""
 
@@ -105,26 +104,22 @@ def main() -> None:
 def _measure(trace: str, given: Options) -> Runs:
     """What was run on the trace."""
     whole = philly(trace)
-    front = list(searched(search(whole, given, GPUS, test=0.5)))[::EVERY]
+    points = searched(search(whole, given, GPUS, test=0.5))
+    front = dict(list(points.items())[::EVERY])
     named, workload = compared(trace), Workload(whole.jobs[: given.jobs])
     jct = {policy: _mean_jct(workload, policy) for policy in (*named.values(), *front)}
     afs, paper = jct[BASELINES["AFS"]], PAPER[trace][0][len(BASELINES) :]
+    places = {policy: (jct[policy], *errors) for policy, (_, *errors) in front.items()}
+    fastest = min(one for one, *_ in places.values())
+    named |= priced(places, [max(price * afs / fastest, 1.0) for price in paper])
+    named = {name: named[name] for name in (*NAMES, *SHIPPED) if name in named}
     cases = [
         Case((policy,), partial(_workload, trace, given.jobs), setting(policy, GPUS))
-        for policy, one in jct.items()
-        if policy != BASELINES["AFS"] and one <= DEAREST * max(paper) * afs
+        for policy in dict.fromkeys(named.values())
+        if policy != BASELINES["AFS"] and jct[policy] <= DEAREST * max(paper) * afs
     ]
     found = {policy: one for (policy,), one in run(cases, given.workers).items()}
-    points = {
-        policy: (jct[policy], found[policy].mean_error) for policy in front if policy in found
-    }
-    fastest = min(one for one, _ in points.values())
-    named |= priced(points, [max(price * afs / fastest, 1.0) for price in paper])
-    return Runs(
-        {name: named[name] for name in (*NAMES, *SHIPPED) if name in named},
-        {policy: one / afs for policy, one in jct.items()},
-        found,
-    )
+    return Runs(named, {policy: one / afs for policy, one in jct.items()}, found)
 
 
 def _mean_jct(workload: Workload, policy: str) -> float:
@@ -185,17 +180,13 @@ def _claims(trace: str, found: Runs) -> list[Claim]:
             "; ".join(met) or "none of the three",
             bool(met),
         ),
-        Claim(
-            f"{trace}: a search finds points that err no more than the figure's for the same JCT",
-            ", ".join(
-                f"{percent(seen[name].mean_error)} at {times(ratio[name])} (the figure's "
-                f"{error[name]:g} % at {times(jct[name])})"
-                for name in CONFIGURATIONS
-            ),
-            all(
-                seen[name].mean_error <= error[name] and ratio[name] <= jct[name]
-                for name in CONFIGURATIONS
-            ),
+        *(
+            Claim(
+                f"{trace}: {name} errs {error[name]:g} % at {times(jct[name])} times AFS' mean JCT",
+                f"a point of the front errs {percent(seen[name].mean_error)} at {times(ratio[name])} times",
+                seen[name].mean_error <= error[name] and ratio[name] <= jct[name],
+            )
+            for name in CONFIGURATIONS
         ),
         Claim(
             f"{trace}: PCS is within 4 times the mean JCT of AFS",
@@ -210,7 +201,15 @@ def _claims(trace: str, found: Runs) -> list[Claim]:
     ]
 
 
-EXPLAINED = "TO BE WRITTEN"
+EXPLAINED = (
+    "The baselines tell the rows to the digit, and Tiresias' error is the figure's to what a random part of "
+    "the jobs leaves open. Of the shipped configurations one is the figure's, under another label: what is "
+    "shipped as PCS-JCT of 6214e9 is the figure's PCS-bal. So labels of shipped files and of bars do not go "
+    "together, and the other bars' configurations are not shipped. **Searched:** on 6214e9 the point named "
+    "PCS-JCT, faster than the figure's, errs a quarter as much and is named PCS-bal as well, since nothing "
+    "between is foreseen to err less. On 6c71a0 the samples of the first half do not tell the order on "
+    "the complete trace: the point named PCS-pred errs more there than the one named PCS-bal."
+)
 
 if __name__ == "__main__":
     main()
