@@ -93,6 +93,15 @@ def submit(
     retries: Annotated[
         int | None, typer.Option("--retries", help="Restarts after failures.", rich_help_panel=_RUN)
     ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            metavar="JOB",
+            help="Wait for its success: 12, 12-20; 12:any end; 12-20:each of an array.",
+            rich_help_panel=_TIME,
+        ),
+    ] = None,
     array: Annotated[
         int | None,
         typer.Option("--array", help="So many jobs, with an index.", rich_help_panel=_RUN),
@@ -123,6 +132,7 @@ def submit(
         "directory": None if directory is None else str(directory.absolute()),
         "environment": _environment(environment or []) or None,
         "retries": retries,
+        "after": after or None,
         "array": array,
     }
     checkpoint_options = {"path": checkpoint, "grace": grace}

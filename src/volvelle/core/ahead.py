@@ -24,6 +24,7 @@ from volvelle.core.state import (
     COME,
     DECISION,
     DIRECT_AT,
+    ELIGIBLE,
     ENDLESS,
     FINISHED,
     INFINITY,
@@ -89,7 +90,8 @@ class Ahead:
         s.count[TRACKED] = -1
         nobody = np.zeros((ARRIVAL_COLUMNS, 0), order="F"), np.zeros(0, dtype=np.int64)
         s.arrivals, s.verdict = nobody if s.compiled else ([[]] * ARRIVAL_COLUMNS, [])
-        s.clock[NODE_AT] = s.clock[DIRECT_AT] = s.clock[PROMISED] = INFINITY
+        s.clock[NODE_AT] = s.clock[DIRECT_AT] = INFINITY
+        s.clock[PROMISED] = s.clock[ELIGIBLE] = INFINITY
         ahead.apply_rules(simulated=True, learns=False, tick=0.0, pauses=NEVER)
         return ahead
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from volvelle.core.beliefs import believe_rate
 from volvelle.core.decision import Promise, Sharing
+from volvelle.core.dependencies import take_in_dependents
 from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
@@ -23,6 +24,7 @@ from volvelle.core.promises import expect_promises, keeps, promise
 from volvelle.core.resources import IntColumn
 from volvelle.core.state import (
     ASK_ADMISSION,
+    ASK_DEPENDENCIES,
     ASK_DIVISION,
     ASK_PLACEMENT,
     ASK_POLICY,
@@ -210,6 +212,7 @@ def _revoke_overdue(scheduler: "Scheduler") -> None:
 
 ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
     ASK_PROMISES: _revoke_overdue,
+    ASK_DEPENDENCIES: take_in_dependents,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,
     ASK_PLACEMENT: place_jobs,

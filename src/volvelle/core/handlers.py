@@ -10,11 +10,14 @@ import msgspec
 
 from volvelle.core.beliefs import believe_rate, believed_mean_rate
 from volvelle.core.decision import Decision
+from volvelle.core.dependencies import stand_aside, take_in_dependents
+from volvelle.core.dependents import note_end
 from volvelle.core.entry import (
     HeldJob,
     admit,
     drop,
     enter,
+    give_up_on,
     queue_submission,
     reject,
     waiting_for_admission,
@@ -54,9 +57,11 @@ from volvelle.core.state import (
     CONCLUDED,
     COUNTED,
     DIRTY,
+    ELIGIBLE,
     INFINITY,
     KNOWN_COLUMNS,
     NAMED_WAKE,
+    NOW,
     ORDER,
     PHASE,
     Reason,
@@ -87,12 +92,15 @@ def complete(scheduler: "Scheduler", row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
+    note_end(scheduler, spec.id, ok=True)
     drop(scheduler, row)
 
 
 def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
     if reason := scheduler.obstacle(event.spec):
-        reject(scheduler, event.number, reason)
+        reject(scheduler, event, reason)
+    elif event.spec.after:
+        stand_aside(scheduler, event)
     else:
         queue_submission(scheduler, event)
 
@@ -138,7 +146,8 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
     jobs.failures[row] += not event.requeued
     failures = int(jobs.failures[row])
     if failures > scheduler.spec(event.number).max_retries:
-        reject(scheduler, event.number, f"failed {failures} times: {event.reason}")
+        spec = scheduler.spec(event.number)
+        give_up_on(scheduler, event.number, spec, f"failed {failures} times: {event.reason}")
         drop(scheduler, row)
         return
     settle(s, row, scheduler.now)
@@ -156,18 +165,29 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
 
 
 def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
-    row = scheduler.row_of(event.number)
+    number = event.number
+    row = scheduler.row_of(number)
     if row is not None:
+        spec = scheduler.spec(number)
         drop(scheduler, row)
-    elif scheduler.held.pop(event.number, None) is None:
-        withdraw(scheduler, event.number)
+    elif (dependent := scheduler.dependents.aside.pop(number, None)) is not None:
+        spec = dependent.event.spec
+    elif (held := scheduler.held.pop(number, None)) is not None:
+        spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
+    elif (submission := withdraw(scheduler, number)) is not None:
+        spec = submission.spec
+    else:
+        return
+    note_end(scheduler, spec.id, ok=False)
 
 
 def _held(scheduler: "Scheduler", event: JobHeld) -> None:
     s, number = scheduler.state, event.number
     row = scheduler.row_of(number)
     if row is None:
-        if (submission := withdraw(scheduler, number)) is not None:
+        if (dependent := scheduler.dependents.aside.get(number)) is not None:
+            scheduler.dependents.aside[number] = dependent._replace(held=True)
+        elif (submission := withdraw(scheduler, number)) is not None:
             scheduler.held[number] = submission
         return
     if s.jobs.held[row] > 0.0:
@@ -179,6 +199,9 @@ def _held(scheduler: "Scheduler", event: JobHeld) -> None:
 
 
 def _released(scheduler: "Scheduler", event: JobReleased) -> None:
+    if (dependent := scheduler.dependents.aside.get(event.number)) is not None:
+        scheduler.dependents.aside[event.number] = dependent._replace(held=False)
+        return
     held = scheduler.held.pop(event.number, None)
     if isinstance(held, JobSubmitted):
         queue_submission(scheduler, held)
@@ -313,6 +336,8 @@ def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
 def follow(scheduler: "Scheduler", decision: Decision) -> None:
     """Let the forward loop carry out a decision that was taken elsewhere."""
     s = scheduler.state
+    if s.clock[ELIGIBLE] <= s.clock[NOW]:
+        take_in_dependents(scheduler)
     for given in decision.promises:
         promise(scheduler, given)
     for number in sorted(

@@ -379,10 +379,11 @@ class MomentLog(StateTable):
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided
     PROMISED,  # when the first promise is due that is not known to be kept
+    ELIGIBLE,  # when the next job may come that stood aside for others
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
     CLOCKS,
-) = range(12)
+) = range(13)
 """Entries of `State.clock`: times and sums."""
 
 (
@@ -392,6 +393,7 @@ class MomentLog(StateTable):
     ARRIVALS,
     DIRECTION,
     PROMISES,
+    DEPENDENCIES,
     ADMISSION,
     DECISION,
     PLACING,
@@ -399,7 +401,7 @@ class MomentLog(StateTable):
     RATES,
     DIVISION,
     CLOSING,
-) = range(13)
+) = range(14)
 """Phases of a moment."""
 
 (
@@ -412,16 +414,18 @@ class MomentLog(StateTable):
     ASK_NODES,
     ASK_DIRECTOR,
     ASK_PROMISES,  # which of those that are due were not kept
+    ASK_DEPENDENCIES,  # which jobs come that stood aside for others
     ASK_ADMISSION,
     ASK_POLICY,
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-) = range(14)
+) = range(15)
 """Why `volvelle.core.forward.advance` returns."""
 
-ENTERS, OBSTACLE, NO_PROGRESS, GONE = range(4)
-"""An arrival enters, cannot run here, is believed to make no progress, or is out of the queue already."""
+ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)
+"""An arrival enters, cannot run here, is believed to make no progress, is out of the queue already, or stands
+aside for other jobs."""
 
 ORDER, QUEUES, KERNEL, ASKED, COUNTED = range(5)
 """Who decides or places: an order or queues that are kept, a kernel, Python; COUNTED: nobody places."""
@@ -543,7 +547,7 @@ class State:
         self.rates, self.parameters = [], []
         self.count[SPARE] = rows
         self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
-        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED):
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
 

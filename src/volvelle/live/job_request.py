@@ -5,6 +5,7 @@ Unknown keys are errors that name the nearest known one. No shell interprets any
 
 import hashlib
 import json
+import re
 import shlex
 import signal
 from enum import StrEnum
@@ -22,7 +23,7 @@ from pydantic import (
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.adaptation import Adaptation, ScalingRule
-from volvelle.model.job import JobClass, JobSpec, Reward, wrong_steps
+from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.model.units import DAY, parse_duration
 
@@ -202,6 +203,62 @@ class BatchSizes(StrictModel):
         )
 
 
+class JobEnd(StrEnum):
+    """How a job has to end for those that are after it."""
+
+    SUCCESS = "success"
+    ANY = "any"
+
+
+MAX_DEPENDENCIES = 1000
+
+_AFTER = re.compile(r"(?P<job>\d{1,18})(-(?P<last>\d{1,18}))?(?P<words>(:[a-z]+)*)")
+
+
+def _read_after(value: object) -> object:
+    """``12``, ``12-20``, ``12:any``, ``12-20:each``: as `After`."""
+    if isinstance(value, int):
+        return {"job": value}
+    if not isinstance(value, str):
+        return value
+    match, words = _AFTER.fullmatch(value), set(value.split(":")[1:])
+    if match is None or not words <= {"success", "any", "each"} or words >= {"success", "any"}:
+        raise ValueError("name a job, as in 12, 12:any, 12-20, 12-20:each")
+    found: dict[str, object] = {"job": int(match["job"]), "each": "each" in words}
+    if match["last"]:
+        found["last"] = int(match["last"])
+    if "any" in words:
+        found["end"] = JobEnd.ANY
+    return found
+
+
+_AfterText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}(:any)?(:each)?$")]
+_JobNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class After(StrictModel):
+    """Jobs that have to end first."""
+
+    job: _JobNumber = Field(description="its number, or the first of several")
+    last: _JobNumber | None = Field(None, description="the last of several in a row")
+    end: JobEnd = Field(JobEnd.SUCCESS, description="success, or any end")
+    each: bool = Field(
+        False, description="of arrays: the first of this waits for the first of those, and so on"
+    )
+
+    @model_validator(mode="after")
+    def _check_range(self) -> "After":
+        if self.last is not None and not 0 <= self.last - self.job < MAX_DEPENDENCIES:
+            raise ValueError(f"last must follow job, by less than {MAX_DEPENDENCIES}")
+        return self
+
+    def numbers(self, position: int) -> range:
+        """The jobs for which the job at ``position`` of its array waits."""
+        if self.each:
+            return range(self.job + position, self.job + position + 1)
+        return range(self.job, (self.job if self.last is None else self.last) + 1)
+
+
 class JobRequest(StrictModel):
     """A job request."""
 
@@ -229,6 +286,18 @@ class JobRequest(StrictModel):
         {}, description="variables it is given", json_schema_extra={"additionalProperties": False}
     )
     retries: Annotated[int, Field(ge=0, le=1000)] = Field(3, description="after failures")
+    after: Annotated[
+        tuple[
+            Annotated[
+                After,
+                BeforeValidator(
+                    _read_after, json_schema_input_type=After | _JobNumber | _AfterText
+                ),
+            ],
+            ...,
+        ],
+        Field(max_length=100),
+    ] = Field((), description="jobs that have to end first: 12, 12-20, 12:any (any end), 12:each")
     array: Annotated[int, Field(ge=1, le=MAX_ARRAY_JOBS)] = Field(
         1, description="so many jobs alike, told apart by VOLVELLE_ARRAY_INDEX"
     )
@@ -266,6 +335,30 @@ class JobRequest(StrictModel):
             throughput=None if batch_sizes is None else batch_sizes.throughput(self.gpus),
             adaptation=None if batch_sizes is None else batch_sizes.adaptation,
         )
+
+    @model_validator(mode="after")
+    def _check_after(self) -> "JobRequest":
+        waited_for = sum(len(one.numbers(0)) for one in self.after)
+        if waited_for * self.array > 100 * MAX_DEPENDENCIES or waited_for > MAX_DEPENDENCIES:
+            raise ValueError("after names too many jobs")
+        for one in self.after:
+            if one.each and one.last is not None and one.last - one.job + 1 != self.array:
+                raise ValueError("after each: both arrays must have as many jobs")
+        return self
+
+    def dependencies(self, position: int) -> tuple[Dependency, ...]:
+        """What the job at ``position`` of the array waits for."""
+        return tuple(
+            Dependency(str(number), one.end is JobEnd.ANY)
+            for one in self.after
+            for number in one.numbers(position)
+        )
+
+    @property
+    def waits_for(self) -> set[int]:
+        """Numbers of all jobs for which some job of the array waits."""
+        positions = range(self.array) if any(one.each for one in self.after) else range(1)
+        return {n for one in self.after for position in positions for n in one.numbers(position)}
 
     def launch(self, index: int = 0) -> Launch:
         """How the ``index``-th job of the array is run."""

@@ -16,9 +16,10 @@ from volvelle.core.curves import unit_rate
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
+from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
 from volvelle.model.job import Job, Truth
 from volvelle.model.throughput import Linear
+from volvelle.workload.workload import after_earlier
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +50,7 @@ class Coming:
         *,
         open_ended: bool = False,
     ) -> None:
-        self.jobs = jobs
+        self.jobs = after_earlier(jobs) if numbers is None else jobs
         self._profiles = profiles
         self.numbers = range(len(jobs)) if numbers is None else numbers
         self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
@@ -164,6 +165,9 @@ class Coming:
             self._write_alike(scheduler, places, [jobs[place] for place in places.tolist()])
             self._write_by_kind(scheduler, np.flatnonzero(~alike).tolist())
         profiles = self._profiles
+        for place, job in enumerate(jobs):
+            if job.spec.after and self.verdict[place] != OBSTACLE:
+                self.verdict[place] = DEPENDS
         columns[_PLACE["submit"]] = (
             [job.spec.submit_time for job in jobs]
             if profiles is None

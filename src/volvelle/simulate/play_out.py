@@ -17,6 +17,7 @@ from volvelle.core.state import (
     ARRIVAL_COLUMNS,
     ASKED,
     COME,
+    ELIGIBLE,
     ENDLESS,
     ENTERS,
     EXPECTED,
@@ -68,6 +69,7 @@ def can_play_out(scheduler: Scheduler) -> bool:
     parts = scheduler.composition
     if (
         rules.learns
+        or scheduler.dependents.aside
         or rules.divides
         or parts.reports_every is not None
         or scheduler.cluster.changes
@@ -141,7 +143,7 @@ class PlayOuts:
         machine.expect_ends()
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
         s.count[PHASE], s.count[ENDLESS] = AHEAD, 0
-        s.clock[NODE_AT] = s.clock[PROMISED] = INFINITY
+        s.clock[NODE_AT] = s.clock[PROMISED] = s.clock[ELIGIBLE] = INFINITY
         s.clock[WAKE] = wake_at(s, rules)
 
     def _copy(self, base: State) -> State:

@@ -3,6 +3,8 @@
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from volvelle.core.events import JobSubmitted, Recomposed, WakeUp
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
@@ -33,7 +35,18 @@ def forecast_request(
     spec = request.spec(first, user, now)
     if obstacle := fork.obstacle(spec):
         raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
-    arrivals = [JobSubmitted(now, n, request.spec(n, user, now)) for n in numbers]
+    there = {str(number) for number in job_numbers(fork)}
+    arrivals = [
+        JobSubmitted(
+            now,
+            n,
+            msgspec.structs.replace(
+                request.spec(n, user, now),
+                after=tuple(one for one in request.dependencies(n - first) if one.job in there),
+            ),
+        )
+        for n in numbers
+    ]
     decision = fork.handle(now, arrivals)
     for rejection in decision.rejected:
         if rejection.number in numbers:

@@ -44,15 +44,20 @@ States = Annotated[list[JobState], Query(description="only in these states")]
 Over = Annotated[bool, Query(description="those that are over, the latest first")]
 
 
-@router.post("", status_code=201, response_model=SubmittedJobs, responses=error_responses(409, 429))
+@router.post(
+    "", status_code=201, response_model=SubmittedJobs, responses=error_responses(404, 409, 429)
+)
 async def submit(
     job: JobRequest,
     request: Request,
     principal: AnyPrincipal,
     controller: TheController,
+    store: TheStore,
     key: IdempotencyKey = None,
 ) -> Response:
     """Submit a job, or an array of them. The answer is given once the jobs are stored."""
+    for number in sorted(job.waits_for):
+        await find_job(number, principal, controller, store)
     request.app.state.quota.reserve(controller, principal, job.array)
     numbers = await execute(controller, Submit(principal.user, job, key))
     return json_response(SubmittedJobs(tuple(numbers)), 201)
