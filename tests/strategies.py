@@ -253,6 +253,7 @@ class Features:
     sharing: bool = True  # jobs that say how fast they are beside others on the same GPUs
     deadlines: bool = False  # jobs have deadlines, which only some parts ask about
     dependencies: bool = True  # jobs that wait for others
+    limits: bool = True  # jobs with priorities and time limits
     crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
@@ -272,6 +273,7 @@ GANGS = Features(
     amounts=False,
     sharing=False,
     dependencies=False,
+    limits=False,
 )
 """Rigid jobs on equal GPUs that are only counted."""
 CROWDED = Features(nodes=False, slots=False, crowded=True)
@@ -503,6 +505,10 @@ def scenarios(draw: st.DrawFn, features: Features = EVERYTHING, policy: str = "f
         job = draw(jobs(cluster, features, number, submit))
         if features.dependencies and number and draw(st.integers(0, 4)) == 0:
             job = _after(job, drawn[draw(st.integers(0, number - 1))], *draw(DEPENDENCIES))
+        if features.limits and draw(st.integers(0, 4)) == 0:
+            limit, priority = draw(st.sampled_from([15.0, 60.0])), draw(st.integers(-2, 2))
+            spec = msgspec.structs.replace(job.spec, time_limit_seconds=limit, priority=priority)
+            job = msgspec.structs.replace(job, spec=spec)
         drawn.append(job)
     placement = "none"
     if cluster.nodes_change or (features.slots and draw(st.booleans())):

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
+import pytest
 from ledger import TOLERANCE, Amounts, Holding, Ledger
 from lives import Lives
 from strategies import Scenario
@@ -71,6 +72,10 @@ class Audit:
         for conclusion in decision.concluded:
             assert conclusion.reason
             self._conclude(conclusion.number, time)
+            if conclusion.timed_out:
+                self._check_limit(conclusion.number)
+                self.ledger.rejected[conclusion.number] = conclusion.reason
+                self.ledger.books[conclusion.number].finish = math.nan
         self._check_shape(decision)
         for row, number in enumerate(decision.job.tolist()):
             self._check_dependencies(number)
@@ -88,6 +93,12 @@ class Audit:
             assert self.now >= self.ended_at[one.job] + one.think_seconds
             other = next(n for n, job in enumerate(self.ledger.jobs) if job.spec.id == one.job)
             assert one.any_end or other not in self.ledger.rejected
+
+    def _check_limit(self, number: int) -> None:
+        """A job is ended by its limit when it had GPUs for so long."""
+        held = self.ledger.books[number].holdings
+        seconds = sum(one.ended - one.start for one in held if one.ended > one.start)
+        assert seconds == pytest.approx(self.ledger.jobs[number].spec.time_limit_seconds)
 
     def _conclude(self, number: int, time: float) -> None:
         held = self._end(number, time, "concluded")

@@ -93,6 +93,16 @@ def submit(
     retries: Annotated[
         int | None, typer.Option("--retries", help="Restarts after failures.", rich_help_panel=_RUN)
     ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time-limit", metavar="TIME", help="End it after so long.", rich_help_panel=_TIME
+        ),
+    ] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option("--priority", help="The higher the sooner, if heeded.", rich_help_panel=_TIME),
+    ] = None,
     after: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,6 +143,8 @@ def submit(
         "environment": _environment(environment or []) or None,
         "retries": retries,
         "after": after or None,
+        "time_limit": time_limit,
+        "priority": priority,
         "array": array,
     }
     checkpoint_options = {"path": checkpoint, "grace": grace}
@@ -229,7 +241,11 @@ def _submit(client: "ApiClient", request: "JobRequest") -> list[int]:
     """Submit with an idempotency key; the numbers of the jobs."""
     import secrets
 
+    from volvelle.cli.output import remark
+
     answered = client.post("/v1/jobs", request.as_json(), key=secrets.token_hex(16))
+    for notice in answered["notices"]:
+        remark(notice)
     return list(answered["numbers"])
 
 

@@ -38,6 +38,7 @@ from volvelle.core.state import (
     PROMISED,
     QUEUED,
     SUBJECT,
+    TIMED_OUT,
     TRACKED,
     UNRATED,
 )
@@ -143,7 +144,7 @@ _ANSWERS = {**ANSWERS, ASK_NEWS: _end, ASK_RATES: _rate}
 def _ends(ahead: "Scheduler") -> dict[int, float]:
     """Who is through since the last look, and when."""
     batch = ahead.drain()
-    over = batch.kind == FINISHED
+    over = (batch.kind == FINISHED) | (batch.kind == TIMED_OUT)
     ends = dict(zip(batch.number[over].tolist(), batch.event_time[over].tolist(), strict=True))
     if (batch.kind == OBJECT).any():
         ends |= {

@@ -18,6 +18,7 @@ from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import settle_work
+from volvelle.core.limits import end_overrun
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import expect_promises, keeps, promise
@@ -26,6 +27,7 @@ from volvelle.core.state import (
     ASK_ADMISSION,
     ASK_DEPENDENCIES,
     ASK_DIVISION,
+    ASK_LIMITS,
     ASK_PLACEMENT,
     ASK_POLICY,
     ASK_PROMISES,
@@ -211,6 +213,7 @@ def _revoke_overdue(scheduler: "Scheduler") -> None:
 
 
 ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
+    ASK_LIMITS: end_overrun,
     ASK_PROMISES: _revoke_overdue,
     ASK_DEPENDENCIES: take_in_dependents,
     ASK_ADMISSION: admit_all,

@@ -49,6 +49,7 @@ from volvelle.core.forward.gpus import hold_slot
 from volvelle.core.forward.jobs import give_up, order_again, queue_up, settle, settle_work, stop
 from volvelle.core.forward.log import log_decision, log_event
 from volvelle.core.forward.waiting import wait_no_more
+from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
 from volvelle.core.promises import promise
@@ -64,6 +65,7 @@ from volvelle.core.state import (
     NOW,
     ORDER,
     PHASE,
+    TIMED,
     Reason,
 )
 
@@ -145,9 +147,11 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
     s, jobs = scheduler.state, scheduler.state.jobs
     jobs.failures[row] += not event.requeued
     failures = int(jobs.failures[row])
-    if failures > scheduler.spec(event.number).max_retries:
+    if event.permanent or failures > scheduler.spec(event.number).max_retries:
         spec = scheduler.spec(event.number)
-        give_up_on(scheduler, event.number, spec, f"failed {failures} times: {event.reason}")
+        times = "failed" if failures == 1 else f"failed {failures} times"
+        again = "; not tried again" if event.permanent else ""
+        give_up_on(scheduler, event.number, spec, f"{times}: {event.reason}{again}")
         drop(scheduler, row)
         return
     settle(s, row, scheduler.now)
@@ -336,6 +340,8 @@ def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
 def follow(scheduler: "Scheduler", decision: Decision) -> None:
     """Let the forward loop carry out a decision that was taken elsewhere."""
     s = scheduler.state
+    if s.clock[TIMED] <= s.clock[NOW]:
+        end_overrun(scheduler)
     if s.clock[ELIGIBLE] <= s.clock[NOW]:
         take_in_dependents(scheduler)
     for given in decision.promises:

@@ -44,13 +44,13 @@ from volvelle.core.state import (
     JOBS,
     KERNEL,
     LIMIT,
+    LIMITS,
     LOG_FULL,
     LOGGED_EVENTS,
     NOW,
     OBJECT,
     ORDER,
     PHASE,
-    PROMISES,
     QUEUED,
     QUEUES,
     ROWS_FULL,
@@ -143,7 +143,7 @@ class Scheduler:
         for event in events:
             fold(self, event)
         self.make_room()
-        self.state.count[PHASE] = PROMISES
+        self.state.count[PHASE] = LIMITS
         self._run()
         return self._decided()
 

@@ -275,9 +275,15 @@ class JobRequest(StrictModel):
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         1.0, description="where the policy heeds it"
     )
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = Field(
+        0, description="the higher the sooner, where the policy heeds it"
+    )
     preemptible: bool = Field(True, description="whether it may be stopped and resumed")
     deadline: Deadline | None = Field(None, description="when it has to be done")
     estimate: PositiveDuration | None = Field(None, description="run time on the GPUs asked for")
+    time_limit: PositiveDuration | None = Field(
+        None, description="it is ended when it has run for so long"
+    )
     batch_sizes: BatchSizes | None = Field(
         None, description="how it changes its batch size; estimator declared-regimes predicts it"
     )
@@ -332,6 +338,8 @@ class JobRequest(StrictModel):
             preemptible=self.preemptible,
             max_retries=self.retries,
             estimate_seconds=self.estimate,
+            priority=self.priority,
+            time_limit_seconds=self.time_limit,
             throughput=None if batch_sizes is None else batch_sizes.throughput(self.gpus),
             adaptation=None if batch_sizes is None else batch_sizes.adaptation,
         )

@@ -82,7 +82,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
     reach in the end. ``accept_later``: where no deadline can be promised, the earliest finish that can will
     do. ``adaptation``: how it changes its batch size; its ``throughput`` then is epochs per second.
-    ``after``: the jobs that have to end before it comes.
+    ``after``: the jobs that have to end before it comes. ``priority``: the higher the sooner, where the
+    policy heeds it. It is ended when it has held GPUs for ``time_limit_seconds``.
     """
 
     id: str
@@ -110,6 +111,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accept_later: bool = False
     adaptation: Adaptation | None = None
     after: tuple[Dependency, ...] = ()
+    priority: int = 0
+    time_limit_seconds: float | None = None
 
     @property
     def least_gpus(self) -> float:

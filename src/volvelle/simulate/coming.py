@@ -17,7 +17,7 @@ from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
-from volvelle.model.job import Job, Truth
+from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Linear
 from volvelle.workload.workload import after_earlier
 
@@ -25,7 +25,10 @@ Floats = NDArray[np.float64]
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
-_OWN = ("number", "submit", "weight", "preemptible", "total", "scale", "true_work")
+_OWN = (
+    *("number", "submit", "weight", "preemptible", "priority", "time_limit"),
+    *("total", "scale", "true_work"),
+)
 _SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
 """Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
@@ -196,8 +199,7 @@ class Coming:
             "most": gpus,
             "types": 1.0,
             "pool": -1.0,
-            "weight": [job.spec.weight for job in jobs],
-            "preemptible": [job.spec.preemptible for job in jobs],
+            **_declared([job.spec for job in jobs]),
             "total": work,
             "scale": scale,
             "full_rate": unit * gpus,
@@ -237,8 +239,7 @@ class Coming:
             elif others:
                 self.arrivals[_SHARED[:, None], others] = self.arrivals[_SHARED, first][:, None]
                 own: dict[str, list[float]] = {
-                    "weight": [self.jobs[place].spec.weight for place in others],
-                    "preemptible": [self.jobs[place].spec.preemptible for place in others],
+                    **_declared([self.jobs[place].spec for place in others]),
                     "total": [self.belief(place).truth.work for place in others],
                     "scale": [self.belief(place).scale for place in others],
                     "true_work": [self.jobs[place].truth.work for place in others],
@@ -262,6 +263,15 @@ class Coming:
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
         self.foretold[self.numbers[place]] = reason
+
+
+def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
+    return {
+        "weight": [spec.weight for spec in specs],
+        "preemptible": [spec.preemptible for spec in specs],
+        "priority": [spec.priority for spec in specs],
+        "time_limit": [spec.time_limit_seconds or 0.0 for spec in specs],
+    }
 
 
 def rates_known(arrivals: Floats) -> bool:

@@ -23,6 +23,7 @@ from volvelle.core.state import (
     INFINITY,
     OBJECT,
     QUEUED,
+    TIMED_OUT,
     WAKE,
 )
 from volvelle.core.view import FloatColumn, JobView
@@ -56,7 +57,7 @@ class _Times:
 
     def take(self, batch: Batch, submission: Submission) -> None:
         """A stretch of moments."""
-        over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED)
+        over = np.isin(batch.kind, (FINISHED, CONCLUDED, TIMED_OUT))
         numbers, times = batch.number[over].tolist(), batch.event_time[over].tolist()
         self.finish.update(zip(numbers, times, strict=True))
         if (batch.kind == OBJECT).any():

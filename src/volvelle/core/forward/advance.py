@@ -70,9 +70,13 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 _wake_up(s, rules)
             count[PHASE] = DIRECTION
         if count[PHASE] == DIRECTION:
-            count[PHASE] = PROMISES
+            count[PHASE] = LIMITS
             if clock[DIRECT_AT] <= clock[NOW] and count[JOBS] + count[COME] - count[QUEUED] > 0:
                 return ASK_DIRECTOR
+        if count[PHASE] == LIMITS:
+            count[PHASE] = PROMISES
+            if clock[TIMED] <= clock[NOW]:
+                return ASK_LIMITS
         if count[PHASE] == PROMISES:
             count[PHASE] = DEPENDENCIES
             if clock[PROMISED] <= clock[NOW]:
@@ -332,7 +336,7 @@ def wake_at(s: State, rules: Rules) -> float:
             named = boundary(now, rules.round, True)
         elif named < INFINITY:
             named = boundary(named, rules.round, False)
-    return float(min(named, s.clock[PROMISED], s.clock[ELIGIBLE]))
+    return float(min(named, s.clock[PROMISED], s.clock[ELIGIBLE], s.clock[TIMED]))
 
 
 @kernel

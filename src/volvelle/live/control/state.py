@@ -165,7 +165,9 @@ class ControllerState:
         self.last_time = time
         effects = CycleEffects()
         for record in self._concluded:
-            self._end_job(record.number, JobState(record.state), record.reason, effects)
+            ended = JobState(record.state)
+            kill = ended is not JobState.FINISHED
+            self._end_job(record.number, ended, record.reason, effects, kill=kill)
         self._concluded = []
         for event in events:
             self._apply_event(event, effects)
@@ -177,13 +179,14 @@ class ControllerState:
             job = self.jobs.get(rejection.number)
             failed = job is not None and job.failures
             state = JobState.FAILED if failed else JobState.REJECTED
-            self._end_job(rejection.number, state, rejection.reason, effects)
+            self._end_job(rejection.number, state, rejection.reason, effects, kill=True)
         for promise in decision.promises:
             if (job := self.jobs.get(promise.number)) is not None:
                 job.guarantee = Guarantee.of(promise, self.epoch)
                 effects.touched.add(promise.number)
         for conclusion in decision.concluded:
-            self._end_job(conclusion.number, JobState.FINISHED, conclusion.reason, effects)
+            ended = JobState.FAILED if conclusion.timed_out else JobState.FINISHED
+            self._end_job(conclusion.number, ended, conclusion.reason, effects, kill=False)
         for attempt in self.ledger.start_pending(time):
             self._start_attempt(attempt, time)
             effects.starts.append(attempt)
@@ -212,9 +215,9 @@ class ControllerState:
             case JobSubmitted():
                 self._enter(event)
             case JobFinished():
-                self._end_job(event.number, JobState.FINISHED, "", effects)
+                self._end_job(event.number, JobState.FINISHED, "", effects, kill=False)
             case JobCancelled():
-                self._end_job(event.number, JobState.CANCELLED, "cancelled", effects)
+                self._end_job(event.number, JobState.CANCELLED, "cancelled", effects, kill=True)
             case JobFailed():
                 effects.stops += self.ledger.revoke(event.number, kill=True)
                 if job := self.jobs.get(event.number):
@@ -233,9 +236,10 @@ class ControllerState:
             if (job := self.jobs.get(event.number)) is not None:
                 job.profile = ProfileView.of(event.profile, self.epoch)
 
-    def _end_job(self, number: int, state: JobState, reason: str, effects: CycleEffects) -> None:
-        finished = state is JobState.FINISHED
-        effects.stops += self.ledger.revoke(number, kill=not finished)
+    def _end_job(
+        self, number: int, state: JobState, reason: str, effects: CycleEffects, *, kill: bool
+    ) -> None:
+        effects.stops += self.ledger.revoke(number, kill=kill)
         self.ledger.forget_job(number)
         if (job := self.jobs.pop(number, None)) is not None:
             effects.ended.append(EndedJob(job, state, reason))
