@@ -37,7 +37,7 @@ def restore(scheduler: "Scheduler", dependent: Dependent) -> None:
     dependents, number = scheduler.dependents, dependent.event.number
     dependents.aside[number] = dependent
     for name in {one.job for one in dependent.left}:
-        dependents.followers[name] = (*dependents.followers.get(name, ()), number)
+        dependents.followers.setdefault(name, []).append(number)
     if not dependent.left:
         _expect(scheduler, number, dependent.since)
 

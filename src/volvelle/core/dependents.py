@@ -45,7 +45,7 @@ class Dependents:
         self.aside: dict[int, Dependent] = {}
         self.ended: dict[str, End] = {}
         self.watched = False
-        self.followers: dict[str, tuple[int, ...]] = {}
+        self.followers: dict[str, list[int]] = {}
         self.news: list[str] = []
         self.due: list[tuple[float, int]] = []
 
@@ -54,7 +54,8 @@ class Dependents:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.aside, other.ended = self.aside.copy(), self.ended.copy()
-        other.followers, other.news, other.due = self.followers.copy(), self.news[:], self.due[:]
+        other.followers = {name: numbers[:] for name, numbers in self.followers.items()}
+        other.news, other.due = self.news[:], self.due[:]
         return other
 
     def submissions(self) -> Iterator[JobSubmitted]:

@@ -210,14 +210,15 @@ class JobEnd(StrEnum):
     ANY = "any"
 
 
-MAX_DEPENDENCIES = 1000
+_MAX_IN_A_ROW = 100
+_MAX_AFTER = 10
 
 _AFTER = re.compile(r"(?P<job>\d{1,18})(-(?P<last>\d{1,18}))?(?P<words>(:[a-z]+)*)")
 
 
 def _read_after(value: object) -> object:
     """``12``, ``12-20``, ``12:any``, ``12-20:each``: as `After`."""
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         return {"job": value}
     if not isinstance(value, str):
         return value
@@ -226,37 +227,33 @@ def _read_after(value: object) -> object:
         raise ValueError("name a job, as in 12, 12:any, 12-20, 12-20:each")
     found: dict[str, object] = {"job": int(match["job"]), "each": "each" in words}
     if match["last"]:
-        found["last"] = int(match["last"])
+        found["count"] = int(match["last"]) - int(match["job"]) + 1
     if "any" in words:
         found["end"] = JobEnd.ANY
     return found
 
 
 _AfterText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}(:any)?(:each)?$")]
-_JobNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
+_JobNumber = Annotated[int, Field(ge=0, le=2**62)]
 
 
 class After(StrictModel):
     """Jobs that have to end first."""
 
     job: _JobNumber = Field(description="its number, or the first of several")
-    last: _JobNumber | None = Field(None, description="the last of several in a row")
+    count: Annotated[int, Field(ge=1, le=_MAX_IN_A_ROW)] = Field(
+        1, description="so many in a row, as 12-20 names nine"
+    )
     end: JobEnd = Field(JobEnd.SUCCESS, description="success, or any end")
     each: bool = Field(
         False, description="of arrays: the first of this waits for the first of those, and so on"
     )
 
-    @model_validator(mode="after")
-    def _check_range(self) -> "After":
-        if self.last is not None and not 0 <= self.last - self.job < MAX_DEPENDENCIES:
-            raise ValueError(f"last must follow job, by less than {MAX_DEPENDENCIES}")
-        return self
-
     def numbers(self, position: int) -> range:
         """The jobs for which the job at ``position`` of its array waits."""
         if self.each:
             return range(self.job + position, self.job + position + 1)
-        return range(self.job, (self.job if self.last is None else self.last) + 1)
+        return range(self.job, self.job + self.count)
 
 
 class JobRequest(StrictModel):
@@ -302,7 +299,7 @@ class JobRequest(StrictModel):
             ],
             ...,
         ],
-        Field(max_length=100),
+        Field(max_length=_MAX_AFTER),
     ] = Field((), description="jobs that have to end first: 12, 12-20, 12:any (any end), 12:each")
     array: Annotated[int, Field(ge=1, le=MAX_ARRAY_JOBS)] = Field(
         1, description="so many jobs alike, told apart by VOLVELLE_ARRAY_INDEX"
@@ -343,16 +340,6 @@ class JobRequest(StrictModel):
             throughput=None if batch_sizes is None else batch_sizes.throughput(self.gpus),
             adaptation=None if batch_sizes is None else batch_sizes.adaptation,
         )
-
-    @model_validator(mode="after")
-    def _check_after(self) -> "JobRequest":
-        waited_for = sum(len(one.numbers(0)) for one in self.after)
-        if waited_for * self.array > 100 * MAX_DEPENDENCIES or waited_for > MAX_DEPENDENCIES:
-            raise ValueError("after names too many jobs")
-        for one in self.after:
-            if one.each and one.last is not None and one.last - one.job + 1 != self.array:
-                raise ValueError("after each: both arrays must have as many jobs")
-        return self
 
     def dependencies(self, position: int) -> tuple[Dependency, ...]:
         """What the job at ``position`` of the array waits for."""

@@ -118,7 +118,11 @@ class RequestIngestion:
         spec = request.spec(first, submit.user, now)
         self._check_runnable(first, spec)
         numbers = tuple(range(first, first + request.array))
-        dependencies = [self._dependencies(submit, position) for position in range(len(numbers))]
+        each = any(one.each for one in request.after)
+        dependencies = [
+            self._dependencies(submit, position)
+            for position in (range(request.array) if each else range(1))
+        ]
         state.next_number += request.array
         request_json = request.as_json()
         for position, number in enumerate(numbers):
@@ -138,7 +142,7 @@ class RequestIngestion:
                 self._changes.touched.add(number)
                 continue
             numbered = spec if number == first else request.spec(number, submit.user, now)
-            if after := dependencies[position]:
+            if after := dependencies[position if each else 0]:
                 numbered = msgspec.structs.replace(numbered, after=after)
             self.arrivals.append(JobSubmitted(now, number, numbered))
         if key is not None:
