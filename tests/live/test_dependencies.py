@@ -88,3 +88,22 @@ def test_a_job_that_waits_for_another_says_so_and_has_a_forecast(
     start = update.times[second].start
     assert start is not None
     assert start >= 100.0
+
+
+def test_a_forecast_without_an_estimate_is_marked_as_a_guess(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, estimator="measured")
+    harness.deliver()
+    guessed = submit(harness, JobRequest(command=("sleep", "3"), name="new"))
+    known = submit(harness, sleeping(5, estimate=50.0))
+    fork = harness.controller._cycle.state.scheduler.fork()
+    times = forecast_jobs(fork, fork.now, ForecastCalibration(), 0.0).times
+    assert (times[guessed].guessed, times[known].guessed) == (True, False)
+    assert times[guessed].p90 is None
+
+
+def test_elements_of_an_array_have_an_index(harness: ControllerHarness) -> None:
+    execute(harness, Submit("ada", sleeping(5, array=2)))
+    jobs = harness.controller.status.jobs
+    assert [jobs[number].array_index for number in (0, 1)] == [0, 1]
+    alone = submit(harness, sleeping(5))
+    assert harness.controller.status.jobs[alone].array_index is None

@@ -278,7 +278,12 @@ def _print_submitted(
         return
     print(f"job {numbers[0]}{last}  {waits if job['state'] == 'waiting' else job['state']}")
     at = job["started"] or job["predicted_start"]
-    forecast = {"start": at, "p50": job["predicted_p50"], "p90": job["predicted_p90"]}
+    forecast = {
+        "start": at,
+        "p50": job["predicted_p50"],
+        "p90": job["predicted_p90"],
+        "guessed": job["guessed"],
+    }
     if at is not None or forecast["p50"] is not None:
         text = formatting.format_forecast(forecast, local_now())
         print(text + _format_deadline(share, request, job["submitted"]))

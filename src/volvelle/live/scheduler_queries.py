@@ -86,6 +86,13 @@ def believed_work(scheduler: Scheduler, number: int) -> float | None:
     return None if row is None else float(scheduler.state.jobs.total[row])
 
 
+def guessed_jobs(scheduler: Scheduler) -> set[int]:
+    """Numbers of the jobs that are not held of which the estimator does not know how long such ones take."""
+    guesses = scheduler.composition.estimator.guesses
+    here = {number for number in scheduler.known if guesses(scheduler.spec(number))}
+    return here | {event.number for event in _submitted(scheduler) if guesses(event.spec)}
+
+
 def submit_times(scheduler: Scheduler) -> Iterable[tuple[int, float]]:
     """Number and submission time of every job that is not held."""
     jobs = scheduler.view().jobs

@@ -156,7 +156,9 @@ class ControlCycle:
             )
             reason = update.reasons.get(number, "")
             job = jobs.get(number)
-            if job is not None and job.update_forecast(start, p50, p90, reason):
+            if job is not None and job.update_forecast(
+                start, p50, p90, reason, guessed=times.guessed
+            ):
                 changed.add(number)
         return changed
 

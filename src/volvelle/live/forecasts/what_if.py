@@ -62,6 +62,7 @@ def forecast_request(
         start=epoch + min(starts) if starts else None,
         p50=None if p50 is None else epoch + p50,
         p90=None if p90 is None else epoch + p90,
+        guessed=fork.composition.estimator.guesses(spec),
         deadline_share=_deadline_share(calibration, request, finish, now),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, result.upcoming, first).get(first, "") if waits else "",
