@@ -107,3 +107,17 @@ def test_elements_of_an_array_have_an_index(harness: ControllerHarness) -> None:
     assert [jobs[number].array_index for number in (0, 1)] == [0, 1]
     alone = submit(harness, sleeping(5))
     assert harness.controller.status.jobs[alone].array_index is None
+
+
+def test_of_a_throttled_array_so_many_run_at_once_through_a_restart(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x4")
+    harness.deliver()
+    numbers = execute(harness, Submit("ada", sleeping(4, array=5, at_once=2)))
+    most = 0
+    for _ in range(3):
+        harness.crash()
+        harness.deliver()
+        most = max(most, len(harness.fake_cluster.runs))
+        harness.step(5)
+    assert most == 2
+    assert {state(harness, number) for number in numbers} == {"finished"}

@@ -113,8 +113,13 @@ def submit(
         ),
     ] = None,
     array: Annotated[
-        int | None,
-        typer.Option("--array", help="So many jobs, with an index.", rich_help_panel=_RUN),
+        str | None,
+        typer.Option(
+            "--array",
+            metavar="N[%M]",
+            help="So many jobs, with an index; at most M at once.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print its forecast.")] = False,
     wait: Annotated[
@@ -145,7 +150,7 @@ def submit(
         "after": after or None,
         "time_limit": time_limit,
         "priority": priority,
-        "array": array,
+        **_array(array),
     }
     checkpoint_options = {"path": checkpoint, "grace": grace}
     saving = {key: value for key, value in checkpoint_options.items() if value is not None}
@@ -218,6 +223,14 @@ def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, 
         raise Problem(f"--deadline: {error}", usage=True) from None
     kind = "soft" if soft else "strict"
     return {"kind": kind, "within": within, "accept_later": accept_later}
+
+
+def _array(given: str | None) -> dict[str, str | None]:
+    """``100``, or ``100%5`` for five at once."""
+    if given is None:
+        return {}
+    count, throttled, at_once = given.partition("%")
+    return {"array": count, "at_once": at_once if throttled else None}
 
 
 def _environment(given: list[str]) -> dict[str, str]:

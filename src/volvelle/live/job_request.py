@@ -304,6 +304,9 @@ class JobRequest(StrictModel):
     array: Annotated[int, Field(ge=1, le=MAX_ARRAY_JOBS)] = Field(
         1, description="so many jobs alike, told apart by VOLVELLE_ARRAY_INDEX"
     )
+    at_once: Annotated[int | None, Field(ge=1)] = Field(
+        None, description="of an array: so many at a time, in as many rows of one after another"
+    )
 
     @model_validator(mode="after")
     def _check_gpus(self) -> "JobRequest":
@@ -348,6 +351,12 @@ class JobRequest(StrictModel):
             for one in self.after
             for number in one.numbers(position)
         )
+
+    def row_before(self, position: int, number: int) -> tuple[Dependency, ...]:
+        """The job whose end job ``number``, at ``position`` of the array, waits for where few are at once."""
+        if self.at_once is None or position < self.at_once:
+            return ()
+        return (Dependency(str(number - self.at_once), any_end=True),)
 
     @property
     def waits_for(self) -> set[int]:

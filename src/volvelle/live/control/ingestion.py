@@ -142,7 +142,8 @@ class RequestIngestion:
                 self._changes.touched.add(number)
                 continue
             numbered = spec if number == first else request.spec(number, submit.user, now)
-            if after := dependencies[position if each else 0]:
+            after = dependencies[position if each else 0] + request.row_before(position, number)
+            if after:
                 numbered = msgspec.structs.replace(numbered, after=after)
             self.arrivals.append(JobSubmitted(now, number, numbered))
         if key is not None:
@@ -155,7 +156,7 @@ class RequestIngestion:
         """What a job still has to wait for. Raises `Problem` where that can never be."""
         state = self._state
         after = submit.request.dependencies(position)
-        if after and state.partition is not None:
+        if (after or submit.request.at_once) and state.partition is not None:
             raise Problem(
                 "jobs are profiled first here, and cannot wait for other jobs",
                 mend="submit it when those have ended",

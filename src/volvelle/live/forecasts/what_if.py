@@ -42,7 +42,8 @@ def forecast_request(
             n,
             msgspec.structs.replace(
                 request.spec(n, user, now),
-                after=tuple(one for one in request.dependencies(n - first) if one.job in there),
+                after=tuple(one for one in request.dependencies(n - first) if one.job in there)
+                + request.row_before(n - first, n),
             ),
         )
         for n in numbers
