@@ -154,6 +154,8 @@ def _parts(kind: str) -> Iterator[str]:
             said.append("starvation-free")
         if "work_conserving" in facts and not facts["work_conserving"]:
             said.append("not work-conserving")
+        if "heeds_priority" in facts:
+            said.append(f"{'serves' if facts['heeds_priority'] else 'ignores'} priorities")
         if said:
             yield from (f"*{'; '.join(said)}*", "")
         yield from _parameters(part["parameters"])

@@ -24,7 +24,7 @@ from volvelle.model.cluster import (
     NodeState,
     Pool,
 )
-from volvelle.model.job import Job, JobSpec, LossPoint, Regime, Reward, Truth
+from volvelle.model.job import Dependency, Job, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import (
     Amdahl,
@@ -252,6 +252,8 @@ class Features:
     amounts: bool = True  # nodes that say what CPUs and memory they have, jobs that need these
     sharing: bool = True  # jobs that say how fast they are beside others on the same GPUs
     deadlines: bool = False  # jobs have deadlines, which only some parts ask about
+    dependencies: bool = True  # jobs that wait for others
+    limits: bool = True  # jobs with priorities and time limits
     crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
@@ -270,6 +272,8 @@ GANGS = Features(
     impossible=False,
     amounts=False,
     sharing=False,
+    dependencies=False,
+    limits=False,
 )
 """Rigid jobs on equal GPUs that are only counted."""
 CROWDED = Features(nodes=False, slots=False, crowded=True)
@@ -481,6 +485,15 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     )
 
 
+DEPENDENCIES = st.tuples(st.booleans(), st.sampled_from([0.0, 0.0, 25.0]))
+"""Whether any end will do, and think times."""
+
+
+def _after(job: Job, other: Job, any_end: bool, think_seconds: float) -> Job:
+    after = (Dependency(other.spec.id, any_end, think_seconds),)
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, after=after))
+
+
 @st.composite
 def scenarios(draw: st.DrawFn, features: Features = EVERYTHING, policy: str = "fifo") -> Scenario:
     """A few jobs on a small cluster, with whatever ``features`` allow."""
@@ -489,7 +502,14 @@ def scenarios(draw: st.DrawFn, features: Features = EVERYTHING, policy: str = "f
     drawn: list[Job] = []
     for number in range(draw(st.integers(1, features.most_jobs))):
         submit += draw(st.sampled_from([0.0, 0.0, 1.0]) if features.crowded else GAPS)
-        drawn.append(draw(jobs(cluster, features, number, submit)))
+        job = draw(jobs(cluster, features, number, submit))
+        if features.dependencies and number and draw(st.integers(0, 4)) == 0:
+            job = _after(job, drawn[draw(st.integers(0, number - 1))], *draw(DEPENDENCIES))
+        if features.limits and draw(st.integers(0, 4)) == 0:
+            limit, priority = draw(st.sampled_from([15.0, 60.0])), draw(st.integers(-2, 2))
+            spec = msgspec.structs.replace(job.spec, time_limit_seconds=limit, priority=priority)
+            job = msgspec.structs.replace(job, spec=spec)
+        drawn.append(job)
     placement = "none"
     if cluster.nodes_change or (features.slots and draw(st.booleans())):
         placement = draw(st.sampled_from(["first-free", "consolidated"]))

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
+import pytest
 from ledger import TOLERANCE, Amounts, Holding, Ledger
 from lives import Lives
 from strategies import Scenario
@@ -47,6 +48,7 @@ class Audit:
         }
         self.holds: dict[int, Holding] = {}
         self.gone: set[int] = set()
+        self.ended_at: dict[str, float] = {}
         self.stopping: dict[tuple[int, int], Holding] = {}
         self.now = -math.inf
         self.decided = 0
@@ -65,12 +67,18 @@ class Audit:
             assert rejection.reason
             assert rejection.number not in self.holds
             self.ledger.rejected[rejection.number] = rejection.reason
+            self.ended_at[self.ledger.jobs[rejection.number].spec.id] = time
             self.gone.add(rejection.number)
         for conclusion in decision.concluded:
             assert conclusion.reason
             self._conclude(conclusion.number, time)
+            if conclusion.timed_out:
+                self._check_limit(conclusion.number)
+                self.ledger.rejected[conclusion.number] = conclusion.reason
+                self.ledger.books[conclusion.number].finish = math.nan
         self._check_shape(decision)
         for row, number in enumerate(decision.job.tolist()):
+            self._check_dependencies(number)
             self._change(time, decision, row, number)
         if decision.sharing is not None:
             self._share(time, decision, decision.sharing)
@@ -79,11 +87,25 @@ class Audit:
         self._check_amounts()
         self._check_slots(before)
 
+    def _check_dependencies(self, number: int) -> None:
+        """A job gets GPUs only after those that it depends on are through, and well where that is asked."""
+        for one in self.ledger.jobs[number].spec.after:
+            assert self.now >= self.ended_at[one.job] + one.think_seconds
+            other = next(n for n, job in enumerate(self.ledger.jobs) if job.spec.id == one.job)
+            assert one.any_end or other not in self.ledger.rejected
+
+    def _check_limit(self, number: int) -> None:
+        """A job is ended by its limit when it had GPUs for so long."""
+        held = self.ledger.books[number].holdings
+        seconds = sum(one.ended - one.start for one in held if one.ended > one.start)
+        assert seconds == pytest.approx(self.ledger.jobs[number].spec.time_limit_seconds)
+
     def _conclude(self, number: int, time: float) -> None:
         held = self._end(number, time, "concluded")
         self.stopping[number, held.attempt] = held
         self.ledger.books[number].finish = time
         self.ledger.books[number].concluded = True
+        self.ended_at[self.ledger.jobs[number].spec.id] = time
         self.gone.add(number)
 
     def _fold(self, event: Event) -> None:
@@ -101,6 +123,7 @@ class Audit:
             assert event.attempt == self.holds[event.number].attempt
             self._end(event.number, event.time, "finished")
             self.ledger.books[event.number].finish = event.time
+            self.ended_at[self.ledger.jobs[event.number].spec.id] = event.time
             self.gone.add(event.number)
         elif isinstance(event, JobStopped):
             self.stopping.pop((event.number, event.attempt)).free_at = event.time

@@ -158,7 +158,9 @@ class FakeCluster:
             run.done = min(run.done + seconds, run.seconds)
             self.saved[run.start.number] = run.done
             if run.done >= run.seconds:
-                self._end(run, Outcome.FAILED if run.fails else Outcome.FINISHED)
+                words = run.start.launch.command
+                code = int(words[2]) if run.fails and len(words) > 2 else None
+                self._end(run, Outcome.FAILED if run.fails else Outcome.FINISHED, code)
             elif run.stopping:
                 self._end(run, Outcome.STOPPED)
 

@@ -320,7 +320,9 @@ def test_a_job_whose_checkpoints_could_not_be_written_is_not_started(
 
 def test_a_missing_program_is_named(harness: ExecutorHarness) -> None:
     harness.start(command=("no-such-program",))
-    assert harness.end().reason == "cannot run 'no-such-program': No such file or directory"
+    ended = harness.end()
+    assert ended.reason == "cannot run 'no-such-program': No such file or directory"
+    assert ended.exit_code == 127
 
 
 def test_arguments_are_passed_unchanged(harness: ExecutorHarness) -> None:

@@ -31,6 +31,7 @@ def format_finish(job: Job, now: datetime) -> str:
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
     finish = format_interval(job["predicted_p50"], job["predicted_p90"], now)
+    finish += " (a guess)" if job["guessed"] else ""
     guarantee = job["guarantee"]
     if guarantee is None or guarantee["finish_by"] is None:
         return finish
@@ -38,11 +39,13 @@ def format_finish(job: Job, now: datetime) -> str:
 
 
 def format_interval(p50: float | None, p90: float | None, now: datetime) -> str:
-    """``14:20-15:10``."""
+    """``14:20-15:10``; ``14:20-?`` where P90 is not known yet."""
     if p50 is None:
         return "-"
     first, last = format_moment(p50, now), format_moment(p90, now)
-    return first if p90 is None or first == last else f"{first}-{last}"
+    if p90 is None:
+        return f"{first}-?"
+    return first if first == last else f"{first}-{last}"
 
 
 def format_progress(job: Job) -> str:
@@ -64,9 +67,11 @@ def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
         parts.append("starts now" if soon else f"starts about {format_moment(start, now)}")
     if p50 is not None:
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
-        if p90 is not None and format_moment(p90, now) != format_moment(p50, now):
+        if p90 is None:
+            parts[-1] += ", P90 is not known before some jobs have finished"
+        elif format_moment(p90, now) != format_moment(p50, now):
             parts[-1] += f" to {format_moment(p90, now)} (P90)"
-    return ", ".join(parts)
+    return ", ".join(parts) + ("; its run time is a guess" if forecast["guessed"] else "")
 
 
 def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:

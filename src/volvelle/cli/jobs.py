@@ -18,13 +18,20 @@ if TYPE_CHECKING:
 
 _KEYS = (
     "number", "name", "user", "state", "gpus", "submitted", "started", "ended", "predicted_start",
-    "predicted_p50", "predicted_p90", "promised", "iterations", "total_iterations", "preemptions",
-    "failures", "reason",
+    "predicted_p50", "predicted_p90", "guessed", "promised", "iterations", "total_iterations",
+    "preemptions", "failures", "array_index", "reason",
 )  # fmt: skip
+
+
+def _name(job: Row) -> str:
+    """``sweep``, ``sweep[2]`` of an array."""
+    index = job["array_index"]
+    return str(job["name"]) if index is None else f"{job['name']}[{index}]"
+
 
 _JOB_HEADS = (
     Head("job", lambda job: str(job["number"]), right=True),
-    Head("name", lambda job: job["name"]),
+    Head("name", _name),
     Head("user", lambda job: job["user"]),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
     Head("state", lambda job: job["state"]),
@@ -161,6 +168,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if found["ahead"]:
         print(f"Ahead of it: {_list_jobs(found['ahead'])}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
+    forecast["guessed"] = job["guessed"]
     if job["started"] is not None:
         forecast["start"] = None
     if forecast["start"] or forecast["p50"]:

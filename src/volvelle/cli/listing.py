@@ -108,6 +108,7 @@ def _parts(kind: Kind) -> "Iterable[Listed]":
                 "needs_durations": part.needs_durations,
                 "starvation_free": part.starvation_free,
                 "work_conserving": part.work_conserving,
+                "heeds_priority": part.heeds_priority,
             }
         yield Listed(part.name, part.summary(), part.source, _parameters(part), facts)
 

@@ -91,9 +91,33 @@ def submit(
     retries: Annotated[
         int | None, typer.Option("--retries", help="Restarts after failures.", rich_help_panel=_RUN)
     ] = None,
-    array: Annotated[
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time-limit", metavar="TIME", help="End it after so long.", rich_help_panel=_TIME
+        ),
+    ] = None,
+    priority: Annotated[
         int | None,
-        typer.Option("--array", help="So many jobs, with an index.", rich_help_panel=_RUN),
+        typer.Option("--priority", help="The higher the sooner, if heeded.", rich_help_panel=_TIME),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            metavar="JOB",
+            help="Wait for its success: 12, 12-20; 12:any end; 12-20:each of an array.",
+            rich_help_panel=_TIME,
+        ),
+    ] = None,
+    array: Annotated[
+        str | None,
+        typer.Option(
+            "--array",
+            metavar="N[%M]",
+            help="So many jobs, with an index; at most M at once.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print its forecast.")] = False,
     wait: Annotated[
@@ -107,6 +131,7 @@ def submit(
 
     volvelle submit job.yaml
     """
+    from volvelle.cli.output import remark
     from volvelle.live.http import submission
     from volvelle.live.http.client import ApiClient
 
@@ -124,8 +149,11 @@ def submit(
         "directory": None if directory is None else str(directory.absolute()),
         "environment": _environment(environment or []) or None,
         "retries": retries,
-        "array": array,
         "checkpoint": saving or None,
+        "after": after or None,
+        "time_limit": time_limit,
+        "priority": priority,
+        **_array(array),
     }
     request = submission.requested(words, given)
     client = ApiClient.find()
@@ -135,7 +163,10 @@ def submit(
     share: float | None = None
     if request.deadline is not None:
         share = submission.forecast(client, request)["deadline_share"]
-    numbers = submission.submit(client, request)
+    answered = submission.submit(client, request)
+    for notice in answered["notices"]:
+        remark(notice)
+    numbers = answered["numbers"]
     _print_submitted(client, numbers, request, share, output)
     if wait and not _wait_for_all(client, numbers, output):
         raise typer.Exit(1)
@@ -153,6 +184,14 @@ def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, 
         raise Problem(f"--deadline: {error}", usage=True) from None
     kind = "soft" if soft else "strict"
     return {"kind": kind, "within": within, "accept_later": accept_later}
+
+
+def _array(given: str | None) -> dict[str, str | None]:
+    """``100``, or ``100%5`` for five at once."""
+    if given is None:
+        return {}
+    count, throttled, at_once = given.partition("%")
+    return {"array": count, "at_once": at_once if throttled else None}
 
 
 def _environment(given: list[str]) -> dict[str, str]:
@@ -203,7 +242,12 @@ def _print_submitted(
         return
     print(f"job {numbers[0]}{last}  {waits if job['state'] == 'waiting' else job['state']}")
     at = job["started"] or job["predicted_start"]
-    forecast = {"start": at, "p50": job["predicted_p50"], "p90": job["predicted_p90"]}
+    forecast = {
+        "start": at,
+        "p50": job["predicted_p50"],
+        "p90": job["predicted_p90"],
+        "guessed": job["guessed"],
+    }
     if at is not None or forecast["p50"] is not None:
         text = formatting.format_forecast(forecast, local_now())
         print(text + _format_deadline(share, request, job["submitted"]))

@@ -24,6 +24,7 @@ from volvelle.core.state import (
     COME,
     DECISION,
     DIRECT_AT,
+    ELIGIBLE,
     ENDLESS,
     FINISHED,
     INFINITY,
@@ -37,6 +38,7 @@ from volvelle.core.state import (
     PROMISED,
     QUEUED,
     SUBJECT,
+    TIMED_OUT,
     TRACKED,
     UNRATED,
 )
@@ -89,7 +91,8 @@ class Ahead:
         s.count[TRACKED] = -1
         nobody = np.zeros((ARRIVAL_COLUMNS, 0), order="F"), np.zeros(0, dtype=np.int64)
         s.arrivals, s.verdict = nobody if s.compiled else ([[]] * ARRIVAL_COLUMNS, [])
-        s.clock[NODE_AT] = s.clock[DIRECT_AT] = s.clock[PROMISED] = INFINITY
+        s.clock[NODE_AT] = s.clock[DIRECT_AT] = INFINITY
+        s.clock[PROMISED] = s.clock[ELIGIBLE] = INFINITY
         ahead.apply_rules(simulated=True, learns=False, tick=0.0, pauses=NEVER)
         return ahead
 
@@ -141,7 +144,7 @@ _ANSWERS = {**ANSWERS, ASK_NEWS: _end, ASK_RATES: _rate}
 def _ends(ahead: "Scheduler") -> dict[int, float]:
     """Who is through since the last look, and when."""
     batch = ahead.drain()
-    over = batch.kind == FINISHED
+    over = (batch.kind == FINISHED) | (batch.kind == TIMED_OUT)
     ends = dict(zip(batch.number[over].tolist(), batch.event_time[over].tolist(), strict=True))
     if (batch.kind == OBJECT).any():
         ends |= {

@@ -12,18 +12,22 @@ import numpy as np
 
 from volvelle.core.beliefs import believe_rate
 from volvelle.core.decision import Promise, Sharing
+from volvelle.core.dependencies import take_in_dependents
 from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all, waiting_for_admission
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import order_anew, settle_work
+from volvelle.core.limits import end_overrun
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import expect_promises, keeps, promise
 from volvelle.core.resources import IntColumn
 from volvelle.core.state import (
     ASK_ADMISSION,
+    ASK_DEPENDENCIES,
     ASK_DIVISION,
+    ASK_LIMITS,
     ASK_PLACEMENT,
     ASK_POLICY,
     ASK_PROMISES,
@@ -222,7 +226,9 @@ def _revoke_overdue(scheduler: "Scheduler") -> None:
 
 
 ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
+    ASK_LIMITS: end_overrun,
     ASK_PROMISES: _revoke_overdue,
+    ASK_DEPENDENCIES: take_in_dependents,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,
     ASK_PLACEMENT: place_jobs,

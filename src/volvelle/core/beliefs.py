@@ -60,6 +60,8 @@ def newcomer(
         "restore": overheads.restore_seconds(spec),
         "resize": overheads.resize_seconds(spec),
         "checkpoint": overheads.checkpoint_seconds(spec),
+        "priority": spec.priority,
+        "time_limit": spec.time_limit_seconds or 0.0,
         "true_work": math.nan,
         "true_unit_rate": math.nan,
         "true_table": -1.0,

@@ -24,7 +24,9 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RESTORE,
     RESIZE,
     CHECKPOINT,
-) = range(20)
+    PRIORITY,
+    TIME_LIMIT,
+) = range(22)
 (
     HELD,
     TYPE,
@@ -38,6 +40,6 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RATE,
     ATTEMPT,
     PREEMPTIONS,
-) = range(24, 36)
-COUNT = 41
+) = range(26, 38)
+COUNT = 43
 """Columns in all, before those of the policy's own."""

@@ -20,11 +20,15 @@ class Rejection(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-class Conclusion(msgspec.Struct, frozen=True, gc=False):
-    """Job ``number`` is done before its work is: it is to write its last checkpoint and end."""
+class Conclusion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Job ``number`` is done before its work is: it is to write its last checkpoint and end.
+
+    timed_out: because its time limit is over, so that it failed.
+    """
 
     number: int
     reason: str
+    timed_out: bool = False
 
 
 class Promise(msgspec.Struct, frozen=True, gc=False):

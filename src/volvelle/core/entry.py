@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from volvelle.core.beliefs import newcomer
+from volvelle.core.dependents import note_end
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
@@ -18,6 +19,7 @@ from volvelle.core.promises import promise
 from volvelle.core.state import (
     COME,
     DEMAND,
+    DEPENDS,
     ENTERS,
     GONE,
     KERNEL,
@@ -31,12 +33,13 @@ from volvelle.core.state import (
     Jobs,
     Reason,
 )
+from volvelle.model.job import JobSpec
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
-_DONE, _SUBMIT = (Jobs.float_columns.index(name) for name in ("done", "submit"))
-_NOT_THERE = (OBSTACLE, GONE)
+_DONE, _SUBMIT, _NUMBER = (Jobs.float_columns.index(name) for name in ("done", "submit", "number"))
+_NOT_THERE = (OBSTACLE, GONE, DEPENDS)
 """Arrivals that do not stand in the queue, though they came."""
 
 
@@ -69,6 +72,13 @@ def queue_submission(scheduler: "Scheduler", event: JobSubmitted) -> None:
     scheduler.state.count[COME] += 1
 
 
+def queue_dependent(scheduler: "Scheduler", event: JobSubmitted) -> None:
+    """Let a job that stood aside for others wait to be admitted, where it was submitted."""
+    later = (place for place, one in enumerate(scheduler.queue) if one.number > event.number)
+    scheduler.queue.insert(next(later, len(scheduler.queue)), event)
+    scheduler.state.count[COME] += 1
+
+
 def waiting_for_admission(scheduler: "Scheduler") -> list[JobSubmitted]:
     """The submissions in the admission queue, in order."""
     s = scheduler.state
@@ -76,6 +86,20 @@ def waiting_for_admission(scheduler: "Scheduler") -> list[JobSubmitted]:
         return list(scheduler.queue)
     places = range(s.count[QUEUED], s.count[COME])
     return [scheduler.coming(i) for i in places if s.verdict[i] in (ENTERS, NO_PROGRESS)]
+
+
+def come_back(scheduler: "Scheduler", place: int) -> None:
+    """Let an arrival that stood aside for other jobs be in the admission queue, where it was submitted."""
+    s = scheduler.state
+    s.verdict = s.verdict[:] if isinstance(s.verdict, list) else s.verdict.copy()
+    for before in range(place, s.count[QUEUED]):
+        if s.verdict[before] not in _NOT_THERE:
+            s.verdict[before] = GONE
+    number = int(s.arrivals[_NUMBER][place])
+    s.verdict[place] = NO_PROGRESS if number in scheduler.foretold else ENTERS
+    s.arrivals[_SUBMIT][place] = scheduler.now
+    s.count[QUEUED] = min(int(s.count[QUEUED]), place)
+    scheduler.renew()
 
 
 def withdraw(scheduler: "Scheduler", number: int) -> JobSubmitted | None:
@@ -142,11 +166,11 @@ def _let_in(
     s, admission = scheduler.state, scheduler.composition.admission
     if verdict.fate is Fate.REJECT:
         reason = verdict.reason or f"turned away by admission {admission.name}"
-        reject(scheduler, event.number, reason)
+        reject(scheduler, event, reason)
     elif not scheduler.prepared or place is None:
         admit(scheduler, event, place)
     elif event.number in scheduler.foretold:
-        reject(scheduler, event.number, scheduler.foretold[event.number])
+        reject(scheduler, event, scheduler.foretold[event.number])
     else:
         enter_arrival(s, scheduler.rules, place, scheduler.now)
     if verdict.promise is not None and event.number in scheduler.known:
@@ -171,24 +195,36 @@ def admit(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None)
     belief = scheduler.composition.estimator.believe(event, scheduler.seed)
     values = newcomer(scheduler, event.number, event.spec, belief)
     if isinstance(values, str):
-        reject(scheduler, event.number, values)
+        reject(scheduler, event, values)
     else:
         if event.profile is not None:
             values[_SUBMIT] = event.profile.ended
+        if event.spec.after:
+            values[_SUBMIT] = event.time if place is None else _submitted(scheduler, place)
         if place is not None:
             for column in TRUTH:
                 values[column] = float(scheduler.state.arrivals[column][place])
         enter(scheduler, values, KnownJob(event.spec, belief.truth))
 
 
+def _submitted(scheduler: "Scheduler", place: int) -> float:
+    return float(scheduler.state.arrivals[_SUBMIT][place])
+
+
 # ---------------------------------------------------------------------- coming and going
 
 
-def reject(scheduler: "Scheduler", number: int, reason: str) -> None:
-    """Turn a job away for good."""
+def reject(scheduler: "Scheduler", event: JobSubmitted, reason: str) -> None:
+    """Turn away for good a job that was submitted."""
+    give_up_on(scheduler, event.number, event.spec, reason)
+    note_through(scheduler.state, event.number)
+
+
+def give_up_on(scheduler: "Scheduler", number: int, spec: JobSpec, reason: str) -> None:
+    """Say that a job will not be served any more."""
     scheduler.notes.reasons[number] = reason
     log_event(scheduler.state, scheduler.rules, REJECTED, number, 0.0, 0.0)
-    note_through(scheduler.state, number)
+    note_end(scheduler, spec.id, ok=False)
 
 
 def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:

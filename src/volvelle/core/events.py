@@ -69,7 +69,7 @@ class JobFailed(msgspec.Struct, frozen=True, tag="failed", gc=False):
     """The job crashed or lost a node; it would resume from ``work_done`` units. Its GPUs are free.
 
     ``lost_gpu_seconds`` is the GPU time since the checkpoint it goes back to. ``requeued``: it was stopped
-    for no fault of its own, which does not count against its retries.
+    for no fault of its own, which does not count against its retries. ``permanent``: it would fail again.
     """
 
     time: float
@@ -79,6 +79,7 @@ class JobFailed(msgspec.Struct, frozen=True, tag="failed", gc=False):
     lost_gpu_seconds: float
     reason: str
     requeued: bool = False
+    permanent: bool = False
 
 
 class JobCancelled(msgspec.Struct, frozen=True, tag="cancelled", gc=False):

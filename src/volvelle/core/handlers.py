@@ -10,11 +10,14 @@ import msgspec
 
 from volvelle.core.beliefs import believe_rate, believed_mean_rate, measured_seconds_left
 from volvelle.core.decision import Decision
+from volvelle.core.dependencies import stand_aside, take_in_dependents
+from volvelle.core.dependents import note_end
 from volvelle.core.entry import (
     HeldJob,
     admit,
     drop,
     enter,
+    give_up_on,
     queue_submission,
     reject,
     waiting_for_admission,
@@ -46,6 +49,7 @@ from volvelle.core.forward.gpus import hold_slot
 from volvelle.core.forward.jobs import give_up, order_again, queue_up, settle, settle_work, stop
 from volvelle.core.forward.log import log_decision, log_event
 from volvelle.core.forward.waiting import wait_no_more
+from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
 from volvelle.core.promises import promise
@@ -54,11 +58,14 @@ from volvelle.core.state import (
     CONCLUDED,
     COUNTED,
     DIRTY,
+    ELIGIBLE,
     INFINITY,
     KNOWN_COLUMNS,
     NAMED_WAKE,
+    NOW,
     ORDER,
     PHASE,
+    TIMED,
     Reason,
 )
 
@@ -87,12 +94,15 @@ def complete(scheduler: "Scheduler", row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
+    note_end(scheduler, spec.id, ok=True)
     drop(scheduler, row)
 
 
 def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
     if reason := scheduler.obstacle(event.spec):
-        reject(scheduler, event.number, reason)
+        reject(scheduler, event, reason)
+    elif event.spec.after:
+        stand_aside(scheduler, event)
     else:
         queue_submission(scheduler, event)
 
@@ -137,8 +147,11 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
     s, jobs = scheduler.state, scheduler.state.jobs
     jobs.failures[row] += not event.requeued
     failures = int(jobs.failures[row])
-    if failures > scheduler.spec(event.number).max_retries:
-        reject(scheduler, event.number, f"failed {failures} times: {event.reason}")
+    if event.permanent or failures > scheduler.spec(event.number).max_retries:
+        spec = scheduler.spec(event.number)
+        times = "failed" if failures == 1 else f"failed {failures} times"
+        again = "; not tried again" if event.permanent else ""
+        give_up_on(scheduler, event.number, spec, f"{times}: {event.reason}{again}")
         drop(scheduler, row)
         return
     settle(s, row, scheduler.now)
@@ -156,18 +169,29 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
 
 
 def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
-    row = scheduler.row_of(event.number)
+    number = event.number
+    row = scheduler.row_of(number)
     if row is not None:
+        spec = scheduler.spec(number)
         drop(scheduler, row)
-    elif scheduler.held.pop(event.number, None) is None:
-        withdraw(scheduler, event.number)
+    elif (dependent := scheduler.dependents.aside.pop(number, None)) is not None:
+        spec = dependent.event.spec
+    elif (held := scheduler.held.pop(number, None)) is not None:
+        spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
+    elif (submission := withdraw(scheduler, number)) is not None:
+        spec = submission.spec
+    else:
+        return
+    note_end(scheduler, spec.id, ok=False)
 
 
 def _held(scheduler: "Scheduler", event: JobHeld) -> None:
     s, number = scheduler.state, event.number
     row = scheduler.row_of(number)
     if row is None:
-        if (submission := withdraw(scheduler, number)) is not None:
+        if (dependent := scheduler.dependents.aside.get(number)) is not None:
+            scheduler.dependents.aside[number] = dependent._replace(held=True)
+        elif (submission := withdraw(scheduler, number)) is not None:
             scheduler.held[number] = submission
         return
     if s.jobs.held[row] > 0.0:
@@ -179,6 +203,9 @@ def _held(scheduler: "Scheduler", event: JobHeld) -> None:
 
 
 def _released(scheduler: "Scheduler", event: JobReleased) -> None:
+    if (dependent := scheduler.dependents.aside.get(event.number)) is not None:
+        scheduler.dependents.aside[event.number] = dependent._replace(held=False)
+        return
     held = scheduler.held.pop(event.number, None)
     if isinstance(held, JobSubmitted):
         queue_submission(scheduler, held)
@@ -311,6 +338,10 @@ def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
 def follow(scheduler: "Scheduler", decision: Decision) -> None:
     """Let the forward loop carry out a decision that was taken elsewhere."""
     s = scheduler.state
+    if s.clock[TIMED] <= s.clock[NOW]:
+        end_overrun(scheduler)
+    if s.clock[ELIGIBLE] <= s.clock[NOW]:
+        take_in_dependents(scheduler)
     for given in decision.promises:
         promise(scheduler, given)
     for number in sorted(

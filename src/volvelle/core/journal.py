@@ -134,6 +134,7 @@ def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
     code or a plugged-in part is not what it was.
     """
     scheduler = header.scheduler()
+    scheduler.dependents.watched = True
     for entry in entries:
         decision = scheduler.handle(entry.time, entry.events)
         if decision != entry.decision:
@@ -152,6 +153,7 @@ def follow(header: Header, entries: Iterable[Entry]) -> Scheduler:
     is taken for granted, and a policy with a memory of its own begins a new one.
     """
     scheduler = header.scheduler()
+    scheduler.dependents.watched = True
     for entry in entries:
         scheduler.follow(entry.time, entry.events, entry.decision)
     return scheduler

@@ -6,7 +6,7 @@ of CPUs and memory stand beside them.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,12 @@ from volvelle.core.state import (
     OBJECT,
     REJECTED,
     SUBMITTED,
+    TIMED_OUT,
     State,
 )
 
 Submission = Callable[[float, int], JobSubmitted]
 """The event of a job's submission, by its time and the job's number."""
-
-Left = TypeVar("Left", Rejection, Conclusion)
 
 
 @dataclass
@@ -121,14 +120,18 @@ class Batch:
             self.wake.tolist(),
             strict=True,
         )
-        plain = not (self.kind == REJECTED).any() and not (self.kind == CONCLUDED).any()
+        plain = not np.isin(self.kind, (REJECTED, CONCLUDED, TIMED_OUT)).any()
         for place, (time, last_event, last_row, wake) in enumerate(ends):
             here = range(first_event, last_event)
             rejected: tuple[Rejection, ...] = ()
             concluded: tuple[Conclusion, ...] = ()
             if not plain:
-                rejected = tuple(self._left(i, Rejection) for i in here if kinds[i] == REJECTED)
-                concluded = tuple(self._left(i, Conclusion) for i in here if kinds[i] == CONCLUDED)
+                rejected = tuple(self._rejected(i) for i in here if kinds[i] == REJECTED)
+                concluded = tuple(
+                    self._concluded(i, timed_out=kinds[i] == TIMED_OUT)
+                    for i in here
+                    if kinds[i] in (CONCLUDED, TIMED_OUT)
+                )
             yield Moment(
                 time,
                 tuple(event for event in events[first_event:last_event] if event is not None),
@@ -145,9 +148,13 @@ class Batch:
             )
             first_event, first_row = last_event, last_row
 
-    def _left(self, i: int, kind: type[Left]) -> Left:
+    def _rejected(self, i: int) -> Rejection:
         number = int(self.number[i])
-        return kind(number, self.notes.reason(number))
+        return Rejection(number, self.notes.reason(number))
+
+    def _concluded(self, i: int, *, timed_out: bool) -> Conclusion:
+        number = int(self.number[i])
+        return Conclusion(number, self.notes.reason(number), timed_out)
 
     def _events(self, submission: Submission) -> list[Event | None]:
         """The events, None where a row of the log belongs to a decision."""
@@ -172,7 +179,7 @@ class Batch:
                 made.append(JobStarted(time, number, attempt, value))
             elif kind == OBJECT:
                 made.append(objects[number])
-            elif kind in (REJECTED, CONCLUDED):
+            elif kind in (REJECTED, CONCLUDED, TIMED_OUT):
                 made.append(None)
             else:
                 made.append(WakeUp(time))
@@ -246,9 +253,13 @@ def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
             else:
                 kinds.append((OBJECT, len(notes.objects), 0, 0.0))
                 notes.objects.append(event)
-        for kind, left in ((REJECTED, decision.rejected), (CONCLUDED, decision.concluded)):
-            kinds += [(kind, one.number, 0, 0.0) for one in left]
-            notes.reasons.update((one.number, one.reason) for one in left)
+        for one in decision.rejected:
+            kinds.append((REJECTED, one.number, 0, 0.0))
+            notes.reasons[one.number] = one.reason
+        for conclusion in decision.concluded:
+            kind = TIMED_OUT if conclusion.timed_out else CONCLUDED
+            kinds.append((kind, conclusion.number, 0, 0.0))
+            notes.reasons[conclusion.number] = conclusion.reason
         if decision.promises:
             notes.promises[len(times)] = decision.promises
         if decision.notices:

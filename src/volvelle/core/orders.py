@@ -115,6 +115,7 @@ _STORED = {
     "held": "held",
     "weight": "weight",
     "pool": "pool",
+    "priority": "priority",
     "first_start": "first_start",
     "preemptions": "preemptions",
 }
@@ -306,7 +307,7 @@ class _Trend:
 
 _TRENDS = {
     **dict.fromkeys(("number", "gpus", "min_gpus", "max_gpus", "held", "weight"), _Trend()),
-    **dict.fromkeys(("submit_time", "pool"), _Trend(negative=True)),
+    **dict.fromkeys(("submit_time", "pool", "priority"), _Trend(negative=True)),
     **dict.fromkeys(("preemptions", "total_seconds"), _Trend()),
     **dict.fromkeys(("attained_seconds", "attained_gpu_seconds", "work_done"), _Trend(rises=True)),
     **dict.fromkeys(("remaining_work", "remaining_seconds", "seconds_to_end"), _Trend(falls=True)),

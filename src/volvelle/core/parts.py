@@ -179,6 +179,10 @@ class Estimator(Part):
         """The belief about ``job`` at its submission; ``seed`` is the run's."""
         raise NotImplementedError
 
+    def guesses(self, spec: JobSpec) -> bool:
+        """Whether it knows nothing of how long such a job takes, and believes a guess at its submission."""
+        return False
+
     @property
     def loss_every(self) -> float | None:
         """Seconds between the reports of a job's loss that it wants; None: it wants none."""

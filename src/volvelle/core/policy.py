@@ -116,6 +116,8 @@ class Policy(Part):
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    heeds_priority: ClassVar[bool] = False
+    """Whether jobs of a higher priority are served before others."""
     tunes_batch_size: ClassVar[bool] = False
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False

@@ -20,6 +20,7 @@ from volvelle.core.beliefs import rates, rates_beside
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray, Promise
+from volvelle.core.dependents import Dependents
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
@@ -43,13 +44,13 @@ from volvelle.core.state import (
     JOBS,
     KERNEL,
     LIMIT,
+    LIMITS,
     LOG_FULL,
     LOGGED_EVENTS,
     NOW,
     OBJECT,
     ORDER,
     PHASE,
-    PROMISES,
     QUEUED,
     QUEUES,
     ROWS_FULL,
@@ -115,6 +116,8 @@ class Scheduler:
         self.neighbours: dict[int, str] = {}
         """The names of jobs beside which others run on the same GPUs, by number, until the next decision."""
         self.held: dict[int, HeldJob | JobSubmitted] = {}
+        self.dependents = Dependents()
+        """Submissions that stand aside until other jobs are through."""
         self.promises: dict[int, Promise] = {}
         """What jobs in the system were promised last, by number; a few that are through may be there too."""
         self.notes = Notes(self.foretold)
@@ -140,7 +143,7 @@ class Scheduler:
         for event in events:
             fold(self, event)
         self.make_room()
-        self.state.count[PHASE] = PROMISES
+        self.state.count[PHASE] = LIMITS
         self._run()
         return self._decided()
 
@@ -161,6 +164,8 @@ class Scheduler:
         self.state.count[PHASE] = AHEAD
         self.make_room()
         begin_moment(self.state, now)
+        if not (self.dependents.watched or self.dependents.news):
+            self.dependents.ended.clear()
 
     def _run(self) -> None:
         """Let the forward loop go on to the end of the moment."""
@@ -286,7 +291,9 @@ class Scheduler:
                 if placement.kernel is None
                 else KERNEL,
                 "keeps_place": placement.shrinks_in_place,
-                "admits": self.composition.admission.limit(0.0) is None or not self.prepared,
+                "admits": self.composition.admission.limit(0.0) is None
+                or not self.prepared
+                or self.dependents.watched,
                 "learns": self.learns,
                 "divides": policy.divides,
                 **changed,
@@ -364,7 +371,9 @@ class Scheduler:
 
     @property
     def learns(self) -> bool:
-        """Whether some part is to be told how long jobs that ended ran."""
+        """Whether some part is to be told how long jobs that ended ran, or Python that they ended."""
+        if self.dependents.watched:
+            return True
         estimator, policy = type(self.composition.estimator), type(self.composition.policy)
         return estimator.learn is not Estimator.learn or policy.learn is not Policy.learn
 
@@ -441,6 +450,7 @@ class Scheduler:
         copy.resources = self.resources.fork(copy.state)
         copy.known = self.known.of(copy.state)
         copy.queue, copy.held = self.queue.copy(), self.held.copy()
+        copy.dependents = self.dependents.copy()
         copy.promises = self.promises.copy()
         copy.notes = Notes(copy.foretold)
         copy.curves = self.curves.fork()

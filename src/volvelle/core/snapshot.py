@@ -12,6 +12,8 @@ import msgspec
 
 from volvelle.core.beliefs import table_of
 from volvelle.core.decision import Promise, decode_array, encode_array
+from volvelle.core.dependencies import restore
+from volvelle.core.dependents import Dependent
 from volvelle.core.entry import HeldJob, enter, queue_submission, waiting_for_admission
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.expected import expect
@@ -77,7 +79,7 @@ class Stopping(NamedTuple):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state at ``now``.
+    """The state at ``now``. aside: submissions that wait for other jobs.
 
     held: jobs that their users hold; held_submissions: before they were admitted. queue: submissions that
     wait to be admitted. late_slots: GPUs that come free later, and when; releases: likewise where they are
@@ -91,6 +93,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     held: tuple[SnapshotJob, ...]
     queue: tuple[JobSubmitted, ...]
     held_submissions: tuple[JobSubmitted, ...]
+    aside: tuple[Dependent, ...] = ()
     stopping: tuple[Stopping, ...]
     late_slots: tuple[tuple[int, float], ...]
     releases: tuple[tuple[float, float, float, float], ...]
@@ -130,6 +133,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             ),
             queue=tuple(waiting_for_admission(scheduler)),
             held_submissions=tuple(one for _, one in held if isinstance(one, JobSubmitted)),
+            aside=tuple(
+                one._replace(place=None) for _, one in sorted(scheduler.dependents.aside.items())
+            ),
             stopping=tuple(
                 Stopping(int(s.expected.of[i]), int(s.expected.stamp[i]), float(s.expected.at[i]))
                 for i in expected
@@ -175,6 +181,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         scheduler.held.update((event.number, event) for event in self.held_submissions)
         for event in self.queue:
             queue_submission(scheduler, event)
+        for dependent in self.aside:
+            restore(scheduler, dependent)
         s = scheduler.state
         for stop in self.stopping:
             row = scheduler.row_of(stop.number)

@@ -135,6 +135,8 @@ class Jobs(StateTable):
     restore: Floats  # seconds a resume costs
     resize: Floats  # seconds a resize costs
     checkpoint: Floats  # seconds a stop costs
+    priority: Floats  # the higher the sooner, where the policy heeds it
+    time_limit: Floats  # seconds with GPUs after which it is ended, 0 for none
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
     true_unit_rate: Floats  # as unit_rate
@@ -306,7 +308,8 @@ class EventLog(StateTable):
     REJECTED,  # by the decision of that moment, as is
     CONCLUDED,
     OBJECT,  # an event that Python brought; number: its place in the list of these
-) = range(8)
+    TIMED_OUT,  # ended by its time limit, by the decision of that moment
+) = range(9)
 """Kinds of what happened."""
 
 
@@ -383,10 +386,12 @@ class MomentLog(StateTable):
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided
     PROMISED,  # when the first promise is due that is not known to be kept
+    TIMED,  # when the first job may have run for as long as it is allowed to
+    ELIGIBLE,  # when the next job may come that stood aside for others
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
     CLOCKS,
-) = range(12)
+) = range(14)
 """Entries of `State.clock`: times and sums."""
 
 (
@@ -395,7 +400,9 @@ class MomentLog(StateTable):
     NODES,
     ARRIVALS,
     DIRECTION,
+    LIMITS,
     PROMISES,
+    DEPENDENCIES,
     ADMISSION,
     DECISION,
     PLACING,
@@ -403,7 +410,7 @@ class MomentLog(StateTable):
     RATES,
     DIVISION,
     CLOSING,
-) = range(13)
+) = range(15)
 """Phases of a moment."""
 
 (
@@ -415,17 +422,20 @@ class MomentLog(StateTable):
     ASK_NEWS,  # what happens to the job in SUBJECT
     ASK_NODES,
     ASK_DIRECTOR,
+    ASK_LIMITS,  # whose time is over
     ASK_PROMISES,  # which of those that are due were not kept
+    ASK_DEPENDENCIES,  # which jobs come that stood aside for others
     ASK_ADMISSION,
     ASK_POLICY,
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-) = range(14)
+) = range(16)
 """Why `volvelle.core.forward.advance` returns."""
 
-ENTERS, OBSTACLE, NO_PROGRESS, GONE = range(4)
-"""An arrival enters, cannot run here, is believed to make no progress, or is out of the queue already."""
+ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)
+"""An arrival enters, cannot run here, is believed to make no progress, is out of the queue already, or stands
+aside for other jobs."""
 
 ORDER, QUEUES, KERNEL, ASKED, COUNTED = range(5)
 """Who decides or places: an order or queues that are kept, a kernel, Python; COUNTED: nobody places."""
@@ -549,7 +559,7 @@ class State:
         self.rates, self.parameters = [], []
         self.count[SPARE] = rows
         self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
-        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED):
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
 
@@ -657,7 +667,7 @@ ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     if hasattr(kind, "__metadata__")
 }
 """Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
-State.layout = repr((list(TABLES), list(ARRAYS), KERNELS))
+State.layout = repr(([(name, kind.layout) for name, kind in TABLES.items()], list(ARRAYS), KERNELS))
 OWN_ARRAYS: Final = [
     name
     for name in ARRAYS

@@ -155,6 +155,11 @@ class JobView:
         return self.column("weight")
 
     @property
+    def priority(self) -> FloatColumn:
+        """As a job's user declared it: the higher the sooner; 0 unless said otherwise."""
+        return self.column("priority")
+
+    @property
     def pool(self) -> IntColumn:
         """Index of the job's pool, -1 without one."""
         return self.column("pool").astype(np.int64)

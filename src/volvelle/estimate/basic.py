@@ -59,6 +59,10 @@ class Declared(Estimator):
         """A job that takes the declared time on the GPUs it requests."""
         return Belief(lasting(job.spec, job.spec.estimate_seconds or self.default))
 
+    def guesses(self, spec: JobSpec) -> bool:
+        """Of a job that declares nothing."""
+        return spec.estimate_seconds is None
+
 
 @estimators.register
 class History(Estimator):
@@ -76,6 +80,10 @@ class History(Estimator):
                 count, total = self._seen[key]
                 return Belief(lasting(job.spec, max(total / count, 1.0)))
         return Belief(lasting(job.spec, self.default))
+
+    def guesses(self, spec: JobSpec) -> bool:
+        """Before a job of this user and name has finished."""
+        return (spec.user, spec.name) not in self._seen
 
     def learn(self, spec: JobSpec, run_seconds: float) -> None:
         """Count a finished job under its name, its user, and all."""

@@ -13,6 +13,7 @@ from pydantic import Field
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.parts import Belief, estimators
 from volvelle.estimate.basic import History, lasting
+from volvelle.model.job import JobSpec
 
 
 @estimators.register
@@ -31,6 +32,10 @@ class Measured(History):
         if job.spec.estimate_seconds is not None:
             return Belief(lasting(job.spec, job.spec.estimate_seconds))
         return super().believe(job, seed)
+
+    def guesses(self, spec: JobSpec) -> bool:
+        """Of a job that declares nothing, before one of its user and name has finished."""
+        return spec.estimate_seconds is None and super().guesses(spec)
 
     def measure(self, report: ProgressReported, seconds_left: float) -> float | None:
         """The iterations that are left, each as long as of late; None where that is no news."""

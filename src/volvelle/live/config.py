@@ -60,6 +60,9 @@ class Limits(StrictModel):
     jobs_of_a_user: Annotated[int, Field(ge=1)] = Field(
         50_000, description="active jobs of one user"
     )
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = Field(
+        0, description="highest priority that a user may give a job; an operator may give any"
+    )
 
 
 class ServeConfig(StrictModel):

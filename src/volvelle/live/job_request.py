@@ -5,6 +5,7 @@ Unknown keys are errors that name the nearest known one. No shell interprets any
 
 import hashlib
 import json
+import re
 import shlex
 import signal
 from enum import StrEnum
@@ -22,7 +23,7 @@ from pydantic import (
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.adaptation import Adaptation, ScalingRule
-from volvelle.model.job import JobClass, JobSpec, Reward, wrong_steps
+from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.model.units import DAY, parse_duration
 
@@ -202,6 +203,59 @@ class BatchSizes(StrictModel):
         )
 
 
+class JobEnd(StrEnum):
+    """How a job has to end for those that are after it."""
+
+    SUCCESS = "success"
+    ANY = "any"
+
+
+_MAX_IN_A_ROW = 100
+_MAX_AFTER = 10
+
+_AFTER = re.compile(r"(?P<job>\d{1,18})(-(?P<last>\d{1,18}))?(?P<words>(:[a-z]+)*)")
+
+
+def _read_after(value: object) -> object:
+    """``12``, ``12-20``, ``12:any``, ``12-20:each``: as `After`."""
+    if isinstance(value, (int, float)):
+        return {"job": value}
+    if not isinstance(value, str):
+        return value
+    match, words = _AFTER.fullmatch(value), set(value.split(":")[1:])
+    if match is None or not words <= {"success", "any", "each"} or words >= {"success", "any"}:
+        raise ValueError("name a job, as in 12, 12:any, 12-20, 12-20:each")
+    found: dict[str, object] = {"job": int(match["job"]), "each": "each" in words}
+    if match["last"]:
+        found["count"] = int(match["last"]) - int(match["job"]) + 1
+    if "any" in words:
+        found["end"] = JobEnd.ANY
+    return found
+
+
+_AfterText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}(:any)?(:each)?$")]
+_JobNumber = Annotated[int, Field(ge=0, le=2**62)]
+
+
+class After(StrictModel):
+    """Jobs that have to end first."""
+
+    job: _JobNumber = Field(description="its number, or the first of several")
+    count: Annotated[int, Field(ge=1, le=_MAX_IN_A_ROW)] = Field(
+        1, description="so many in a row, as 12-20 names nine"
+    )
+    end: JobEnd = Field(JobEnd.SUCCESS, description="success, or any end")
+    each: bool = Field(
+        False, description="of arrays: the first of this waits for the first of those, and so on"
+    )
+
+    def numbers(self, position: int) -> range:
+        """The jobs for which the job at ``position`` of its array waits."""
+        if self.each:
+            return range(self.job + position, self.job + position + 1)
+        return range(self.job, self.job + self.count)
+
+
 class JobRequest(StrictModel):
     """A job request."""
 
@@ -218,9 +272,15 @@ class JobRequest(StrictModel):
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         1.0, description="where the policy heeds it"
     )
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = Field(
+        0, description="the higher the sooner, where the policy heeds it"
+    )
     preemptible: bool = Field(True, description="whether it may be stopped and resumed")
     deadline: Deadline | None = Field(None, description="when it has to be done")
     estimate: PositiveDuration | None = Field(None, description="run time on the GPUs asked for")
+    time_limit: PositiveDuration | None = Field(
+        None, description="it is ended when it has run for so long"
+    )
     batch_sizes: BatchSizes | None = Field(
         None, description="how it changes its batch size; estimator declared-regimes predicts it"
     )
@@ -229,8 +289,23 @@ class JobRequest(StrictModel):
         {}, description="variables it is given", json_schema_extra={"additionalProperties": False}
     )
     retries: Annotated[int, Field(ge=0, le=1000)] = Field(3, description="after failures")
+    after: Annotated[
+        tuple[
+            Annotated[
+                After,
+                BeforeValidator(
+                    _read_after, json_schema_input_type=After | _JobNumber | _AfterText
+                ),
+            ],
+            ...,
+        ],
+        Field(max_length=_MAX_AFTER),
+    ] = Field((), description="jobs that have to end first: 12, 12-20, 12:any (any end), 12:each")
     array: Annotated[int, Field(ge=1, le=MAX_ARRAY_JOBS)] = Field(
         1, description="so many jobs alike, told apart by VOLVELLE_ARRAY_INDEX"
+    )
+    at_once: Annotated[int | None, Field(ge=1)] = Field(
+        None, description="of an array: so many at a time, in as many rows of one after another"
     )
 
     @model_validator(mode="after")
@@ -263,9 +338,31 @@ class JobRequest(StrictModel):
             preemptible=self.preemptible,
             max_retries=self.retries,
             estimate_seconds=self.estimate,
+            priority=self.priority,
+            time_limit_seconds=self.time_limit,
             throughput=None if batch_sizes is None else batch_sizes.throughput(self.gpus),
             adaptation=None if batch_sizes is None else batch_sizes.adaptation,
         )
+
+    def dependencies(self, position: int) -> tuple[Dependency, ...]:
+        """What the job at ``position`` of the array waits for."""
+        return tuple(
+            Dependency(str(number), one.end is JobEnd.ANY)
+            for one in self.after
+            for number in one.numbers(position)
+        )
+
+    def row_before(self, position: int, number: int) -> tuple[Dependency, ...]:
+        """The job whose end job ``number``, at ``position`` of the array, waits for where few are at once."""
+        if self.at_once is None or position < self.at_once:
+            return ()
+        return (Dependency(str(number - self.at_once), any_end=True),)
+
+    @property
+    def waits_for(self) -> set[int]:
+        """Numbers of all jobs for which some job of the array waits."""
+        positions = range(self.array) if any(one.each for one in self.after) else range(1)
+        return {n for one in self.after for position in positions for n in one.numbers(position)}
 
     def launch(self, index: int = 0) -> Launch:
         """How the ``index``-th job of the array is run."""

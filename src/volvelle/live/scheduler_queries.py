@@ -4,22 +4,35 @@ from collections.abc import Iterable
 
 from volvelle.core.decision import Decision
 from volvelle.core.entry import HeldJob, waiting_for_admission
+from volvelle.core.events import JobSubmitted
 from volvelle.core.scheduler import Scheduler
 
 
 def job_numbers(scheduler: Scheduler) -> list[int]:
-    """Numbers of all jobs: admitted, held, and waiting for admission."""
-    return [*unheld_job_numbers(scheduler), *scheduler.held]
+    """Numbers of all jobs: admitted, held, and waiting for admission or for other jobs."""
+    aside = (number for number, one in scheduler.dependents.aside.items() if one.held)
+    return [*unheld_job_numbers(scheduler), *scheduler.held, *aside]
 
 
 def unheld_job_numbers(scheduler: Scheduler) -> list[int]:
     """Numbers of all jobs that are not held."""
-    return [*scheduler.known, *(event.number for event in waiting_for_admission(scheduler))]
+    return [*scheduler.known, *(event.number for event in _submitted(scheduler))]
+
+
+def _submitted(scheduler: Scheduler) -> list[JobSubmitted]:
+    """Jobs that wait for admission or for other jobs, and are not held."""
+    return [*waiting_for_admission(scheduler), *scheduler.dependents.submissions()]
+
+
+def waits_for_jobs(scheduler: Scheduler, number: int) -> bool:
+    """Whether a job waits for other jobs."""
+    return number in scheduler.dependents.aside
 
 
 def is_held(scheduler: Scheduler, number: int) -> bool:
     """Whether a job is held."""
-    return number in scheduler.held
+    aside = scheduler.dependents.aside.get(number)
+    return number in scheduler.held or (aside is not None and aside.held)
 
 
 def holds_gpus(scheduler: Scheduler, number: int) -> bool:
@@ -73,8 +86,15 @@ def believed_work(scheduler: Scheduler, number: int) -> float | None:
     return None if row is None else float(scheduler.state.jobs.total[row])
 
 
+def guessed_jobs(scheduler: Scheduler) -> set[int]:
+    """Numbers of the jobs that are not held of which the estimator does not know how long such ones take."""
+    guesses = scheduler.composition.estimator.guesses
+    here = {number for number in scheduler.known if guesses(scheduler.spec(number))}
+    return here | {event.number for event in _submitted(scheduler) if guesses(event.spec)}
+
+
 def submit_times(scheduler: Scheduler) -> Iterable[tuple[int, float]]:
     """Number and submission time of every job that is not held."""
     jobs = scheduler.view().jobs
     yield from zip(jobs.number.astype(int).tolist(), jobs.submit_time.tolist(), strict=True)
-    yield from ((event.number, event.time) for event in waiting_for_admission(scheduler))
+    yield from ((event.number, event.time) for event in _submitted(scheduler))

@@ -26,6 +26,7 @@ from volvelle.core.state import (
     OBJECT,
     REJECTED,
     SUBMITTED,
+    TIMED_OUT,
 )
 from volvelle.metrics.holdings import HoldingLog, joined
 from volvelle.metrics.outcomes import (
@@ -45,7 +46,8 @@ from volvelle.workload.workload import Workload
 _NAN = float("nan")
 _FAILED, _CANCELLED = 100, 101
 """Kinds of events that only Python has, beside those of the log."""
-_LEFT = (FINISHED, REJECTED, CONCLUDED, _CANCELLED)
+_LEFT = (FINISHED, REJECTED, CONCLUDED, TIMED_OUT, _CANCELLED)
+_BY_DECISION = (REJECTED, CONCLUDED, TIMED_OUT)
 _ENTRIES = 4096
 
 
@@ -85,12 +87,12 @@ class Recorder:
         told = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
         self._specs += [submission(each, which).spec for each, which in told]
         moment = np.repeat(np.arange(len(batch.time)), np.diff(batch.events_end, prepend=0))
-        decided = (kind == REJECTED) | (kind == CONCLUDED)
+        decided = np.isin(kind, _BY_DECISION)
         if decided.any():  # decisions follow events
             order = np.argsort(2 * moment + decided, kind="stable")
             kind, number, time = kind[order], number[order], time[order]
             moment, value, attempt = moment[order], batch.value[order], batch.attempt[order]
-            left = number[np.isin(kind, (REJECTED, CONCLUDED))].tolist()
+            left = number[np.isin(kind, _BY_DECISION)].tolist()
             self._reasons.update((each, batch.notes.reason(each)) for each in left)
         else:
             value, attempt = batch.value, batch.attempt
@@ -207,6 +209,7 @@ class Recorder:
 _STATUS = {
     FINISHED: JobStatus.FINISHED,
     CONCLUDED: JobStatus.FINISHED,
+    TIMED_OUT: JobStatus.FAILED,
     _CANCELLED: JobStatus.CANCELLED,
     REJECTED: JobStatus.REJECTED,
 }

@@ -66,6 +66,14 @@ class LossPoint(msgspec.Struct, frozen=True):
     loss: float
 
 
+class Dependency(msgspec.Struct, frozen=True, gc=False):
+    """A job comes only once the job with this id has succeeded, or ended at all, and so long after that."""
+
+    job: str
+    any_end: bool = False
+    think_seconds: float = 0.0
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
 
@@ -74,6 +82,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
     reach in the end. ``accept_later``: where no deadline can be promised, the earliest finish that can will
     do. ``adaptation``: how it changes its batch size; its ``throughput`` then is epochs per second.
+    ``after``: the jobs that have to end before it comes. ``priority``: the higher the sooner, where the
+    policy heeds it. It is ended when it has held GPUs for ``time_limit_seconds``.
     """
 
     id: str
@@ -100,6 +110,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lowest_loss: float | None = None
     accept_later: bool = False
     adaptation: Adaptation | None = None
+    after: tuple[Dependency, ...] = ()
+    priority: int = 0
+    time_limit_seconds: float | None = None
 
     @property
     def least_gpus(self) -> float:

@@ -56,7 +56,7 @@ class Server:
         keys: those of a job's file, as in ``gpus=8``, ``estimate="2h"``, ``deadline={"within": "9h"}``. A row
         for each job; the first one's has its forecast.
         """
-        first, *others = submission.submit(self.client, _request(job, keys))
+        first, *others = submission.submit(self.client, _request(job, keys))["numbers"]
         rows = [submission.with_forecast(self.client, first)]
         return Rows((*rows, *(self.client.get(f"/v1/jobs/{number}") for number in others)))
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from volvelle.core.columns import (
     GPUS,
     POOL,
+    PRIORITY,
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
@@ -42,13 +43,14 @@ _QUOTA = int(Reason.QUOTA)
 
 @policies.register
 class EasyBackfill(Policy):
-    """First in, first out, with later jobs let in where they do not delay the head of the queue."""
+    """First in, first out within a priority; later jobs go ahead where the head is not delayed."""
 
     name: ClassVar[str] = "easy"
     source: ClassVar[str] = "EASY (JSSPP'95)"
     optimises: ClassVar[str] = "utilisation, without delaying the head of the queue"
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
+    heeds_priority: ClassVar[bool] = True
 
     @property
     def resizes(self) -> bool:
@@ -58,7 +60,7 @@ class EasyBackfill(Policy):
     def allocate(self, view: View) -> Allocation:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
         jobs = view.jobs
-        order = np.argsort(jobs.number)
+        order = by_priority(jobs.matrix)
         loop = backfill if jobs.interpreted else _compiled_backfill
         given = loop(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
@@ -70,7 +72,7 @@ class EasyBackfill(Policy):
 
 @policies.register
 class ConservativeBackfill(EasyBackfill):
-    """First in, first out, with later jobs let in where they delay nobody who waits."""
+    """First in, first out within a priority; later jobs go ahead where nobody who waits is delayed."""
 
     name: ClassVar[str] = "conservative"
     source: ClassVar[str] = "Mu'alem and Feitelson (TPDS'01)"
@@ -79,7 +81,7 @@ class ConservativeBackfill(EasyBackfill):
     def allocate(self, view: View) -> Allocation:
         """Keep what runs, then start each job that waits, or reserve."""
         jobs = view.jobs
-        order = np.argsort(jobs.number)
+        order = by_priority(jobs.matrix)
         loop = reserve_all if jobs.interpreted else _compiled_reserve_all
         given = loop(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
@@ -87,6 +89,12 @@ class ConservativeBackfill(EasyBackfill):
     def kernel(self, *, named: bool) -> Kernel:
         """The same as machine code."""
         return Kernel(decide_conservatively, np.zeros(0), rates=False)
+
+
+@kernel
+def by_priority(matrix: Floats) -> Ints:
+    """Jobs by priority, the highest first; of equals, those submitted first."""
+    return np.argsort(-matrix[PRIORITY], kind="mergesort")
 
 
 @kernel
@@ -100,8 +108,9 @@ def decide(
     given: Floats,
 ) -> None:
     """`EasyBackfill.allocate` as machine code."""
-    jobs = matrix.shape[1]
-    given[:3] = backfill(matrix, np.arange(jobs), seconds_left(matrix, now), capacity, quota)
+    order = by_priority(matrix)
+    given[3] = order
+    given[:3] = backfill(matrix, order, seconds_left(matrix, now), capacity, quota)
 
 
 @kernel
@@ -115,8 +124,9 @@ def decide_conservatively(
     given: Floats,
 ) -> None:
     """`ConservativeBackfill.allocate` as machine code."""
-    jobs = matrix.shape[1]
-    given[:3] = reserve_all(matrix, np.arange(jobs), seconds_left(matrix, now), capacity, quota)
+    order = by_priority(matrix)
+    given[3] = order
+    given[:3] = reserve_all(matrix, order, seconds_left(matrix, now), capacity, quota)
 
 
 @kernel

@@ -16,20 +16,21 @@ from volvelle.core.view import JobView
 
 @policies.register
 class Fifo(OrderPolicy):
-    """First in, first out: nobody overtakes the job at the head of the queue."""
+    """First in, first out within a priority: nobody overtakes the job at the head of the queue."""
 
     name: ClassVar[str] = "fifo"
     needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "predictability"
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
+    heeds_priority: ClassVar[bool] = True
 
     preemptive: bool = Field(False, description="take GPUs from jobs later in the order")
     strict: bool = Field(True, description="stop at the first job that does not fit")
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
-        """Order of submission."""
-        return jobs.number
+        """The highest priority first; of equals, the job submitted first."""
+        return 0.0 - jobs.priority
 
 
 @policies.register

@@ -16,15 +16,19 @@ from volvelle.core.curves import unit_rate
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRIVAL_COLUMNS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
-from volvelle.model.job import Job, Truth
+from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
+from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Linear
+from volvelle.workload.workload import after_earlier
 
 Floats = NDArray[np.float64]
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
-_OWN = ("number", "submit", "weight", "preemptible", "total", "scale", "true_work")
+_OWN = (
+    *("number", "submit", "weight", "preemptible", "priority", "time_limit"),
+    *("total", "scale", "true_work"),
+)
 _SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
 """Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
@@ -49,7 +53,7 @@ class Coming:
         *,
         open_ended: bool = False,
     ) -> None:
-        self.jobs = jobs
+        self.jobs = after_earlier(jobs) if numbers is None else jobs
         self._profiles = profiles
         self.numbers = range(len(jobs)) if numbers is None else numbers
         self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
@@ -164,6 +168,9 @@ class Coming:
             self._write_alike(scheduler, places, [jobs[place] for place in places.tolist()])
             self._write_by_kind(scheduler, np.flatnonzero(~alike).tolist())
         profiles = self._profiles
+        for place, job in enumerate(jobs):
+            if job.spec.after and self.verdict[place] != OBSTACLE:
+                self.verdict[place] = DEPENDS
         columns[_PLACE["submit"]] = (
             [job.spec.submit_time for job in jobs]
             if profiles is None
@@ -192,8 +199,7 @@ class Coming:
             "most": gpus,
             "types": 1.0,
             "pool": -1.0,
-            "weight": [job.spec.weight for job in jobs],
-            "preemptible": [job.spec.preemptible for job in jobs],
+            **_declared([job.spec for job in jobs]),
             "total": work,
             "scale": scale,
             "full_rate": unit * gpus,
@@ -233,8 +239,7 @@ class Coming:
             elif others:
                 self.arrivals[_SHARED[:, None], others] = self.arrivals[_SHARED, first][:, None]
                 own: dict[str, list[float]] = {
-                    "weight": [self.jobs[place].spec.weight for place in others],
-                    "preemptible": [self.jobs[place].spec.preemptible for place in others],
+                    **_declared([self.jobs[place].spec for place in others]),
                     "total": [self.belief(place).truth.work for place in others],
                     "scale": [self.belief(place).scale for place in others],
                     "true_work": [self.jobs[place].truth.work for place in others],
@@ -258,6 +263,15 @@ class Coming:
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
         self.foretold[self.numbers[place]] = reason
+
+
+def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
+    return {
+        "weight": [spec.weight for spec in specs],
+        "preemptible": [spec.preemptible for spec in specs],
+        "priority": [spec.priority for spec in specs],
+        "time_limit": [spec.time_limit_seconds or 0.0 for spec in specs],
+    }
 
 
 def rates_known(arrivals: Floats) -> bool:

@@ -23,6 +23,7 @@ from volvelle.core.state import (
     INFINITY,
     OBJECT,
     QUEUED,
+    TIMED_OUT,
     WAKE,
 )
 from volvelle.core.view import FloatColumn, JobView
@@ -56,7 +57,7 @@ class _Times:
 
     def take(self, batch: Batch, submission: Submission) -> None:
         """A stretch of moments."""
-        over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED)
+        over = np.isin(batch.kind, (FINISHED, CONCLUDED, TIMED_OUT))
         numbers, times = batch.number[over].tolist(), batch.event_time[over].tolist()
         self.finish.update(zip(numbers, times, strict=True))
         if (batch.kind == OBJECT).any():
@@ -140,10 +141,21 @@ def believed_world(
 
 
 def _coming(ahead: Scheduler, future: Future | None) -> Coming:
-    """Jobs in the admission queue, and those that come in ``future``."""
+    """Jobs in the admission queue, those that stand aside for others, and those that come in ``future``."""
     s, queue = ahead.state, waiting_for_admission(ahead)
+    aside = list(ahead.dependents.submissions())
+    places = {event.number: place for place, event in enumerate(aside, len(queue))}
+    queue += aside
     told = [ahead.composition.estimator.believe(event, ahead.seed) for event in queue]
-    specs, numbers = [event.spec for event in queue], [event.number for event in queue]
+    numbers = [event.number for event in queue]
+    specs = [
+        msgspec.structs.replace(event.spec, after=())
+        if event.spec.after and event.number not in places
+        else event.spec
+        for event in queue
+    ]
+    for number, place in places.items():
+        ahead.dependents.aside[number] = ahead.dependents.aside[number]._replace(place=place)
     ahead.queue.clear()
     s.count[QUEUED], s.count[COME] = 0, len(queue)
     if future is not None:

@@ -101,7 +101,7 @@ def _by_forecast(
     coming = []
     for which, after in zip(drawn.tolist(), seconds.tolist(), strict=True):
         spec, belief = arrivals[which].spec, arrivals[which].belief
-        at = msgspec.structs.replace(spec, submit_time=scheduler.now + after)
+        at = msgspec.structs.replace(spec, submit_time=scheduler.now + after, after=())
         coming.append((at, belief))
     future = Future(next_number, tuple(coming), lambda done: past.ratios(done, rng))
     foreseen = forecast(scheduler, until_finish_of=number, future=future)

@@ -17,6 +17,7 @@ from volvelle.core.state import (
     ARRIVAL_COLUMNS,
     ASKED,
     COME,
+    ELIGIBLE,
     ENDLESS,
     ENTERS,
     EXPECTED,
@@ -68,6 +69,7 @@ def can_play_out(scheduler: Scheduler) -> bool:
     parts = scheduler.composition
     if (
         rules.learns
+        or scheduler.dependents.aside
         or rules.divides
         or parts.reports_every is not None
         or scheduler.cluster.changes
@@ -79,10 +81,11 @@ def can_play_out(scheduler: Scheduler) -> bool:
     if queued and (scheduler.coming is None or not scheduler.prepared):
         return False  # what is believed of them is not in the table of arrivals
     jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
-    if jobs.column("pinned").any():
+    if jobs.column("pinned").any() or jobs.column("time_limit").any():
         return False
     asked = np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)
-    return not asked.any() and rates_known(here)
+    limited = here[_PLACE["time_limit"]].any()
+    return bool(not limited and not asked.any() and rates_known(here))
 
 
 def _rules_ahead(scheduler: Scheduler) -> Rules:
@@ -141,7 +144,7 @@ class PlayOuts:
         machine.expect_ends()
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
         s.count[PHASE], s.count[ENDLESS] = AHEAD, 0
-        s.clock[NODE_AT] = s.clock[PROMISED] = INFINITY
+        s.clock[NODE_AT] = s.clock[PROMISED] = s.clock[ELIGIBLE] = INFINITY
         s.clock[WAKE] = wake_at(s, rules)
 
     def _copy(self, base: State) -> State:
@@ -174,7 +177,11 @@ def run_and_predict(world: World) -> FloatColumn | None:
     admits_all = s.clock[LIMIT] == INFINITY and scheduler.prepared
     if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
-    if s.arrivals[_PLACE["truly_asked"]].any() or not rates_known(s.arrivals):
+    if (
+        s.arrivals[_PLACE["time_limit"]].any()
+        or s.arrivals[_PLACE["truly_asked"]].any()
+        or not rates_known(s.arrivals)
+    ):
         return None
     scheduler.apply_rules(pauses=NEWCOMERS_CAME)
     predicted = np.full(len(world.coming.jobs), np.nan)

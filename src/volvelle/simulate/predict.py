@@ -284,6 +284,7 @@ def predicted_finish(
     without: jobs that are to be taken for not there yet. compiled: with which machine code plays it out.
     """
     waiting = {event.number for event in waiting_for_admission(scheduler)}
+    waiting |= scheduler.dependents.aside.keys()
     if number not in scheduler.known and number not in waiting:
         return None
     later = [other for other in without if other in scheduler.known or other in waiting]

@@ -15,6 +15,7 @@ import numpy as np
 from volvelle.core.answers import ANSWERS, divide_cpus
 from volvelle.core.beliefs import rate_now
 from volvelle.core.decision import Decision
+from volvelle.core.dependents import End
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -43,6 +44,7 @@ from volvelle.core.state import (
     AWAY,
     CHANGED,
     COME,
+    DEPENDS,
     DIRECT_AT,
     ENDLESS,
     EVENTS,
@@ -56,6 +58,7 @@ from volvelle.core.state import (
     NEVER,
     NODE_AT,
     NOW,
+    OBSTACLE,
     PAUSED,
     QUEUED,
     REPORT,
@@ -152,6 +155,7 @@ class World:
         scheduler.coming = coming.submission
         if coming.prepared:
             scheduler.known.ask(coming.known, coming)
+        self._watch_ends()
         s = scheduler.state
         s.arrivals, s.verdict = coming.arrivals, coming.verdict
         if not compiled:
@@ -183,6 +187,15 @@ class World:
             ASK_RATES: self._say_rates,
             ASK_DIVISION: self._share,
         }
+
+    def _watch_ends(self) -> None:
+        """Keep how jobs end where one comes that is after others; those that cannot run here fail."""
+        dependents, coming = self.scheduler.dependents, self.coming
+        dependents.watched = bool((coming.verdict == DEPENDS).any())
+        if dependents.watched:
+            for place in np.flatnonzero(coming.verdict == OBSTACLE).tolist():
+                spec = coming.jobs[place].spec
+                dependents.ended[spec.id] = End(spec.submit_time, ok=False)
 
     # ------------------------------------------------------------------ time
 
@@ -270,7 +283,7 @@ class World:
     def let_arrivals_go(self) -> None:
         """Forget the table of arrivals, which is large, where nobody comes any more."""
         s = self.scheduler.state
-        if s.compiled and s.count[QUEUED] == len(s.verdict):
+        if s.compiled and s.count[QUEUED] == len(s.verdict) and not self.scheduler.dependents.aside:
             s.arrivals = self.coming.arrivals = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
             s.verdict = self.coming.verdict = np.zeros(0, dtype=np.int64)
             s.count[COME] = s.count[QUEUED] = 0

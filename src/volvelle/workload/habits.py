@@ -57,7 +57,9 @@ class UserBatch:
         for job in self.jobs:
             submit = time + (job.spec.submit_time - first)
             yield Job(
-                msgspec.structs.replace(job.spec, submit_time=submit), job.truth, job.training
+                msgspec.structs.replace(job.spec, submit_time=submit, after=()),
+                job.truth,
+                job.training,
             )
 
 

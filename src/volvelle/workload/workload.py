@@ -139,6 +139,21 @@ class Workload:
         return Workload(moved, self.name, self.report)
 
 
+def after_earlier(jobs: Sequence[Job]) -> Sequence[Job]:
+    """``jobs`` in order of submission; what each is after counts only where that comes before it."""
+    if not any(job.spec.after for job in jobs):
+        return jobs
+    replace = msgspec.structs.replace
+    before: set[str] = set()
+    found = []
+    for job in jobs:
+        after = tuple(one for one in job.spec.after if one.job in before)
+        changed = after != job.spec.after
+        found.append(replace(job, spec=replace(job.spec, after=after)) if changed else job)
+        before.add(job.spec.id)
+    return found
+
+
 def earlier(recorded: Recorded | None, seconds: float) -> Recorded | None:
     """The same so many seconds earlier."""
     if recorded is None:

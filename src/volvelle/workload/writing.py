@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from volvelle.model.job import Job, JobClass, Reward
+from volvelle.model.job import Dependency, Job, JobClass, Reward
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.throughput import LINEAR
 from volvelle.workload.readers.parquet import import_parquet
@@ -87,15 +87,24 @@ def _write_swf(workload: Workload, path: Path) -> None:
     pools: dict[str, int] = {}
     with _open(path) as stream:
         stream.write("; Version: 2.2\n; Note: a processor is a GPU (read with procs_as=gpu)\n")
+        numbers = {job.spec.id: number for number, job in enumerate(workload, start=1)}
         lines = [
-            _swf_line(number, job, users, pools) for number, job in enumerate(workload, start=1)
+            _swf_line(number, job, users, pools, numbers)
+            for number, job in enumerate(workload, start=1)
         ]
         for kind, numbers in (("User", users), ("Queue", pools)):
             stream.writelines(f"; {kind}: {n} {_one_line(name)}\n" for name, n in numbers.items())
         stream.writelines(lines)
 
 
-def _swf_line(number: int, job: Job, users: dict[str, int], pools: dict[str, int]) -> str:
+def _swf_line(
+    number: int,
+    job: Job,
+    users: dict[str, int],
+    pools: dict[str, int],
+    numbers: dict[str, int],
+) -> str:
+    """``numbers``: of all jobs by id. The format knows one preceding job, whose end in any way is enough."""
     spec = job.spec
     run = job.seconds_on(spec.gpus, spec.gpu_types[0] if spec.gpu_types else "")
     gpus = max(1, math.ceil(spec.gpus))
@@ -117,8 +126,8 @@ def _swf_line(number: int, job: Job, users: dict[str, int], pools: dict[str, int
         -1,
         pools.setdefault(spec.pool, len(pools) + 1) if spec.pool else -1,
         -1,
-        -1,
-        -1,
+        numbers.get(spec.after[0].job, -1) if spec.after else -1,
+        _text(spec.after[0].think_seconds) if spec.after else -1,
     ]
     return " ".join(map(str, fields)) + "\n"
 
@@ -165,6 +174,13 @@ def _rewards(rewards: tuple[Reward, ...]) -> str:
     return ";".join(f"{_text(step.deadline_seconds)}:{_text(step.value)}" for step in rewards)
 
 
+def _dependency(one: Dependency) -> str:
+    end = "any" if one.any_end else "success"
+    if one.think_seconds:
+        return f"{one.job}:{end}:{_text(one.think_seconds)}"
+    return f"{one.job}:any" if one.any_end else one.job
+
+
 def _json(value: Any, default: Any) -> str | None:
     return None if value == default else msgspec.json.encode(value).decode()
 
@@ -195,6 +211,9 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "rewards": lambda job: _rewards(job.spec.rewards),
     "estimate": lambda job: _number(job.spec.estimate_seconds),
     "weight": lambda job: _unless(job.spec.weight, 1.0),
+    "priority": lambda job: _unless(job.spec.priority, 0.0),
+    "time_limit": lambda job: _number(job.spec.time_limit_seconds),
+    "after": lambda job: ";".join(map(_dependency, job.spec.after)),
     "preemptible": lambda job: None if job.spec.preemptible else False,
     "checkpoint": lambda job: _number(job.spec.checkpoint_seconds),
     "restore": lambda job: _number(job.spec.restore_seconds),

@@ -70,13 +70,21 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 _wake_up(s, rules)
             count[PHASE] = DIRECTION
         if count[PHASE] == DIRECTION:
-            count[PHASE] = PROMISES
+            count[PHASE] = LIMITS
             if clock[DIRECT_AT] <= clock[NOW] and count[JOBS] + count[COME] - count[QUEUED] > 0:
                 return ASK_DIRECTOR
+        if count[PHASE] == LIMITS:
+            count[PHASE] = PROMISES
+            if clock[TIMED] <= clock[NOW]:
+                return ASK_LIMITS
         if count[PHASE] == PROMISES:
-            count[PHASE] = ADMISSION
+            count[PHASE] = DEPENDENCIES
             if clock[PROMISED] <= clock[NOW]:
                 return ASK_PROMISES
+        if count[PHASE] == DEPENDENCIES:
+            count[PHASE] = ADMISSION
+            if clock[ELIGIBLE] <= clock[NOW]:
+                return ASK_DEPENDENCIES
         if count[PHASE] == ADMISSION:
             count[PHASE] = DECISION
             if count[QUEUED] < count[COME]:
@@ -145,7 +153,7 @@ def _nothing_is_left(s: State) -> bool:
         return True
     come = count[COME] == len(s.verdict)
     if count[JOBS] == 0 and come and count[QUEUED] == count[COME]:
-        return True
+        return bool(s.clock[ELIGIBLE] == INFINITY)
     woken, endless = s.clock[WAKE] < INFINITY, count[ENDLESS] == 1
     impatient = woken and count[IDLE_WAKES] <= PATIENCE
     if impatient or not come or count[RUNNING] > 0 or not (woken or endless):
@@ -256,6 +264,8 @@ def _take_in(s: State, rules: Rules) -> None:
     for i in range(first, count[COME]):
         if s.verdict[i] == OBSTACLE:
             _reject(s, rules, i)
+        elif s.verdict[i] == DEPENDS:
+            s.clock[ELIGIBLE] = now
 
 
 @kernel
@@ -329,7 +339,7 @@ def wake_at(s: State, rules: Rules) -> float:
             named = boundary(now, rules.round, True)
         elif named < INFINITY:
             named = boundary(named, rules.round, False)
-    return float(min(named, s.clock[PROMISED]))
+    return float(min(named, s.clock[PROMISED], s.clock[ELIGIBLE], s.clock[TIMED]))
 
 
 @kernel

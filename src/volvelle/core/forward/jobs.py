@@ -315,6 +315,9 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     jobs.progress_from[row] = begin + gap
     jobs.rate[row] = believed_rate(s, row)
     jobs.reason[row] = 0.0
+    if jobs.time_limit[row] > 0.0:
+        left = max(jobs.time_limit[row] - jobs.attained[row], 0.0)
+        s.clock[TIMED] = min(s.clock[TIMED], now + left)  # where it begins late, that is seen then
     if rules.decides <= QUEUES and not resized:
         rank(s, row)
     if rules.simulated:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -43,6 +44,22 @@ _FOREVER = 1e6
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
+_EXIT_CODES = {
+    errno.ENOENT: "127",
+    errno.ENOTDIR: "127",
+    errno.EACCES: "126",
+    errno.ENOEXEC: "126",
+}
+
+
+class _CannotRunError(Exception):
+    """Why a command cannot be run; ``errno``: of the operating system."""
+
+    def __init__(self, number: int | None, text: str) -> None:
+        super().__init__(text)
+        self.errno = number
+
+
 def main(folder: str) -> None:
     """Run the command of ``folder``, once."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
@@ -66,7 +83,7 @@ def supervise(command: Json) -> None:
     _reserve("exit.json")
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     started = time.time()
-    leader, error = _start(command)
+    leader, code, error = _start(command)
     if not error:
         try:
             _write("supervisor.json", record | {"leader": leader, "ticks": _start_ticks(leader)})
@@ -74,7 +91,7 @@ def supervise(command: Json) -> None:
             error = str(full)
     if error:
         _kill_remaining(leader)
-        _write_with_retries("exit.json", {"error": error} | _times(started))
+        _write_with_retries("exit.json", {"error": error, "code": code} | _times(started))
         return
     status, expired, interrupted = _wait(leader, command["lease"], command["lifetime"])
     times = _times(started)
@@ -90,8 +107,12 @@ def _times(started: float) -> Json:
     return times | {"boot": _boot_id(), "since_boot": _since_boot()}
 
 
-def _start(command: Json) -> tuple[int, str]:
-    """Process id of the command's first process, and why it could not exec the command ("": it could)."""
+def _start(command: Json) -> tuple[int, int | None, str]:
+    """Process id of the command's first process, and why it could not exec the command ("": it could).
+
+    Between them the exit code that a shell would give then: 127 for what is not there, 126 for what cannot be
+    executed; None where another attempt may fare better.
+    """
     output = os.open("output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     read_end, write_end = os.pipe()
@@ -101,12 +122,14 @@ def _start(command: Json) -> tuple[int, str]:
         try:
             _exec(command, supervisor, null, output)
         except BaseException as error:
-            os.write(write_end, str(error).encode()[:4000])
+            given = _EXIT_CODES.get(getattr(error, "errno", None) or 0, "")
+            os.write(write_end, f"{given} {error}".encode()[:4000])
         os._exit(127)
     for descriptor in (output, null, write_end):
         os.close(descriptor)
     with open(read_end, "rb") as pipe:
-        return child, pipe.read().decode(errors="replace")
+        code, _, text = pipe.read().decode(errors="replace").partition(" ")
+        return child, int(code) if code else None, text
 
 
 def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
@@ -125,11 +148,13 @@ def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
     try:
         os.chdir(directory)
     except OSError as error:
-        raise OSError(f"cannot start in {directory!r}: {error.strerror}") from None
+        raise _CannotRunError(
+            error.errno, f"cannot start in {directory!r}: {error.strerror}"
+        ) from None
     try:
         os.execvpe(program[0], program, command["environment"])
     except OSError as error:
-        raise OSError(f"cannot run {program[0]!r}: {error.strerror}") from None
+        raise _CannotRunError(error.errno, f"cannot run {program[0]!r}: {error.strerror}") from None
 
 
 def _wait(leader: int, lease: str | None, lifetime: list[int] | None) -> tuple[int, bool, bool]:

@@ -64,7 +64,7 @@ def _stop_reason(
 
 def _description(record: ExitRecord, last_line: str) -> str:
     suffix = f": {last_line}" if last_line else ""
-    if record.code is None:
+    if record.code is None or record.error:
         return record.error
     if record.code >= 0:
         return f"exit code {record.code}{suffix}"

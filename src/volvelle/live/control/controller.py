@@ -318,8 +318,10 @@ class Controller:
         began = time.perf_counter()
         keys = ControlCycle.idempotency_keys(inputs)
         submissions = self._store_retry.run(partial(self.store.jobs.find_submissions, keys))
+        over = self._cycle.waited_for(inputs)
+        ends = self._store_retry.run(partial(self.store.jobs.find_ends, over))
         now = self._cycle.cycle_time(self._clock.now())
-        prepared = self._cycle.prepare(inputs, now, submissions, self._dispatcher.uncertain)
+        prepared = self._cycle.prepare(inputs, now, submissions, self._dispatcher.uncertain, ends)
         decided = time.perf_counter()
         self._dispatcher.losses_handled(each.name for each in inputs if isinstance(each, NodeLost))
         if prepared.batch is not None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
@@ -69,6 +70,12 @@ class ControlCycle:
             if isinstance(request, Submit) and request.key is not None
         ]
 
+    def waited_for(self, inputs: Sequence[Input]) -> list[int]:
+        """Numbers of jobs that are not live and after which ``inputs`` want others to run."""
+        requests = (each.request for each in inputs if isinstance(each, PendingRequest))
+        named = (each.request.waits_for for each in requests if isinstance(each, Submit))
+        return sorted(set().union(*named) - self.state.jobs.keys())
+
     def cycle_time(self, now: float) -> float:
         """The time of a cycle at ``now``. Under a policy with rounds: the latest boundary, if one has passed.
 
@@ -90,14 +97,16 @@ class ControlCycle:
         now: float,
         submissions: Mapping[tuple[str, str], Submission],
         uncertain: Container[AttemptKey] = (),
+        ends: Mapping[int, str] = MappingProxyType({}),
     ) -> PreparedCycle:
         """Handle ``inputs`` at ``now``, which is not before the last cycle.
 
         submissions: earlier ones under the inputs' idempotency keys. uncertain: see `ReportIngestion`.
+        ends: the final states of the jobs that are over and `waited_for`.
         """
         changes = CycleChanges(self.state, now)
         reports = ReportIngestion(changes, uncertain)
-        requests = RequestIngestion(changes, submissions)
+        requests = RequestIngestion(changes, submissions, ends)
         fork_requests: list[ForkRequest] = []
         for each in inputs:
             if isinstance(each, PendingRequest):
@@ -148,7 +157,9 @@ class ControlCycle:
             )
             reason = update.reasons.get(number, "")
             job = jobs.get(number)
-            if job is not None and job.update_forecast(start, p50, p90, reason):
+            if job is not None and job.update_forecast(
+                start, p50, p90, reason, guessed=times.guessed
+            ):
                 changed.add(number)
         return changed
 

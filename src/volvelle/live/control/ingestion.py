@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, assert_never
 
+import msgspec
+
 from volvelle.core.events import (
     Event,
     JobCancelled,
@@ -34,16 +36,23 @@ from volvelle.live.records import NodeDrained, ProfileConcluded, ProfileQueued
 from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
-from volvelle.model.job import JobSpec
+from volvelle.model.job import Dependency, JobSpec
 from volvelle.model.problems import Problem
 
 
 class RequestIngestion:
-    """Ingests the requests of one cycle. ``submissions``: earlier ones under the requests' keys."""
+    """Ingests the requests of one cycle. ``submissions``: earlier ones under the requests' keys.
+
+    ends: how jobs ended that new ones are after, by number.
+    """
 
     def __init__(
-        self, changes: CycleChanges, submissions: Mapping[tuple[str, str], Submission]
+        self,
+        changes: CycleChanges,
+        submissions: Mapping[tuple[str, str], Submission],
+        ends: Mapping[int, str],
     ) -> None:
+        self._ends = ends
         self._changes = changes
         self._state = changes.state
         self._known_submissions = dict(submissions)
@@ -110,6 +119,11 @@ class RequestIngestion:
         spec = request.spec(first, submit.user, now)
         self._check_runnable(first, spec)
         numbers = tuple(range(first, first + request.array))
+        each = any(one.each for one in request.after)
+        dependencies = [
+            self._dependencies(submit, position)
+            for position in (range(request.array) if each else range(1))
+        ]
         state.next_number += request.array
         request_json = request.as_json()
         for position, number in enumerate(numbers):
@@ -130,12 +144,38 @@ class RequestIngestion:
                 self._changes.touched.add(number)
                 continue
             numbered = spec if number == first else request.spec(number, submit.user, now)
+            after = dependencies[position if each else 0] + request.row_before(position, number)
+            if after:
+                numbered = msgspec.structs.replace(numbered, after=after)
             self.arrivals.append(JobSubmitted(now, number, numbered))
         if key is not None:
             submission = Submission(*key, first, request.array, digest)
             self._known_submissions[key] = submission
             self.submissions.append(submission)
         return numbers
+
+    def _dependencies(self, submit: Submit, position: int) -> tuple[Dependency, ...]:
+        """What a job still has to wait for. Raises `Problem` where that can never be."""
+        state = self._state
+        after = submit.request.dependencies(position)
+        if (after or submit.request.at_once) and state.partition is not None:
+            raise Problem(
+                "jobs are profiled first here, and cannot wait for other jobs",
+                mend="submit it when those have ended",
+            )
+        left = []
+        for one in after:
+            number = int(one.job)
+            if number in state.jobs:
+                left.append(one)
+            elif number not in self._ends:
+                raise Problem(f"there is no job {number}", mend="see: volvelle history")
+            elif not one.any_end and self._ends[number] != JobState.FINISHED:
+                raise Problem(
+                    f"job {number} is {self._ends[number]}: what is to run after its success never would",
+                    mend=f"to run it after any end: --after {number}:any",
+                )
+        return tuple(left)
 
     def _check_runnable(self, number: int, spec: JobSpec) -> None:
         """Raise `Problem` if a job can never run."""

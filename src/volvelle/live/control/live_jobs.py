@@ -45,6 +45,7 @@ class LiveJob:
     predicted_start: float | None = None
     predicted_p50: float | None = None
     predicted_p90: float | None = None
+    guessed: bool = False
     guarantee: Guarantee | None = None
     profile: ProfileView | None = None
     """What its profile showed; None until that is over."""
@@ -93,19 +94,26 @@ class LiveJob:
         self.promised, self.promised_p90 = promise.p50, promise.p90
 
     def update_forecast(
-        self, start: float | None, p50: float | None, p90: float | None, reason: str
+        self,
+        start: float | None,
+        p50: float | None,
+        p90: float | None,
+        reason: str,
+        *,
+        guessed: bool,
     ) -> bool:
         """Take over a forecast and why it waits; whether they changed enough to be published."""
         before = (self.predicted_start, self.predicted_p50, self.predicted_p90)
         after = (start, p50, p90)
-        changed = reason != self.waiting_reason or any(
+        guessed = guessed and not (self.total_iterations or self.profile)
+        changed = (reason, guessed) != (self.waiting_reason, self.guessed) or any(
             (old is None) is not (new is None)
             or (old and new and abs(old - new) > _MIN_CHANGE_SECONDS)
             for old, new in zip(before, after, strict=True)
         )
         if changed:
             self.predicted_start, self.predicted_p50, self.predicted_p90 = after
-            self.waiting_reason = reason
+            self.waiting_reason, self.guessed = reason, guessed
         return changed
 
 

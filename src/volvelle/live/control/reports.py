@@ -56,6 +56,12 @@ _SHORT_SECONDS = 60.0
 _KILLED_EXIT_CODES = (-9, 137)
 """Of processes that were killed and could not write a checkpoint."""
 
+_NOTHING_TO_RUN = (126, 127)
+"""Exit codes of shells for a command that is not executable, and for one that is not there."""
+
+_NO_SCRIPT = "can't open file"
+"""What Python says of a script that is not there."""
+
 _WHILE_PROFILED = "while it was profiled"
 
 
@@ -247,8 +253,16 @@ class ReportIngestion:
         lost = 1.0 if gained <= 0.0 else (estimated - saved) / gained
         gpu_seconds = lost * ran * len(attempt.granted)
         reason = report.reason or _describe_end(report)
-        number, which = attempt.number, attempt.scheduler_attempt
-        return JobFailed(ended, number, which, saved, gpu_seconds, reason, requeued=again)
+        return JobFailed(
+            ended,
+            attempt.number,
+            attempt.scheduler_attempt,
+            saved,
+            gpu_seconds,
+            reason,
+            requeued=again,
+            permanent=_is_permanent(report),
+        )
 
     def _is_resized(self, attempt: Attempt) -> bool:
         """Whether it makes room for its own job, which the scheduler considers as still running."""
@@ -440,6 +454,13 @@ class ReportIngestion:
         if not uncertain:
             changes.record(AttemptLostNode(*attempt.key, node=node))
         changes.orders.append(Stop(*attempt.key, kill=True))
+
+
+def _is_permanent(report: AttemptEnded) -> bool:
+    """Whether the next attempt would fail like this one: what is to run is not there, or not executable."""
+    return report.outcome is Outcome.FAILED and (
+        report.exit_code in _NOTHING_TO_RUN or _NO_SCRIPT in report.reason
+    )
 
 
 def _describe_end(report: AttemptEnded) -> str:

@@ -192,7 +192,9 @@ class ControllerState:
         self.last_time = time
         effects = CycleEffects()
         for record in self._concluded:
-            self._end_job(record.number, JobState(record.state), record.reason, effects)
+            ended = JobState(record.state)
+            kill = ended is not JobState.FINISHED
+            self._end_job(record.number, ended, record.reason, effects, kill=kill)
         self._concluded = []
         for event in events:
             self._apply_event(event, effects)
@@ -205,14 +207,15 @@ class ControllerState:
             job = self.jobs.get(rejection.number)
             failed = job is not None and job.failures
             state = JobState.FAILED if failed else JobState.REJECTED
-            ended = failed_at.get(rejection.number)
-            self._end_job(rejection.number, state, rejection.reason, effects, ended)
+            since = failed_at.get(rejection.number)
+            self._end_job(rejection.number, state, rejection.reason, effects, since, kill=True)
         for promise in decision.promises:
             if (job := self.jobs.get(promise.number)) is not None:
                 job.guarantee = Guarantee.of(promise, self.epoch)
                 effects.touched.add(promise.number)
         for conclusion in decision.concluded:
-            self._end_job(conclusion.number, JobState.FINISHED, conclusion.reason, effects)
+            ended = JobState.FAILED if conclusion.timed_out else JobState.FINISHED
+            self._end_job(conclusion.number, ended, conclusion.reason, effects, kill=False)
         pending = (
             [] if self.servers.settling else self.ledger.start_pending(time, self._new_identity)
         )
@@ -249,9 +252,9 @@ class ControllerState:
             case JobSubmitted():
                 self._enter(event)
             case JobFinished():
-                self._end_job(event.number, JobState.FINISHED, "", effects, event.time)
+                self._end_job(event.number, JobState.FINISHED, "", effects, event.time, kill=False)
             case JobCancelled():
-                self._end_job(event.number, JobState.CANCELLED, "cancelled", effects)
+                self._end_job(event.number, JobState.CANCELLED, "cancelled", effects, kill=True)
             case JobFailed():
                 effects.stops += self.ledger.revoke(event.number, kill=True)
                 if job := self.jobs.get(event.number):
@@ -279,10 +282,11 @@ class ControllerState:
         reason: str,
         effects: CycleEffects,
         ended: float | None = None,
+        *,
+        kill: bool,
     ) -> None:
         """A job is over; ``ended``: since when, if not since now."""
-        finished = state is JobState.FINISHED
-        effects.stops += self.ledger.revoke(number, kill=not finished)
+        effects.stops += self.ledger.revoke(number, kill=kill)
         self.ledger.forget_job(number)
         if (job := self.jobs.pop(number, None)) is not None:
             ended = self.last_time if ended is None else ended

@@ -112,6 +112,8 @@ class ViewBuilder:
             predicted_start=job.predicted_start,
             predicted_p50=job.predicted_p50,
             predicted_p90=job.predicted_p90,
+            guessed=job.guessed,
+            array_index=job.position if job.request.array > 1 else None,
             promised=job.promised,
             guarantee=job.guarantee,
             profiling=self._state.is_profiled(job.number),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
-from volvelle.live.scheduler_queries import submit_times, unheld_job_numbers
+from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.store.rows import FirstForecast
 from volvelle.simulate.forecast import forecast
@@ -21,6 +21,8 @@ class ForecastTimes:
     start: float | None
     p50: float | None
     p90: float | None
+    guessed: bool = False
+    """Whether nothing was known of how long it takes when it was submitted."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,12 @@ def forecast_jobs(
     scheduler.now = max(scheduler.now, now)
     result = forecast(scheduler)
     calibrated = calibration.at(scheduler.now)
+    guessed = guessed_jobs(scheduler)
     times = {
         number: ForecastTimes(
-            result.upcoming.get(number), *calibrated.of(result.finish.get(number))
+            result.upcoming.get(number),
+            *calibrated.of(result.finish.get(number)),
+            number in guessed,
         )
         for number in unheld_job_numbers(scheduler)
     }

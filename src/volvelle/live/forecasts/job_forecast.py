@@ -9,6 +9,7 @@ from volvelle.live.status.view import Guarantee
 class JobForecast:
     """Times in seconds since the Unix epoch; None if a time is not known.
 
+    guessed: nothing is known of how long such a job takes.
     deadline_share: share of futures in which it keeps its deadline. ahead: jobs that are served before it.
     reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish.
     """
@@ -16,6 +17,7 @@ class JobForecast:
     start: float | None = None
     p50: float | None = None
     p90: float | None = None
+    guessed: bool = False
     deadline_share: float | None = None
     ahead: int = 0
     reason: str = ""

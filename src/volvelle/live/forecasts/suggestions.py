@@ -15,7 +15,7 @@ from volvelle.core.events import Event, JobReleased, JobSubmitted, NodeChanged, 
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import CalibratedTimes, ForecastCalibration
 from volvelle.live.job_request import JobRequest
-from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers
+from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, waits_for_jobs
 from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
@@ -174,6 +174,8 @@ def _candidates(
     if is_held(fork, number):
         yield fork, _Candidate("its release", {}, (JobReleased(now, number),), number)
         return
+    if waits_for_jobs(fork, number):
+        return  # nothing about it would let it start
     base = withdrawn(fork, [number])
     new = max([number, *job_numbers(base)]) + 1
     request = JobRequest.model_validate(job.request | {"array": 1})  # only this job of its array

@@ -3,6 +3,8 @@
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from volvelle.core.events import JobSubmitted, Recomposed, WakeUp
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
@@ -33,7 +35,19 @@ def forecast_request(
     spec = request.spec(first, user, now)
     if obstacle := fork.obstacle(spec):
         raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
-    arrivals = [JobSubmitted(now, n, request.spec(n, user, now)) for n in numbers]
+    there = {str(number) for number in job_numbers(fork)}
+    arrivals = [
+        JobSubmitted(
+            now,
+            n,
+            msgspec.structs.replace(
+                request.spec(n, user, now),
+                after=tuple(one for one in request.dependencies(n - first) if one.job in there)
+                + request.row_before(n - first, n),
+            ),
+        )
+        for n in numbers
+    ]
     decision = fork.handle(now, arrivals)
     for rejection in decision.rejected:
         if rejection.number in numbers:
@@ -49,6 +63,7 @@ def forecast_request(
         start=epoch + min(starts) if starts else None,
         p50=None if p50 is None else epoch + p50,
         p90=None if p90 is None else epoch + p90,
+        guessed=fork.composition.estimator.guesses(spec),
         deadline_share=_deadline_share(calibration, request, finish, now),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, result.upcoming, first).get(first, "") if waits else "",

@@ -33,7 +33,7 @@ def create_app(
     app.state.store = store
     app.state.authenticator = TokenAuthenticator(store)
     app.state.forecasts = ForecastThreads(limits.forecast)
-    app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user)
+    app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
     app.state.streams = OpenStreams(limits.streams_of_a_user)
     app.state.jobs_folder = jobs_folder
     app.state.is_closing = is_closing

@@ -31,6 +31,12 @@ class JobLogs:
     _local_folders: dict[str, Path] = field(default_factory=dict)
     """The folders of agents on this machine, by node."""
     _offsets: dict[LogFile, int] = field(default_factory=dict)
+    _several: bool = False
+    """Whether there is more than one log."""
+    _attempts: set[int] = field(default_factory=set)
+    """Of which attempts there are logs."""
+    _last: LogFile | None = None
+    """The log that was read last."""
     _complete: dict[str, int] = field(default_factory=dict)
     """Remote nodes that were read to the end, with the job's latest attempt there."""
 
@@ -54,18 +60,29 @@ class JobLogs:
             for node, by_attempt in found.items()
             for attempt, size in by_attempt.items()
         }
+        self._several, self._attempts = len(sizes) > 1, {key.attempt for key, _ in sizes}
         return {
             log: size for log, size in sorted(sizes.items()) if size > self._offsets.get(log, 0)
         }
 
     async def read(self, job: JobStatusView, grown: dict[LogFile, int]) -> AsyncIterator[bytes]:
-        """The new content of the logs that have ``grown``, one after the other."""
+        """The new content of the logs that have ``grown``, one after the other.
+
+        Where there are several, a line says which one follows; another, which attempts nothing is kept of.
+        """
+        if self._last is None and grown and not self.unreachable:
+            lost = sorted(set(range(1, max(self._attempts))) - self._attempts)
+            if lost:
+                yield f"==> nothing is kept of {_attempts(lost)}: pruned <==\n".encode()
         for log, size in grown.items():
             try:
                 while (offset := self._offsets.get(log, 0)) < size:
                     chunk = await self._read_chunk(log, offset)
                     if not chunk:
                         break
+                    if log != self._last and (self._last is not None or self._several):
+                        yield f"==> attempt {log[0]} on {log[1]} <==\n".encode()
+                    self._last = log
                     self._offsets[log] = offset + len(chunk)
                     yield chunk
             except NodeUnreachableError as error:
@@ -95,3 +112,9 @@ class JobLogs:
     def _find_local_folders(self) -> dict[str, Path]:
         nodes = self.folder / "nodes"
         return {path.name: path for path in nodes.iterdir()} if nodes.is_dir() else {}
+
+
+def _attempts(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"attempt {numbers[0]}"
+    return f"attempts {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -43,4 +43,5 @@ def view_of_record(record: JobRecord) -> JobStatusView:
         gpus=float(record.request.get("gpus", 1)),
         submitted=record.submitted,
         request=record.request,
+        array_index=record.position if record.request.get("array", 1) > 1 else None,
     )

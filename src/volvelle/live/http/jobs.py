@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
+from volvelle.core.policy import policies
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Cancel, Hold, Release, Submit
 from volvelle.live.http.authentication import Principal
@@ -20,6 +21,7 @@ from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, 
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
+from volvelle.model.units import format_duration
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 submissions = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=SubmissionRoute)
@@ -47,19 +49,34 @@ Over = Annotated[bool, Query(description="those that are over, the latest first"
 
 
 @submissions.post(
-    "", status_code=201, response_model=SubmittedJobs, responses=error_responses(409, 429)
+    "", status_code=201, response_model=SubmittedJobs, responses=error_responses(403, 404, 409, 429)
 )
 async def submit(
     job: JobRequest,
     request: Request,
     principal: AnyPrincipal,
     controller: TheController,
+    store: TheStore,
     key: IdempotencyKey = None,
 ) -> Response:
     """Submit a job, or an array of them. The answer is given once the jobs are stored."""
+    for number in sorted(job.waits_for):
+        await find_job(number, principal, controller, store)
+    request.app.state.quota.check_priority(principal, job.priority)
     request.app.state.quota.reserve(controller, principal, job.array)
     numbers = await execute(controller, Submit(principal.user, job, key))
-    return json_response(SubmittedJobs(tuple(numbers)), 201)
+    return json_response(SubmittedJobs(tuple(numbers), _notices(job, controller)), 201)
+
+
+def _notices(job: JobRequest, controller: Controller) -> tuple[str, ...]:
+    """What the user of a job should know of what it asks for."""
+    policy, said = policies.make(controller.status.policy), []
+    if job.priority and not policy.heeds_priority:
+        said.append(f"policy {policy.name!r} ignores priorities")
+    if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:
+        longer, limit = format_duration(job.estimate), format_duration(job.time_limit)
+        said.append(f"by its estimate it takes {longer}; its time limit ends it after {limit}")
+    return tuple(said)
 
 
 @router.get("", response_model=JobPage, responses=error_responses())

@@ -8,13 +8,24 @@ from volvelle.live.http.errors import HttpError
 
 
 class JobQuota:
-    """At most ``jobs`` in total and ``jobs_of_a_user`` for each user."""
+    """At most ``jobs`` in total and ``jobs_of_a_user`` for each user, of whom none exceeds ``priority``."""
 
-    def __init__(self, jobs: int, jobs_of_a_user: int) -> None:
+    def __init__(self, jobs: int, jobs_of_a_user: int, priority: int) -> None:
+        self._priority = priority
         self._max = jobs
         self._max_of_a_user = jobs_of_a_user
         self._version = -1
         self._counts: Counter[str] = Counter()
+
+    def check_priority(self, principal: Principal, priority: int) -> None:
+        """Raise `HttpError` where the user may not give a job this priority."""
+        if priority > self._priority and not principal.is_operator:
+            raise HttpError(
+                403,
+                f"priority {priority} is higher than {self._priority}, the highest of users here",
+                place="priority",
+                hint="choose a lower one, or ask an operator",
+            )
 
     def reserve(self, controller: Controller, principal: Principal, jobs: int) -> None:
         """Count ``jobs`` more for a user. Raises `HttpError` if they exceed the quota."""

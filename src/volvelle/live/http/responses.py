@@ -13,9 +13,13 @@ from volvelle.live.status.view import JobStatusView, NodeStatusView
 
 @dataclass(frozen=True)
 class SubmittedJobs:
-    """The numbers of the accepted jobs, one for each of the array."""
+    """The numbers of the accepted jobs, one for each of the array.
+
+    notices: what the user should know of what was asked for.
+    """
 
     numbers: tuple[int, ...]
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

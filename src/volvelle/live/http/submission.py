@@ -61,10 +61,10 @@ def forecast(client: ApiClient, request: JobRequest) -> dict[str, Any]:
     return told
 
 
-def submit(client: ApiClient, request: JobRequest) -> list[int]:
-    """Submit with an idempotency key; the numbers of the jobs."""
-    answered = client.post("/v1/jobs", request.as_json(), key=secrets.token_hex(16))
-    return list(answered["numbers"])
+def submit(client: ApiClient, request: JobRequest) -> dict[str, Any]:
+    """Submit with an idempotency key; ``numbers`` of the jobs, and ``notices`` to the user."""
+    answered: dict[str, Any] = client.post("/v1/jobs", request.as_json(), key=secrets.token_hex(16))
+    return answered
 
 
 def with_forecast(client: ApiClient, number: int) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
 
+_NAMED = 3
+"""Jobs that a reason names."""
+
 BORROWS = "on GPUs that its pool borrows"
 
 
@@ -34,7 +37,8 @@ def waiting_reasons(
             labels, reason, wanted, free_gpus.of_types(types), pool
         )
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
-    return found | _admission_reasons(scheduler) | _borrowers(scheduler)
+    found |= _admission_reasons(scheduler) | _dependency_reasons(scheduler)
+    return found | _borrowers(scheduler)
 
 
 def _borrowers(scheduler: Scheduler) -> dict[int, str]:
@@ -63,6 +67,23 @@ def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
         event.number: f"{text}; {_jobs(place)} before it in the admission queue" if place else text
         for place, event in enumerate(waiting_for_admission(scheduler))
     }
+
+
+def _dependency_reasons(scheduler: Scheduler) -> dict[int, str]:
+    return {
+        number: _waits_for([one.job for one in dependent.left])
+        for number, dependent in scheduler.dependents.aside.items()
+        if not dependent.held
+    }
+
+
+def _waits_for(names: list[str]) -> str:
+    """Which jobs another waits for, the first few by name."""
+    if not names:
+        return "the jobs that it waited for have ended; it comes soon"
+    named, more = names[:_NAMED], len(names) - _NAMED
+    text = ", ".join(named) + (f" and {more:,} more" if more > 0 else "")
+    return f"waits for job{'s' if len(names) > 1 else ''} {text}"
 
 
 def _describe(

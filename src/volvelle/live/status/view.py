@@ -108,6 +108,10 @@ class JobStatusView:
     predicted_start: float | None = None
     predicted_p50: float | None = None
     predicted_p90: float | None = None
+    guessed: bool = False
+    """Whether these go by a guess: nothing is known of how long such a job takes."""
+    array_index: int | None = None
+    """Its place in its array, from 0 on; None where it is of none."""
     promised: float | None = None
     """The P50 finish that its user was told at submission."""
     guarantee: Guarantee | None = None

@@ -34,6 +34,9 @@ _PROMISE = (
     )
 )
 
+_PER_STATEMENT = 500
+"""Numbers in one statement: databases limit the parameters of one."""
+
 
 class JobTable:
     """The jobs in ``database``. Every method may raise `StoreFailed`."""
@@ -85,6 +88,21 @@ class JobTable:
             rows = connection.execute(_SELECT_SUBMISSIONS, {"keys": list(keys)})
             found = [Submission(*row) for row in rows]
         return {(each.user, each.key): each for each in found}
+
+    def find_ends(self, numbers: Sequence[int]) -> dict[int, str]:
+        """The final states of those of these jobs that are over."""
+        if not numbers:
+            return {}
+        table = schema.jobs
+        found: dict[int, str] = {}
+        with self._database.reading() as connection:
+            for first in range(0, len(numbers), _PER_STATEMENT):
+                these = table.c.number.in_(numbers[first : first + _PER_STATEMENT])
+                query = select(table.c.number, table.c.state).where(
+                    these, table.c.state.is_not(None)
+                )
+                found.update((row.number, row.state) for row in connection.execute(query))
+        return found
 
     def write_promises(self, promises: Iterable[FirstForecast]) -> None:
         """Store the first forecasts of jobs."""

@@ -20,6 +20,7 @@ from pydantic import Field, field_validator
 
 from volvelle.model.adaptation import Adaptation
 from volvelle.model.job import (
+    Dependency,
     Job,
     JobClass,
     JobSpec,
@@ -69,6 +70,9 @@ COLUMNS: dict[str, str] = {
     "rewards": "reward steps, deadline:value joined by ;",
     "estimate": "the run time its user expects",
     "weight": "its weight in weighted shares",
+    "priority": "the higher the sooner, where the policy heeds it; a whole number",
+    "time_limit": "it is ended when it has run for so long",
+    "after": "ids of jobs that have to succeed first, joined by ;; 12:any: any end, 12:any:10m: think time",
     "preemptible": "whether it may be stopped at a checkpoint (yes or no)",
     "checkpoint": "how long a checkpoint takes",
     "restore": "how long a restart takes",
@@ -214,11 +218,14 @@ def _specs(columns: Columns) -> list[JobSpec]:
             skew=skew,
             lowest_loss=loss,
             adaptation=adaptation,
+            priority=int(priority),
+            time_limit_seconds=limit,
+            after=after,
         )
         for (
             line, name, submit_time, width, least, most, kinds, cpus, memory, user, pool, title,
             job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
-            throughput, skew, loss, adaptation,
+            throughput, skew, loss, adaptation, priority, limit, after,
         ) in zip(
             columns.lines,
             columns.texts("id"),
@@ -246,6 +253,9 @@ def _specs(columns: Columns) -> list[JobSpec]:
             columns.numbers("skew", 0.0),
             columns.optional_numbers("lowest_loss"),
             columns.optional("adaptation", _decoded("adaptation", Adaptation), None),
+            columns.optional("priority", _whole, 0),
+            columns.optional_durations("time_limit"),
+            columns.optional("after", _after, tuple[Dependency, ...]()),
             strict=True,
         )
     ]  # fmt: skip
@@ -398,6 +408,32 @@ def _reward(step: str) -> Reward:
         return Reward(seconds, float(value))
     except ValueError:
         raise Broken("unreadable rewards", "rewards", step) from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise Broken("unreadable priority", "priority", text) from None
+
+
+def _after(text: str) -> tuple[Dependency, ...]:
+    return tuple(_dependency(one.strip()) for one in text.split(";") if one.strip())
+
+
+def _dependency(text: str) -> Dependency:
+    """A job's id, and behind it how that has to end and the think time, where they are said."""
+    name, _, last = text.rpartition(":")
+    if last in ("any", "success") and name:
+        return Dependency(name, any_end=last == "any")
+    name, _, end = name.rpartition(":")
+    if end in ("any", "success") and name:
+        try:
+            seconds = in_range(parse_duration(last), "after", text, MOST_SECONDS)
+        except ValueError:
+            raise Broken("unreadable after", "after", text) from None
+        return Dependency(name, any_end=end == "any", think_seconds=seconds)
+    return Dependency(text)
 
 
 def _yes(text: str) -> bool:

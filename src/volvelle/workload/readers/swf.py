@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from volvelle.model.job import Job, JobSpec
+from volvelle.model.job import Dependency, Job, JobSpec
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
@@ -59,7 +59,10 @@ class SwfOptions(ReaderOptions):
 
 
 class Swf(TraceFormat):
-    """One line a rigid job; the queue becomes the pool, the requested time the estimate."""
+    """One line a rigid job; the queue becomes the pool, the requested time the estimate.
+
+    A job comes when the preceding job has ended and its think time has passed, not before its submission.
+    """
 
     name = "swf"
     title = "Standard Workload Format 2.2 (Feitelson et al.)"
@@ -133,8 +136,17 @@ def _job(row: Row, options: SwfOptions) -> Job:
         user=_label(row, "user"),
         pool=_label(row, "queue"),
         estimate_seconds=_known(row, "req_time", MOST_SECONDS),
+        after=_after(row),
     )
     return rigid_job(spec, run, _start(row))
+
+
+def _after(row: Row) -> tuple[Dependency, ...]:
+    """The preceding job, whose end this one waits for and then its think time."""
+    before = row.text("preceding_job")
+    if before in ("-1", "0"):
+        return ()
+    return (Dependency(before, any_end=True, think_seconds=_known(row, "think_time") or 0.0),)
 
 
 def _site_job(row: Row, run: float | None, options: SwfOptions) -> Job:
@@ -151,6 +163,7 @@ def _site_job(row: Row, run: float | None, options: SwfOptions) -> Job:
         user=_label(row, "user"),
         pool=_label(row, "queue"),
         estimate_seconds=_known(row, "req_time", MOST_SECONDS),
+        after=_after(row),
     )
     return rigid_job(spec, run, _start(row))
 

@@ -1,0 +1,97 @@
+"""Jobs that wait for other jobs: their submissions stand aside until those are through.
+
+A job comes to the admission queue when the last of them has ended, and its think time has passed; one whose
+dependency cannot be met any more is turned away. Policies do not see jobs that stand aside. In a world that
+knows what comes, these are places in the table of arrivals (DEPENDS).
+"""
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from volvelle.core.dependents import Dependent
+from volvelle.core.entry import come_back, queue_dependent, reject
+from volvelle.core.events import JobSubmitted
+from volvelle.core.state import COME, DEPENDS, ELIGIBLE, INFINITY, NEWCOMERS
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+
+def stand_aside(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None) -> None:
+    """A job is submitted that is after others, some of which may be through; `take_in_dependents` follows.
+
+    place: in the table of arrivals, in a world that knows what comes.
+    """
+    dependents, number = scheduler.dependents, event.number
+    restore(scheduler, Dependent(event, event.spec.after, event.time, place))
+    through = dict.fromkeys(one.job for one in event.spec.after if one.job in dependents.ended)
+    for name in through:
+        if number in dependents.aside:
+            _hear(scheduler, number, name)
+
+
+def restore(scheduler: "Scheduler", dependent: Dependent) -> None:
+    """Let a submission stand aside."""
+    dependents, number = scheduler.dependents, dependent.event.number
+    dependents.aside[number] = dependent
+    for name in {one.job for one in dependent.left}:
+        dependents.followers.setdefault(name, []).append(number)
+    if not dependent.left:
+        _expect(scheduler, number, dependent.since)
+
+
+def take_in_dependents(scheduler: "Scheduler") -> None:
+    """Take in jobs just submitted that are after others; let those come whose time it is."""
+    s, dependents = scheduler.state, scheduler.dependents
+    if scheduler.coming is not None:
+        for place in range(s.count[COME] - s.count[NEWCOMERS], s.count[COME]):
+            if s.verdict[place] == DEPENDS:
+                stand_aside(scheduler, scheduler.coming(place), place)
+    while dependents.news:
+        name = dependents.news.pop(0)
+        for number in dependents.followers.pop(name, ()):
+            if number in dependents.aside:
+                _hear(scheduler, number, name)
+    while dependents.due and dependents.due[0][0] <= scheduler.now:
+        _, number = heappop(dependents.due)
+        if number in dependents.aside:
+            _come(scheduler, number)
+    s.clock[ELIGIBLE] = dependents.due[0][0] if dependents.due else INFINITY
+    scheduler.make_room()
+
+
+def _hear(scheduler: "Scheduler", number: int, name: str) -> None:
+    """The job called ``name``, which job ``number`` is after, is through."""
+    dependents = scheduler.dependents
+    dependent, end = dependents.aside[number], dependents.ended[name]
+    if any(one.job == name and not (end.ok or one.any_end) for one in dependent.left):
+        del dependents.aside[number]
+        reject(scheduler, dependent.event, f"dependency failed: job {name} did not succeed")
+        return
+    thinks = [one.think_seconds for one in dependent.left if one.job == name]
+    left = tuple(one for one in dependent.left if one.job != name)
+    since = max(dependent.since, *(end.time + think for think in thinks))
+    dependents.aside[number] = dependent._replace(left=left, since=since)
+    if not left:
+        _expect(scheduler, number, since)
+
+
+def _expect(scheduler: "Scheduler", number: int, time: float) -> None:
+    """Job ``number`` waits for nobody any more, and comes at ``time``."""
+    clock = scheduler.state.clock
+    heappush(scheduler.dependents.due, (time, number))
+    clock[ELIGIBLE] = min(float(clock[ELIGIBLE]), time)
+
+
+def _come(scheduler: "Scheduler", number: int) -> None:
+    """Job ``number`` stands aside no longer."""
+    dependent = scheduler.dependents.aside.pop(number)
+    event = msgspec.structs.replace(dependent.event, time=scheduler.now)
+    if dependent.held:
+        scheduler.held[number] = event
+    elif dependent.place is None:
+        queue_dependent(scheduler, event)
+    else:
+        come_back(scheduler, dependent.place)

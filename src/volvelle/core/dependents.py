@@ -1,0 +1,73 @@
+"""Submissions that stand aside until the jobs that they are after are through, and how those ended."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from volvelle.core.events import JobSubmitted
+from volvelle.core.state import ELIGIBLE, NOW
+from volvelle.model.job import Dependency
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+
+class Dependent(NamedTuple):
+    """A submission that stands aside.
+
+    left: what it still waits for. since: seconds on the world's clock before which it does not come.
+    place: in the table of arrivals, in a world that knows what comes. held: its user holds it meanwhile.
+    """
+
+    event: JobSubmitted
+    left: tuple[Dependency, ...]
+    since: float
+    place: int | None = None
+    held: bool = False
+
+
+class End(NamedTuple):
+    """When a job was through, and whether it did all that it was to do."""
+
+    time: float
+    ok: bool
+
+
+class Dependents:
+    """The submissions that stand aside, by number; ids of jobs that were through, and how they ended.
+
+    A simulated world in which some job comes that is after others (``watched``) keeps for the whole run how
+    jobs ended. Elsewhere that is kept for one moment: whoever submits a job leaves out of what it is after
+    what was through before. followers: numbers, by the id of what they are after. news: ids of jobs that
+    have ended and that somebody is after. due: times and numbers of those that are to come, as a heap.
+    """
+
+    def __init__(self) -> None:
+        self.aside: dict[int, Dependent] = {}
+        self.ended: dict[str, End] = {}
+        self.watched = False
+        self.followers: dict[str, list[int]] = {}
+        self.news: list[str] = []
+        self.due: list[tuple[float, int]] = []
+
+    def copy(self) -> "Dependents":
+        """The same, that goes its own way."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.aside, other.ended = self.aside.copy(), self.ended.copy()
+        other.followers = {name: numbers[:] for name, numbers in self.followers.items()}
+        other.news, other.due = self.news[:], self.due[:]
+        return other
+
+    def submissions(self) -> Iterator[JobSubmitted]:
+        """Those that stand aside and are not held."""
+        return (one.event for one in self.aside.values() if not one.held)
+
+
+def note_end(scheduler: "Scheduler", name: str, *, ok: bool) -> None:
+    """The job with the id ``name`` is through; ``ok``: it did all that it was to do."""
+    dependents, clock = scheduler.dependents, scheduler.state.clock
+    if dependents.watched or scheduler.coming is None:
+        dependents.ended[name] = End(float(clock[NOW]), ok)
+    if name in dependents.followers:
+        dependents.news.append(name)
+        clock[ELIGIBLE] = clock[NOW]

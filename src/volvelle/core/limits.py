@@ -1,0 +1,41 @@
+"""Hard limits on how long jobs run: who has had GPUs for so long is ended at a checkpoint."""
+
+from typing import TYPE_CHECKING
+
+from volvelle.core.dependents import note_end
+from volvelle.core.entry import drop
+from volvelle.core.forward.jobs import stop
+from volvelle.core.forward.log import log_event
+from volvelle.core.state import INFINITY, TIMED, TIMED_OUT
+from volvelle.model.units import format_duration
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+_ROUNDING = 1e-6
+"""Seconds. What jobs attained is a sum of floats."""
+
+
+def runs_out(scheduler: "Scheduler", row: int) -> float:
+    """When the time of the job in ``row`` is over if it runs on; infinite without a limit or GPUs."""
+    jobs = scheduler.state.jobs
+    if jobs.time_limit[row] <= 0.0 or jobs.held[row] == 0.0:
+        return INFINITY
+    return float(jobs.started[row] + max(jobs.time_limit[row] - jobs.attained[row], 0.0))
+
+
+def end_overrun(scheduler: "Scheduler") -> None:
+    """End the jobs whose time is over; let the forward loop know whose is next."""
+    s, now, soonest = scheduler.state, scheduler.now, INFINITY
+    for number, row in list(scheduler.known.rows.items()):
+        over_at = runs_out(scheduler, row)
+        if over_at > now + _ROUNDING:
+            soonest = min(soonest, over_at)
+            continue
+        limit = format_duration(float(s.jobs.time_limit[row]))
+        scheduler.notes.reasons[number] = f"its time limit of {limit} is over"
+        log_event(s, scheduler.rules, TIMED_OUT, number, 0.0, 0.0)
+        note_end(scheduler, scheduler.spec(number).id, ok=False)
+        stop(s, scheduler.rules, row, now)
+        drop(scheduler, row)
+    s.clock[TIMED] = soonest
