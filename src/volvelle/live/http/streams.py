@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Request
@@ -26,9 +26,13 @@ IsClosing = Callable[[], bool]
 
 _POLL_SECONDS = 0.25
 _MAX_POLL_SECONDS = 1.0
-_KEEPALIVE_SECONDS = 15.0
+KEEPALIVE_SECONDS = 15.0
 _BEFORE_ALL = -2
-_NO_STORE = {"Cache-Control": "no-store"}
+NO_STORE = {"Cache-Control": "no-store"}
+EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {}}}}
+}
+"""The answer of a stream of events, for the OpenAPI document."""
 
 LastEvent = Annotated[
     Annotated[int, Field(ge=-1, le=MAX_NUMBER)] | SkipJsonSchema[None],
@@ -36,12 +40,15 @@ LastEvent = Annotated[
 ]
 
 
-@router.get(
-    "/events",
-    response_class=StreamingResponse,
-    responses=error_responses()
-    | {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)
+async def pause(seconds: float, is_closing: IsClosing) -> bool:
+    """Wait; whether the server is about to end, of which it takes note at once."""
+    end = time.monotonic() + seconds
+    while not is_closing() and (left := end - time.monotonic()) > 0.0:
+        await asyncio.sleep(min(left, _POLL_SECONDS))
+    return is_closing()
+
+
+@router.get("/events", response_class=StreamingResponse, responses=error_responses() | EVENT_STREAM)
 async def stream_events(
     request: Request,
     principal: AnyPrincipal,
@@ -54,7 +61,7 @@ async def stream_events(
     An event has the changes of one moment. ``gap`` says that older ones are not kept any more: read the jobs.
     """
     stream = _event_stream(controller, principal, last, follow, request.app.state.is_closing)
-    return StreamingResponse(stream, media_type="text/event-stream", headers=_NO_STORE)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=NO_STORE)
 
 
 async def _event_stream(
@@ -80,7 +87,7 @@ async def _event_stream(
                 quiet_since = time.monotonic()
         elif not follow:
             return
-        elif time.monotonic() - quiet_since > _KEEPALIVE_SECONDS:
+        elif time.monotonic() - quiet_since > KEEPALIVE_SECONDS:
             yield b": still here\n\n"
             quiet_since = time.monotonic()
         else:
@@ -134,7 +141,7 @@ async def stream_logs(
         raise HttpError(503, detail, place=f"job {number}", hint=hint)
     refresh = job if follow else None
     stream = _log_stream(logs, first, grown, refresh, request.app.state.is_closing)
-    return StreamingResponse(stream, media_type="text/plain; charset=utf-8", headers=_NO_STORE)
+    return StreamingResponse(stream, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
 
 async def _log_stream(

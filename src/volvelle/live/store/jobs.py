@@ -75,6 +75,14 @@ class JobTable:
         with self._database.reading() as connection:
             return [_record(row) for row in connection.execute(query).mappings()]
 
+    def find_names(self, first: int, last: int) -> dict[int, tuple[str, str]]:
+        """Names and users of the jobs ``first`` to ``last``, by number."""
+        table = schema.jobs
+        query = select(table.c.number, table.c.name, table.c.user)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.where(table.c.number.between(first, last)))
+            return {number: (name, user) for number, name, user in rows}
+
     def find_submissions(
         self, keys: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], Submission]:
