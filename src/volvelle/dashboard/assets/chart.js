@@ -31,5 +31,5 @@ export function forecastChart(points, promised) {
   chart.append(line("start", "start"), line("p90", "p90"), line("p50", "p50"));
   const names = [["p50", "finish P50"], ["p90", "finish P90"], ["start", "start"], ...(promised ? [["promised", "finish told at submission"]] : [])];
   const legend = h("ul", { class: "legend" }, names.map(([style, name]) => h("li", {}, h("i", { class: style }), name)));
-  return h("figure", {}, chart, legend);
+  return h("figure", { tabIndex: 0, "aria-label": "Forecast over time" }, chart, legend); // it scrolls on a phone
 }

@@ -2,7 +2,7 @@
 
 import { ApiError, get, logIn, logOut, whenLoggedOut } from "./api.js";
 import { Cluster } from "./cluster.js";
-import { h } from "./dom.js";
+import { h, remembered } from "./dom.js";
 import { say, sayError, showKeys } from "./dialogs.js";
 import { history as past } from "./history.js";
 import { job } from "./job.js";
@@ -107,6 +107,10 @@ addEventListener("hashchange", () => { show(); main.focus(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.update());
 whenLoggedOut(() => { askForToken(); say("The session is over.", true); });
 
-get("/v1/session").then(open, (error) => {
-  if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error);
-});
+if (remembered("key", "")) {
+  get("/v1/session").then(open, (error) => {
+    if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error);
+  });
+} else {
+  askForToken();
+}

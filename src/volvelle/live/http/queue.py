@@ -67,7 +67,7 @@ async def _frames(
 ) -> AsyncIterator[bytes]:
     checked = quiet_since = time.monotonic()
     while True:
-        found = await feed.frames(after)
+        found = await feed.frames(after, at_once=not follow)
         now = time.monotonic()
         if found is None:
             after = feed.seq

@@ -89,10 +89,13 @@ class QueueFeed:
                 self._table = self._seq, await run_in_threadpool(self._write_table)
             return self._table[1]
 
-    async def frames(self, after: int) -> list[Frame] | None:
-        """The frames after ``after``; None if some are not kept any more."""
+    async def frames(self, after: int, *, at_once: bool = False) -> list[Frame] | None:
+        """The frames after ``after``; None if some are not kept any more.
+
+        at_once: also if the last frame was made a moment ago.
+        """
         async with self._lock:
-            await self._follow()
+            await self._follow(at_once=at_once)
         if after >= self._seq:
             return []
         kept = list(self._frames)
