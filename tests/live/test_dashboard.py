@@ -27,8 +27,12 @@ policy = "fifo"
 port = 0
 """
 VIEWS = ("overview", "queue", "timeline", "nodes", "shares", "history", "whatif", "job/0")
-DESK = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
-PHONE = {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "has_touch": True}
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 800},
+    "color_scheme": "dark",
+    "has_touch": True,
+}
 
 
 @dataclass
@@ -42,7 +46,7 @@ class Site:
     requested: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
 
-    def page(self, user: str = "root", **settings: Any) -> Any:
+    def page(self, user: str, **settings: Any) -> Any:
         """A page of ``user``, who logs in by keyboard alone."""
         page = self.browser.new_context(**settings).new_page()
         page.on("request", lambda request: self.requested.add(request.url))
@@ -86,11 +90,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.mark.parametrize("settings", [DESK, PHONE], ids=["desk, light", "phone, dark"])
 def test_every_view_is_accessible_and_fits(site: Site, settings: dict[str, Any]) -> None:
-    page = site.page(**settings)
+    page = site.page("root", **settings)
     checker = axe.Axe()
     for view in VIEWS:
         site.go(page, view)
-        page.wait_for_function("document.querySelector('main').children.length > 1")
+        page.wait_for_function("() => document.querySelector('main').children.length > 1")
         found = checker.run(page)
         assert not found.response["violations"], f"{view}: {found.generate_report()}"
         wider = "document.documentElement.scrollWidth - innerWidth"
@@ -101,7 +105,7 @@ def test_every_view_is_accessible_and_fits(site: Site, settings: dict[str, Any])
 
 
 def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
-    page = site.page(**DESK)
+    page = site.page("root", **DESK)
     page.keyboard.press("g")
     page.keyboard.press("q")
     page.wait_for_selector("#queue-2")

@@ -163,3 +163,17 @@ def test_the_history_of_a_forecast_keeps_its_first_and_its_last() -> None:
     assert 1 < len(kept) <= MAX_POINTS
     history.end(7)
     assert [(point.time, point.p50) for point in history.of(7)] == kept
+
+
+@pytest.mark.parametrize("name", ["grafana-board.json", "alert-rules.json"])
+def test_the_board_and_the_alerts_ask_for_metrics_that_there_are(
+    api: ApiFixture, name: str
+) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "monitoring" / name).read_text()
+    assert json.loads(text)
+    metrics = api.client("root").get("/metrics").text
+    given = set(re.findall(r"^# TYPE (\w+)", metrics, re.MULTILINE)) | {"volvelle_solver_gap_ratio"}
+    given |= {f"{each}_bucket" for each in given}
+    asked = set(re.findall(r"\bvolvelle_\w+", text))
+    assert asked, name
+    assert asked <= given, asked - given

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { h, number } from "./dom.js";
 import { sayError } from "./dialogs.js";
 
-const REDRAW_SECONDS = 5, MAX_PREDICTED = 3000, AHEAD_SECONDS = 86400;
+const REDRAW_SECONDS = 10, MAX_PREDICTED = 2000, AHEAD_SECONDS = 86400;
 
 export function timeline(root, { cluster, go }) {
   const option = (value, text) => h("option", { value }, text);
@@ -25,10 +25,9 @@ export function timeline(root, { cluster, go }) {
     drawn = performance.now();
     const { data, numbers, left } = chartData(cluster, past, known?.origin);
     known = { origin: data.epoch, numbers };
-    const lanes = laneNames(cluster.nodes);
-    if (chart) chart.update(data);
+    if (chart) setTimeout(() => chart.update(data)); // a task of its own: none is long
     else {
-      chart = ganttChart(gantt, data, { laneName: lanes, open: (row) => { if (known.numbers[row] >= 0) go(`#/job/${known.numbers[row]}`); } });
+      chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (known.numbers[row] >= 0) go(`#/job/${known.numbers[row]}`); } });
       chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
     }
     note.textContent = "Left of now: what was held, as the server remembers it. Pale: predicted; running jobs to their P50, waiting ones "
