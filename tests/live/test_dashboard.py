@@ -1,6 +1,7 @@
 """The dashboard in a browser: a real server with real jobs, headless Chromium."""
 
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
+from dashboard_runs import two_jobs_and_a_late_one
 from server_process import ServerProcess, server_process
 from waiting import until
+
+from volvelle.dashboard.run_server import make_server
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
@@ -53,6 +57,7 @@ class Site:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", self._on_console)
         page.goto(self.server.url)
+        page.wait_for_selector("input[type=password]:focus")
         page.keyboard.type(self.tokens[user])
         page.keyboard.press("Enter")
         page.wait_for_selector("nav a")
@@ -157,3 +162,22 @@ def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
     page.get_by_role("button", name="Log out").click()
     page.wait_for_selector("input[type=password]")
     until(lambda: page.evaluate("fetch('/v1/queue').then((answer) => answer.status)") == 401)
+
+
+def test_a_run_is_shown_at_any_moment(site: Site) -> None:
+    server = make_server(two_jobs_and_a_late_one(), 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = site.browser.new_context(**DESK).new_page()
+    page.on("pageerror", lambda error: site.errors.append(str(error)))
+    page.goto(f"http://127.0.0.1:{server.server_address[1]}/dashboard/#/queue")
+    page.wait_for_selector("#queue-1:has-text('waiting')")
+    page.get_by_label("Moment of the run").fill("900")
+    page.wait_for_selector("#queue-0", state="detached")
+    assert page.locator("#queue-1").inner_text().split()[-1] == "15s", "its finish"
+    for view in ("overview", "timeline", "nodes", "history"):
+        page.get_by_role("link", name=view.title(), exact=True).click()
+        page.wait_for_selector(f"h1:has-text('{view.title()}')")
+        assert not axe.Axe().run(page).response["violations"]
+    page.wait_for_selector("#history-0")
+    server.shutdown()
+    assert not site.errors

@@ -31,7 +31,12 @@ async function json(method, path, body) {
   return response.status === 204 ? null : response.json();
 }
 
-export const get = (path) => json("GET", path);
+// Of a run: the moment that is shown.
+let moment = null;
+export const setMoment = (at) => { moment = at; };
+
+const atMoment = (path) => (moment === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${moment}`);
+export const get = (path) => json("GET", atMoment(path));
 export const post = (path, body) => json("POST", path, body);
 export const put = (path, body) => json("PUT", path, body);
 

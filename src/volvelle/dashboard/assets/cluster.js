@@ -14,10 +14,10 @@ export class Cluster {
     this.stopped = new AbortController();
   }
 
-  // Load all and follow until `close`; resolves when all is loaded.
-  async open() {
+  // Load all, and follow a server until `close`; resolves when all is loaded.
+  async open(follow) {
     await this.load();
-    this.follow();
+    if (follow) this.follow();
   }
 
   close() { this.stopped.abort(); }
@@ -32,25 +32,35 @@ export class Cluster {
     this.take({ ...table, forecasts: [], gone: [] });
   }
 
+  // A page that nobody looks at does not listen: browsers open six connections to a server at most.
   async follow() {
-    const signal = this.stopped.signal;
-    while (!signal.aborted) {
+    const stopped = this.stopped.signal;
+    const turned = () => new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true, signal: stopped }));
+    while (!stopped.aborted) {
+      if (document.hidden) {
+        await turned();
+        continue;
+      }
+      const streaming = new AbortController(), pause = () => streaming.abort();
+      document.addEventListener("visibilitychange", pause, { once: true });
       try {
-        for await (const event of events(`/v1/queue/changes?after=${this.seq}`, signal)) {
+        for await (const event of events(`/v1/queue/changes?after=${this.seq}`, AbortSignal.any([stopped, streaming.signal]))) {
           this.connected = true;
           if (event.name === "gap") break;
-          const frame = JSON.parse(event.data);
           performance.mark("frame");
-          this.take(frame);
+          this.take(JSON.parse(event.data));
           this.seq += 1;
           performance.measure("take a frame", "frame"); // for benchmarks/dashboard.py
         }
         await this.load();
       } catch (error) {
-        if (signal.aborted || (error instanceof ApiError && error.status === 401)) return;
+        if (stopped.aborted || (error instanceof ApiError && error.status === 401)) return;
+        if (streaming.signal.aborted) continue;
         this.connected = false;
         this.tell();
         await new Promise((resolve) => setTimeout(resolve, 2000));
+      } finally {
+        document.removeEventListener("visibilitychange", pause);
       }
     }
   }

@@ -20,7 +20,11 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
-export const now = () => Date.now() / 1000;
+// Of a run: seconds since its first submission, the moment that is shown.
+let shownMoment = null;
+export const setNow = (seconds) => { shownMoment = seconds; };
+
+export const now = () => shownMoment ?? Date.now() / 1000;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const dayClock = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -31,6 +35,7 @@ const dayOf = (seconds) => Math.floor((seconds + offset) / 86400);
 // A moment: "14:20" today, "Tue 14:20" within a week, else "3 Dec 14:20".
 export function moment(seconds) {
   if (seconds === null || seconds === undefined) return "";
+  if (shownMoment !== null) return formatSeconds(seconds);
   const days = Math.abs(dayOf(seconds) - dayOf(now()));
   return (days === 0 ? clock : days < 7 ? dayClock : date).format(seconds * 1000);
 }

@@ -36,8 +36,8 @@ export function history(root, { session, go }) {
     count.textContent = `${number(rows.length)} jobs${next === null ? "" : ", and earlier ones"}`;
     table.show(rows);
   };
-  root.append(h("h1", {}, session.role === "operator" ? "History" : "My history"),
+  root.append(h("h1", {}, session.role === "user" ? "My history" : "History"),
     h("div", { class: "controls" }, more, table.tools, count), table.element);
   read();
-  return { update: () => {} };
+  return { update: () => { if (session.run) { rows.length = 0; read(); } } };
 }

@@ -9,7 +9,7 @@ import { finishText, startOf } from "./queue.js";
 const MAX_LOG = 400000;
 const OVER = ["finished", "failed", "cancelled", "rejected"];
 
-export function job(root, { cluster, path }) {
+export function job(root, { cluster, session, path }) {
   const wanted = Number(path), stopped = new AbortController();
   const facts = h("dl", { class: "facts" }), buttons = h("div", { class: "controls" });
   const why = h("div"), chart = h("div"), log = h("pre", { class: "log", tabIndex: 0, "aria-label": "Log" });
@@ -25,6 +25,7 @@ export function job(root, { cluster, path }) {
   let details = null, shownState = "", asked = 0;
 
   const read = async () => {
+    if (session.run) return draw();
     try {
       details = await get(`/v1/jobs/${wanted}`);
     } catch (error) {

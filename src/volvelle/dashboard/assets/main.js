@@ -1,8 +1,8 @@
 // The page: who is logged in, which view is open, and the keys.
 
-import { ApiError, get, logIn, logOut, whenLoggedOut } from "./api.js";
+import { ApiError, get, logIn, logOut, setMoment, whenLoggedOut } from "./api.js";
 import { Cluster } from "./cluster.js";
-import { h, remembered } from "./dom.js";
+import { duration, h, setNow } from "./dom.js";
 import { say, sayError, showKeys } from "./dialogs.js";
 import { history as past } from "./history.js";
 import { job } from "./job.js";
@@ -38,10 +38,11 @@ function show() {
 }
 
 async function open(who) {
-  session = who;
+  session = { ...who, run: who.role === "run" };
   cluster = new Cluster();
+  if (session.run) turnTo(session.end / 2);
   try {
-    await cluster.open();
+    await cluster.open(!session.run);
   } catch (error) {
     return sayError(error);
   }
@@ -53,14 +54,33 @@ async function open(who) {
   });
   cluster.connected = true;
   const bar = document.getElementById("views");
-  bar.replaceChildren(...Object.entries(VIEWS).map(([name, [title]]) => h("a", { href: `#/${name}` }, title)));
+  const offered = Object.entries(VIEWS).filter(([name]) => !session.run || !["shares", "whatif"].includes(name));
+  bar.replaceChildren(...offered.map(([name, [title]]) => h("a", { href: `#/${name}` }, title)));
   document.getElementById("session").replaceChildren(
     h("button", { type: "button", onclick: showKeys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
-    h("span", {}, `${session.user}${session.role === "operator" ? ", operator" : ""}`),
-    h("button", { type: "button", onclick: () => logOut().then(askForToken) }, "Log out"));
+    ...(session.run ? moments() : [
+      h("span", {}, `${session.user}${session.role === "operator" ? ", operator" : ""}`),
+      h("button", { type: "button", onclick: () => logOut().then(askForToken) }, "Log out")]));
   show();
   performance.mark("shown");
   return undefined;
+}
+
+function turnTo(at) {
+  setMoment(at);
+  setNow(at);
+}
+
+// Of a run: its name, and a slider over its time.
+function moments() {
+  const shown = h("output", {}, duration(session.end / 2));
+  const slider = h("input", { type: "range", min: 0, max: 1000, value: 500, "aria-label": "Moment of the run" });
+  slider.addEventListener("input", () => {
+    turnTo(session.end * slider.value / 1000);
+    shown.textContent = duration(session.end * slider.value / 1000);
+    cluster.load().catch(sayError);
+  });
+  return [h("span", {}, session.user), slider, shown];
 }
 
 function askForToken() {
@@ -107,10 +127,6 @@ addEventListener("hashchange", () => { show(); main.focus(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.update());
 whenLoggedOut(() => { askForToken(); say("The session is over.", true); });
 
-if (remembered("key", "")) {
-  get("/v1/session").then(open, (error) => {
-    if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error);
-  });
-} else {
-  askForToken();
-}
+get("/v1/session").then(open, (error) => {
+  if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error);
+});

@@ -52,7 +52,7 @@ export function queue(root, { cluster, session, query, go }) {
     h("button", { type: "button", disabled: true, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
       action[0].toUpperCase() + action.slice(1)));
   const table = new Table({
-    name: "queue", label: "Jobs that are not over", columns, key: (job) => job.number, select: true,
+    name: "queue", label: "Jobs that are not over", columns, key: (job) => job.number, select: !session.run,
     hidden: ["submitted", "p90", "guaranteed", "progress", "preemptions", "nodes"],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
@@ -78,7 +78,7 @@ export function queue(root, { cluster, session, query, go }) {
   };
   for (const field of [text, state, user]) field.addEventListener("input", changed);
   root.append(h("h1", {}, "Queue"),
-    h("div", { class: "controls" }, text, state, user, mine, actions, table.tools, count), table.element);
+    h("div", { class: "controls" }, text, state, user, session.run ? null : [mine, actions], table.tools, count), table.element);
   draw();
   return { update: draw };
 }

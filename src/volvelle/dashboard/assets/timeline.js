@@ -1,12 +1,12 @@
 // Who held, holds and will hold the GPUs: past, present and predicted in one chart, that of the reports.
 
 import { get } from "./api.js";
-import { h, number } from "./dom.js";
+import { h, now, number } from "./dom.js";
 import { sayError } from "./dialogs.js";
 
 const REDRAW_SECONDS = 10, MAX_PREDICTED = 2000, AHEAD_SECONDS = 86400;
 
-export function timeline(root, { cluster, go }) {
+export function timeline(root, { cluster, session, go }) {
   const option = (value, text) => h("option", { value }, text);
   const button = (sign, title, what) => h("button", { type: "button", title, "aria-label": title, "data-do": what }, sign);
   const canvas = h("canvas", { role: "application", "aria-label": "Which job held, holds and is expected to hold which GPUs. Arrow keys move, plus and minus zoom time, brackets zoom rows, 0 shows everything." });
@@ -23,12 +23,12 @@ export function timeline(root, { cluster, go }) {
 
   const draw = () => {
     drawn = performance.now();
-    const { data, numbers, left } = chartData(cluster, past, known?.origin);
-    known = { origin: data.epoch, numbers };
+    const { data, numbers, left } = chartData(cluster, past, session.run ? 0 : known?.origin);
+    known = { origin: data.epoch ?? 0, numbers };
     if (chart) setTimeout(() => chart.update(data)); // a task of its own: none is long
     else {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (known.numbers[row] >= 0) go(`#/job/${known.numbers[row]}`); } });
-      chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
+      if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
     }
     note.textContent = "Left of now: what was held, as the server remembers it. Pale: predicted; running jobs to their P50, waiting ones "
       + "from their expected start, on GPUs that come free first (which ones is decided only then). Wheel or pinch zooms, dragging moves, a click opens the job."
@@ -40,11 +40,11 @@ export function timeline(root, { cluster, go }) {
     } catch (error) {
       sayError(error);
     }
-    if (!closed) { draw(); timer = setTimeout(readPast, 60000); }
+    if (!closed) { draw(); timer = session.run ? 0 : setTimeout(readPast, 60000); }
   };
   readPast();
   return {
-    update: () => { if (chart && performance.now() - drawn > REDRAW_SECONDS * 1000) draw(); },
+    update: () => { if (session.run) readPast(); else if (chart && performance.now() - drawn > REDRAW_SECONDS * 1000) draw(); },
     close: () => { closed = true; clearTimeout(timer); },
   };
 }
@@ -62,14 +62,14 @@ function firstLanes(nodes) {
 
 function laneNames(nodes) {
   const names = [];
-  for (const node of nodes.values()) for (let gpu = 0; gpu < node.gpus; gpu++) names.push(gpu ? `${gpu}` : node.name);
+  for (const node of nodes.values()) for (let gpu = 0; gpu < node.gpus; gpu++) names.push(gpu ? `${node.name}:${gpu}` : node.name);
   return (at) => names[at] ?? "";
 }
 
 // The chart's data; ticks are seconds since `origin`.
 export function chartData(cluster, past, origin) {
-  const time = Date.now() / 1000, [first, lanes] = firstLanes(cluster.nodes);
-  const epoch = origin ?? Math.floor(Math.min(time - 3600, ...past.map((row) => row[3]).slice(0, 1), earliest(cluster, time)));
+  const time = now(), [first, lanes] = firstLanes(cluster.nodes);
+  const epoch = origin ?? Math.floor(Math.min(time - 600, ...past.map((row) => row[3]).slice(0, 1), earliest(cluster, time)));
   const rows = new Map(), list = [], bars = { job: [], from: [], length: [], lane: [], height: [], predicted: [] };
   const rowOf = (number, name, user, of) => {
     const key = number < 0 ? `-${list.length}` : number;
@@ -140,7 +140,7 @@ function assemble(list, bars, { epoch, lanes, now, span }) {
   };
   const since = (each) => (each.started ?? each.predicted_start ?? each.submitted) - each.submitted;
   return {
-    tick: 1, epoch, now, span, lanes: Math.max(1, lanes), perGpu: 1, placed: true,
+    tick: 1, epoch: epoch || undefined, now, span, lanes: Math.max(1, lanes), perGpu: 1, placed: true,
     jobs: {
       id: list.map((each) => (each.number < 0 ? "another user's" : String(each.number))),
       name: named((each) => each.name), user: named((each) => each.user || "other users"), pool: { names: [""], of: [] }, class: { names: [""], of: [] },

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
+from volvelle.dashboard.columns import HOLDING_COLUMNS
 from volvelle.live.control.controller import Controller
 from volvelle.live.http import shares
 from volvelle.live.http.authentication import Principal
@@ -30,7 +31,6 @@ from volvelle.live.store import Store
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
 _DAY_SECONDS = 86_400.0
-_HOLDING_COLUMNS = ("number", "name", "user", "start", "end", "grants")
 
 
 @router.get("/queue", response_model=QueueTable, responses=error_responses())
@@ -102,7 +102,7 @@ async def list_holdings(
     Jobs of others that are over are without number, name and user. Present holders are in ``/v1/queue``.
     """
     rows = await run_in_threadpool(_holding_rows, controller, store, principal, seconds)
-    return json_response(HoldingTable(controller.status.time, _HOLDING_COLUMNS, tuple(rows)))
+    return json_response(HoldingTable(controller.status.time, HOLDING_COLUMNS, tuple(rows)))
 
 
 def _holding_rows(

@@ -13,36 +13,12 @@ from typing import Any
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
+from volvelle.dashboard.columns import JOB_COLUMNS, NODE_COLUMNS
 from volvelle.live.control.controller import Controller
 from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
 
 FRAME_SECONDS = 1.0
 """Between two frames, at least."""
-
-JOB_COLUMNS = (
-    "number",
-    "name",
-    "user",
-    "state",
-    "gpus",
-    "submitted",
-    "started",
-    "predicted_start",
-    "predicted_p50",
-    "predicted_p90",
-    "reason",
-    "promised",
-    "guaranteed",
-    "attempt",
-    "preemptions",
-    "progress",
-    "grants",
-)
-"""The columns of a job's row, as in `JobStatusView`. guaranteed: when it is guaranteed to finish.
-progress: share of its iterations, in hundredths."""
-
-NODE_COLUMNS = ("name", "gpu_type", "gpus", "free", "state", "jobs")
-"""The columns of a node's row, as in `NodeStatusView`."""
 
 _PREDICTED = slice(7, 10)
 _KEPT_FRAMES = 120
