@@ -9,7 +9,7 @@ export function h(tag, properties = {}, ...children) {
     else if (name in element && !/^(list|form|role|width|height)$|-/.test(name)) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 

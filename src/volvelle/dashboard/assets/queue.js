@@ -12,7 +12,7 @@ export const startOf = (job) => moment(job.started ?? job.predicted_start);
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
   const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
-  return !p90 ? `${p50}, P90 not known yet` : p90 === p50 ? p50 : `${p50}–${p90}`;
+  return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : `${p50}–${p90}`;
 }
 
 export const jobColumns = [
