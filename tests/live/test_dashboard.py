@@ -1,5 +1,6 @@
 """The dashboard in a browser: a real server with real jobs, headless Chromium."""
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ policy = "fifo"
 [listen]
 port = 0
 """
-VIEWS = ("overview", "queue", "timeline", "nodes", "shares", "history", "whatif", "job/0")
+VIEWS = ("overview", "queue", "timeline", "nodes", "shares", "history", "whatif", "front", "job/0")
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 800},
@@ -162,6 +163,31 @@ def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
     page.get_by_role("button", name="Log out").click()
     page.wait_for_selector("input[type=password]")
     until(lambda: page.evaluate("fetch('/v1/queue').then((answer) => answer.status)") == 401)
+
+
+def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path) -> None:
+    figures = [("fastest", "srsf", 10.0, 20.0), ("most-predictable", "easy", 30.0, 5.0)]
+    front = {
+        "objectives": [{"name": "jct:mean", "unit": "s"}, {"name": "eta_error:p99", "unit": "%"}],
+        "points": [
+            {
+                "written": written, "names": [name], "in_words": "",
+                "train": {"jct:mean": {"mean": jct}, "eta_error:p99": {"mean": error}},
+            }
+            for name, written, jct, error in figures
+        ],
+    }  # fmt: skip
+    (tmp_path / "front.json").write_text(json.dumps(front))
+    page = site.page("root", **DESK)
+    site.go(page, "front")
+    page.get_by_label("front.json").set_input_files(tmp_path / "front.json")
+    page.wait_for_selector("circle.pick")
+    assert not axe.Axe().run(page).response["violations"]
+    page.get_by_role("row", name="fastest").get_by_role("button").click()
+    page.get_by_role("dialog").get_by_role("button", name="Put in place").click()
+    page.wait_for_selector("#status:has-text('srsf with accept-all decides from now on')")
+    assert site.api.get("/v1/policy").json()["policy"] == "srsf"
+    assert not site.errors
 
 
 def test_a_run_is_shown_at_any_moment(site: Site) -> None:

@@ -45,7 +45,7 @@ export async function changeJobs(action, numbers) {
 }
 
 const KEYS = [
-  ["g, then o q t n s h w", "overview, queue, timeline, nodes, shares, history, what if"],
+  ["g, then o q t n s h w f", "overview, queue, timeline, nodes, shares, history, what if, front"],
   ["/", "to the filter"],
   ["arrows, j k, Home, End", "through the rows of a table or the timeline"],
   ["Enter, Space", "open, select a row"],

@@ -4,6 +4,7 @@ import { ApiError, get, logIn, logOut, setMoment, whenLoggedOut } from "./api.js
 import { Cluster } from "./cluster.js";
 import { duration, h, setNow } from "./dom.js";
 import { say, sayError, showKeys } from "./dialogs.js";
+import { front } from "./front.js";
 import { history as past } from "./history.js";
 import { job } from "./job.js";
 import { nodes } from "./nodes.js";
@@ -15,10 +16,13 @@ import { whatif } from "./whatif.js";
 
 const VIEWS = {
   overview: ["Overview", overview], queue: ["Queue", queue], timeline: ["Timeline", timeline], nodes: ["Nodes", nodes],
-  shares: ["Shares", shares], history: ["History", past], whatif: ["What if", whatif],
+  shares: ["Shares", shares], history: ["History", past], whatif: ["What if", whatif], front: ["Front", front],
 };
 const main = document.getElementById("main");
 let cluster = null, session = null, view = null;
+
+// Views that the session has no answers for.
+const hidden = () => (session.run ? ["shares", "whatif", "front"] : session.role === "operator" ? [] : ["front"]);
 
 const go = (where) => { location.hash = where; };
 
@@ -54,7 +58,7 @@ async function open(who) {
   });
   cluster.connected = true;
   const bar = document.getElementById("views");
-  const offered = Object.entries(VIEWS).filter(([name]) => !session.run || !["shares", "whatif"].includes(name));
+  const offered = Object.entries(VIEWS).filter(([name]) => !hidden().includes(name));
   bar.replaceChildren(...offered.map(([name, [title]]) => h("a", { href: `#/${name}` }, title)));
   document.getElementById("session").replaceChildren(
     h("button", { type: "button", onclick: showKeys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
@@ -107,12 +111,12 @@ function askForToken() {
 
 // Keys -----------------------------------------------------------------------------------------------
 
-const GOES = { o: "overview", q: "queue", t: "timeline", n: "nodes", s: "shares", h: "history", w: "whatif" };
+const GOES = { o: "overview", q: "queue", t: "timeline", n: "nodes", s: "shares", h: "history", w: "whatif", f: "front" };
 let going = false;
 
 document.addEventListener("keydown", (event) => {
   if (!session || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
-  if (going && event.key in GOES) go(`#/${GOES[event.key]}`);
+  if (going && event.key in GOES && !hidden().includes(GOES[event.key])) go(`#/${GOES[event.key]}`);
   else if (event.key === "?") showKeys();
   else if (event.key === "/" && main.querySelector(".filter")) main.querySelector(".filter").focus();
   else {

@@ -73,7 +73,8 @@ function clusterForm(cluster) {
   return section;
 }
 
-async function putInPlace(parts) {
+// Ask, with what it would do at once, and go on with another policy.
+export async function putInPlace(parts) {
   try {
     const changed = await post("/v1/policy/forecast", parts);
     const effects = `At once it would stop ${changed.stops.length}, start ${changed.starts.length} and resize ${changed.resizes.length} jobs.`;
