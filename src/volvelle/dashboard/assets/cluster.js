@@ -9,6 +9,8 @@ export class Cluster {
     this.time = 0;
     this.policy = "";
     this.admission = "";
+    this.past = []; // holdings of GPUs that ended since all was loaded, as in /v1/holdings
+    this.loads = 0;
     this.connected = false;
     this.listeners = new Set();
     this.stopped = new AbortController();
@@ -29,6 +31,8 @@ export class Cluster {
     this.seq = table.seq;
     this.jobs.clear();
     this.nodes.clear();
+    this.past = [];
+    this.loads += 1;
     this.take({ ...table, forecasts: [], gone: [] });
   }
 
@@ -70,19 +74,27 @@ export class Cluster {
     for (const row of frame.jobs) {
       const job = Object.fromEntries(this.jobColumns.map((column, at) => [column, row[at]]));
       const before = this.jobs.get(job.number);
+      if (before && before.started !== job.started) this.keep(before, frame.time);
       if (before) Object.assign(before, job); else this.jobs.set(job.number, job);
     }
     for (const [number, start, p50, p90] of frame.forecasts) {
       const job = this.jobs.get(number);
       if (job) [job.predicted_start, job.predicted_p50, job.predicted_p90] = [start, p50, p90];
     }
-    for (const number of frame.gone) this.jobs.delete(number);
+    for (const number of frame.gone) {
+      this.keep(this.jobs.get(number), frame.time);
+      this.jobs.delete(number);
+    }
     for (const row of frame.nodes) {
       const node = Object.fromEntries(this.nodeColumns.map((column, at) => [column, row[at]]));
       this.nodes.set(node.name, node);
     }
     [this.time, this.policy, this.admission] = [frame.time, frame.policy, frame.admission];
     this.tell();
+  }
+
+  keep(job, end) {
+    if (job?.started && job.grants.length) this.past.push([job.number, job.name, job.user, job.started, end, job.grants]);
   }
 
   // `listener` is called at most once a drawn picture.

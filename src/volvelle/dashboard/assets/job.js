@@ -18,11 +18,11 @@ export function job(root, { cluster, session, path }) {
   const title = h("h1", {}, `Job ${wanted}`), own = h("div", { hidden: true });
   root.append(title, buttons, facts, own);
   own.append(
-    h("h2", {}, "Why, and what would help"), why,
+    h("h2", {}, "Why, and what would help"), why, h("button", { type: "button", onclick: () => explain() }, "Ask again"),
     h("h2", {}, "Forecast over time"), chart,
     h("h2", {}, "Log"), h("label", {}, follow, " keep the end in sight"), log,
     h("h2", {}, "Request"), request);
-  let details = null, shownState = "", asked = 0;
+  let details = null, shownState = "", asked = false;
 
   const read = async () => {
     if (session.run) return draw();
@@ -40,7 +40,7 @@ export function job(root, { cluster, session, path }) {
   };
 
   const explain = async () => {
-    asked = performance.now();
+    asked = true;
     try {
       const [found, past] = await Promise.all([get(`/v1/jobs/${wanted}/why`), get(`/v1/jobs/${wanted}/forecasts`)]);
       why.replaceChildren(...explanation(found));
@@ -65,9 +65,12 @@ export function job(root, { cluster, session, path }) {
         h("button", { type: "button", onclick: () => changeJobs(action, [wanted]) }, action[0].toUpperCase() + action.slice(1))));
       const changed = shownState !== "";
       shownState = present.state;
-      if (changed) read();
+      if (changed) {
+        asked = false;
+        read();
+      }
     }
-    if (details && (!asked || (!over && performance.now() - asked > 15000))) explain();
+    if (details && !asked) explain();
   };
 
   const readLog = async () => {

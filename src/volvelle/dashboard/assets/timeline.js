@@ -19,11 +19,11 @@ export function timeline(root, { cluster, session, go }) {
       h("span", {}, button("+", "Zoom in on time (+)", "in"), button("−", "Zoom out on time (-)", "out"), button("↕ +", "Taller rows (])", "taller"), button("↕ −", "Flatter rows ([)", "flatter"), button("All", "Show everything (0)", "all"))),
     canvas, h("ul", { class: "legend" }));
   root.append(h("h1", {}, "Timeline"), gantt, note);
-  let past = [], chart = null, drawn = 0, known = null, timer = 0, closed = false;
+  let past = [], chart = null, drawn = 0, known = null, loads = 0, closed = false;
 
   const draw = () => {
     drawn = performance.now();
-    const { data, numbers, left } = chartData(cluster, past, session.run ? 0 : known?.origin);
+    const { data, numbers, left } = chartData(cluster, [...past, ...cluster.past], session.run ? 0 : known?.origin);
     known = { origin: data.epoch ?? 0, numbers };
     if (chart) setTimeout(() => chart.update(data)); // a task of its own: none is long
     else {
@@ -35,17 +35,21 @@ export function timeline(root, { cluster, session, go }) {
       + (left ? ` ${number(left)} later starts are left out.` : "");
   };
   const readPast = async () => {
+    loads = cluster.loads;
     try {
       past = (await get("/v1/holdings")).holdings;
     } catch (error) {
       sayError(error);
     }
-    if (!closed) { draw(); timer = session.run ? 0 : setTimeout(readPast, 60000); }
+    if (!closed) draw();
   };
   readPast();
   return {
-    update: () => { if (session.run) readPast(); else if (chart && performance.now() - drawn > REDRAW_SECONDS * 1000) draw(); },
-    close: () => { closed = true; clearTimeout(timer); },
+    update: () => {
+      if (loads !== cluster.loads) readPast(); // frames were missed
+      else if (chart && performance.now() - drawn > REDRAW_SECONDS * 1000) draw();
+    },
+    close: () => { closed = true; },
   };
 }
 

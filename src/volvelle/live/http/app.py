@@ -25,6 +25,7 @@ from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.request_limits import RequestLimits
 from volvelle.live.http.session_table import SessionTable
+from volvelle.live.http.shares import Shares
 from volvelle.live.http.streams import IsClosing
 from volvelle.live.store import Store
 
@@ -49,6 +50,7 @@ def create_app(
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user)
     app.state.sessions = SessionTable()
     app.state.queue_feed = QueueFeed(controller)
+    app.state.shares = Shares(controller, store)
     app.state.jobs_folder = jobs_folder
     app.state.is_closing = is_closing
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)

@@ -1,5 +1,6 @@
 """The whole cluster for many viewers: ``/v1/queue``, its changes, past holdings of GPUs, and shares."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -12,7 +13,6 @@ from starlette.concurrency import run_in_threadpool
 
 from volvelle.dashboard.columns import HOLDING_COLUMNS
 from volvelle.live.control.controller import Controller
-from volvelle.live.http import shares
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
@@ -25,7 +25,7 @@ from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER
 from volvelle.live.http.queue_feed import FRAME_SECONDS, QueueFeed
 from volvelle.live.http.responses import HoldingTable, QueueTable, ShareList, json_response
-from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, pause
+from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE
 from volvelle.live.store import Store
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
@@ -78,7 +78,10 @@ async def _frames(
         elif now - quiet_since > KEEPALIVE_SECONDS:
             quiet_since = now
             yield b": still here\n\n"
-        if not follow or await pause(FRAME_SECONDS, request.app.state.is_closing):
+        if not follow:
+            return
+        await asyncio.sleep(FRAME_SECONDS)
+        if request.app.state.is_closing():
             return
         if now - checked > KEEPALIVE_SECONDS:
             checked = now
@@ -111,7 +114,7 @@ def _holding_rows(
     view, first = controller.status, time.time() - seconds
     holdings = [each for each in controller.holdings if each.end >= first]
     over = {each.number for each in holdings if each.number not in view.jobs}
-    names = store.jobs.find_names(min(over), max(over)) if over else {}
+    names = store.jobs.find_names(over)
     rows: list[tuple[Any, ...]] = []
     for each in holdings:
         job = view.jobs.get(each.number)
@@ -123,8 +126,6 @@ def _holding_rows(
 
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())
-async def list_shares(
-    principal: AnyPrincipal, controller: TheController, store: TheStore
-) -> Response:
+async def list_shares(request: Request, principal: AnyPrincipal) -> Response:
     """What users and pools hold and wait for; what they used within a day, of others for operators only."""
-    return json_response(await run_in_threadpool(shares.of, controller, store, principal))
+    return json_response(await request.app.state.shares.of(principal))

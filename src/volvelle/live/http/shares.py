@@ -1,8 +1,11 @@
 """Who holds how much of the cluster: users and pools."""
 
+import asyncio
+import time
 from collections import defaultdict
-from dataclasses import dataclass, field
-from time import time
+from dataclasses import dataclass, replace
+
+from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
@@ -11,6 +14,8 @@ from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 
 _DAY_SECONDS = 86_400.0
+_KEPT_SECONDS = 5.0
+"""So long the same shares are shown to all: adding them up takes long where many jobs wait."""
 
 
 @dataclass
@@ -19,7 +24,7 @@ class _Share:
     waiting: int = 0
     held: float = 0.0
     wanted: float = 0.0
-    seconds: float = field(default=0.0)
+    seconds: float = 0.0
 
     def add(self, gpus: float, *, holds: bool) -> None:
         if holds:
@@ -30,59 +35,77 @@ class _Share:
             self.wanted += gpus
 
 
-def of(controller: Controller, store: Store, principal: Principal) -> ShareList:
+class Shares:
     """The shares at present, the largest first, and the GPU time of the last day."""
-    view = controller.status
-    users: defaultdict[str, _Share] = defaultdict(_Share)
-    pools: defaultdict[str, _Share] = defaultdict(_Share)
-    for job in view.jobs.values():
-        if job.state is JobState.HELD:
-            continue
-        holds = bool(job.grants)
-        users[job.user].add(job.gpus, holds=holds)
-        if pool := job.request.get("pool"):
-            pools[str(pool)].add(job.gpus, holds=holds)
-    for user, seconds in _gpu_seconds(controller, store).items():
-        users[user].seconds = seconds
-    return ShareList(
-        view.time,
-        tuple(
-            UserShare(
-                user,
-                share.running,
-                share.waiting,
-                share.held,
-                share.wanted,
-                share.seconds if principal.is_operator or user == principal.user else None,
-            )
-            for user, share in sorted(users.items(), key=lambda each: (-each[1].held, each[0]))
-            if principal.is_operator or user == principal.user or share.running or share.waiting
-        ),
-        tuple(
-            PoolShare(pool.name, pool.quota, pool.lends, share.held, share.wanted)
-            for pool in controller.pools
-            for share in (pools[pool.name],)
-        ),
-    )
 
+    def __init__(self, controller: Controller, store: Store) -> None:
+        self._controller = controller
+        self._store = store
+        self._found: ShareList | None = None
+        self._found_at = 0.0
+        self._lock = asyncio.Lock()
 
-def _gpu_seconds(controller: Controller, store: Store) -> dict[str, float]:
-    """GPU time within the last day, by user."""
-    view, now = controller.status, time()
-    first = now - _DAY_SECONDS
-    spans = [(each.number, each.start, each.end, each.grants) for each in controller.holdings]
-    spans += [
-        (job.number, job.started, now, job.grants)
-        for job in view.jobs.values()
-        if job.started is not None
-    ]
-    spans = [span for span in spans if span[2] > first]
-    over = {number for number, *_ in spans if number not in view.jobs}
-    names = store.jobs.find_names(min(over), max(over)) if over else {}
-    found: defaultdict[str, float] = defaultdict(float)
-    for number, start, end, grants in spans:
-        job = view.jobs.get(number)
-        user = job.user if job else names.get(number, ("", ""))[1]
-        found[user] += (end - max(start, first)) * sum(len(gpus) for _, gpus in grants)
-    found.pop("", None)
-    return found
+    async def of(self, principal: Principal) -> ShareList:
+        """What the principal may see: not what others used, nor who only used something."""
+        async with self._lock:
+            if self._found is None or time.monotonic() - self._found_at > _KEPT_SECONDS:
+                self._found = await run_in_threadpool(self._add_up)
+                self._found_at = time.monotonic()
+            found = self._found
+        if principal.is_operator:
+            return found
+        users = (
+            share if share.user == principal.user else replace(share, gpu_seconds=None)
+            for share in found.users
+            if share.user == principal.user or share.running_jobs or share.waiting_jobs
+        )
+        return replace(found, users=tuple(users))
+
+    def _add_up(self) -> ShareList:
+        view = self._controller.status
+        users: defaultdict[str, _Share] = defaultdict(_Share)
+        pools: defaultdict[str, _Share] = defaultdict(_Share)
+        for job in view.jobs.values():
+            if job.state is JobState.HELD:
+                continue
+            holds = bool(job.grants)
+            users[job.user].add(job.gpus, holds=holds)
+            if pool := job.request.get("pool"):
+                pools[str(pool)].add(job.gpus, holds=holds)
+        for user, seconds in self._gpu_seconds().items():
+            users[user].seconds = seconds
+        return ShareList(
+            view.time,
+            tuple(
+                UserShare(user, each.running, each.waiting, each.held, each.wanted, each.seconds)
+                for user, each in sorted(
+                    users.items(), key=lambda share: (-share[1].held, share[0])
+                )
+            ),
+            tuple(
+                PoolShare(pool.name, pool.quota, pool.lends, each.held, each.wanted)
+                for pool in self._controller.pools
+                for each in (pools[pool.name],)
+            ),
+        )
+
+    def _gpu_seconds(self) -> dict[str, float]:
+        """GPU time within the last day, by user."""
+        view, now = self._controller.status, time.time()
+        first = now - _DAY_SECONDS
+        past = self._controller.holdings
+        spans = [(each.number, each.start, each.end, each.grants) for each in past]
+        spans += [
+            (job.number, job.started, now, job.grants)
+            for job in view.jobs.values()
+            if job.started is not None
+        ]
+        spans = [span for span in spans if span[2] > first]
+        names = self._store.jobs.find_names({span[0] for span in spans} - view.jobs.keys())
+        found: defaultdict[str, float] = defaultdict(float)
+        for number, start, end, grants in spans:
+            job = view.jobs.get(number)
+            user = job.user if job else names.get(number, ("", ""))[1]
+            found[user] += (end - max(start, first)) * sum(len(gpus) for _, gpus in grants)
+        found.pop("", None)
+        return found

@@ -40,14 +40,6 @@ LastEvent = Annotated[
 ]
 
 
-async def pause(seconds: float, is_closing: IsClosing) -> bool:
-    """Wait; whether the server is about to end, of which it takes note at once."""
-    end = time.monotonic() + seconds
-    while not is_closing() and (left := end - time.monotonic()) > 0.0:
-        await asyncio.sleep(min(left, _POLL_SECONDS))
-    return is_closing()
-
-
 @router.get("/events", response_class=StreamingResponse, responses=error_responses() | EVENT_STREAM)
 async def stream_events(
     request: Request,

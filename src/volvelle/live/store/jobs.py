@@ -34,6 +34,8 @@ _PROMISE = (
     )
 )
 
+_NUMBERS_A_QUERY = 5000
+
 
 class JobTable:
     """The jobs in ``database``. Every method may raise `StoreFailed`."""
@@ -75,13 +77,17 @@ class JobTable:
         with self._database.reading() as connection:
             return [_record(row) for row in connection.execute(query).mappings()]
 
-    def find_names(self, first: int, last: int) -> dict[int, tuple[str, str]]:
-        """Names and users of the jobs ``first`` to ``last``, by number."""
-        table = schema.jobs
+    def find_names(self, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Names and users of these jobs, by number."""
+        table, wanted = schema.jobs, sorted(numbers)
         query = select(table.c.number, table.c.name, table.c.user)
+        found: dict[int, tuple[str, str]] = {}
         with self._database.reading() as connection:
-            rows = connection.execute(query.where(table.c.number.between(first, last)))
-            return {number: (name, user) for number, name, user in rows}
+            for first in range(0, len(wanted), _NUMBERS_A_QUERY):
+                these = wanted[first : first + _NUMBERS_A_QUERY]
+                rows = connection.execute(query.where(table.c.number.in_(these)))
+                found |= {number: (name, user) for number, name, user in rows}
+        return found
 
     def find_submissions(
         self, keys: Sequence[tuple[str, str]]
