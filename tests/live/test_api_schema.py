@@ -30,6 +30,8 @@ def test_the_api_conforms_to_its_openapi_document(api: ApiFixture) -> None:
     operations = [one.ok() for one in found if isinstance(one, Ok)]
     assert len(operations) == len(found) > 15
     for operation in operations:
+        if operation.path == "/v1/queue/changes":
+            continue  # it does not end by itself; tests/live/test_dashboard_api.py reads it
         for mode in schemathesis.GenerationMode:
             _check(operation.as_strategy(generation_mode=mode), api)
 
@@ -38,7 +40,7 @@ def _check(cases: SearchStrategy[Case[Any]], api: ApiFixture) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=cases)
     def answers(case: Case[Any]) -> None:
-        if case.path in ("/v1/events", "/v1/queue/changes"):
+        if case.path == "/v1/events":
             case.query["follow"] = "false"
         response = case.call(headers={"Authorization": f"Bearer {api.tokens['root']}"})
         case.validate_response(response, excluded_checks=_ignored_checks(response))
