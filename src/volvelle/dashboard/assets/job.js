@@ -12,8 +12,8 @@ const OVER = ["finished", "failed", "cancelled", "rejected"];
 export function job(root, { cluster, session, path }) {
   const wanted = Number(path), stopped = new AbortController();
   const facts = h("dl", { class: "facts" }), buttons = h("div", { class: "controls" });
-  const why = h("div"), chart = h("div"), log = h("pre", { class: "log", tabIndex: 0, "aria-label": "Log" });
-  const request = h("pre", { class: "request", tabIndex: 0, "aria-label": "Request" });
+  const why = h("div"), chart = h("div"), log = h("pre", { class: "log", role: "log", tabIndex: 0, "aria-label": "Log" });
+  const request = h("pre", { class: "request", role: "region", tabIndex: 0, "aria-label": "Request" });
   const follow = h("input", { type: "checkbox", checked: true });
   const title = h("h1", {}, `Job ${wanted}`), own = h("div", { hidden: true });
   root.append(title, buttons, facts, own);
