@@ -32,7 +32,7 @@ _LISTS = 200
 class Server:
     """``volvelle serve`` in ``folder`` for so many nodes, with their agents."""
 
-    def __init__(self, folder: Path, nodes: int, policy: str) -> None:
+    def __init__(self, folder: Path, nodes: int, policy: str, *agents_options: str) -> None:
         self._folder = folder / "serve"
         cluster = ("--cluster", f"{nodes}x8")
         options = ("--policy", policy, "--port", "0", "--folder", str(self._folder))
@@ -43,7 +43,7 @@ class Server:
         token = str(self._folder / "agents.token")
         agents = str(Path(__file__).with_name("simulated_agents.py"))
         where = ("--connect", f"127.0.0.1:{port}", "--token-file", token)
-        self._processes.append(self._run(agents, *where, *cluster))
+        self._processes.append(self._run(agents, *where, *cluster, *agents_options))
         self.url = json.loads((self._folder / "server.json").read_text())["url"]
         self.headers = {"Authorization": f"Bearer {(self._folder / 'token').read_text().strip()}"}
         self._until(lambda: self._nodes_up() == nodes)

@@ -30,6 +30,8 @@ def test_the_api_conforms_to_its_openapi_document(api: ApiFixture) -> None:
     operations = [one.ok() for one in found if isinstance(one, Ok)]
     assert len(operations) == len(found) > 15
     for operation in operations:
+        if operation.path == "/v1/queue/changes":
+            continue  # it does not end by itself; tests/live/test_dashboard_api.py reads it
         for mode in schemathesis.GenerationMode:
             _check(operation.as_strategy(generation_mode=mode), api)
 

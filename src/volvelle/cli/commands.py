@@ -12,6 +12,7 @@ _MODULES: dict[str, str] = {
     "compare": "compare:compare",
     "tune": "tune:tune",
     "report": "report:report",
+    "dashboard": "dashboard:dashboard",
     "serve": "serve:serve",
     "agent": "agent:agent",
     "submit": "submit:submit",

@@ -47,7 +47,7 @@ _MAX_SECONDS = 10 * 366 * DAY
 _MAX_GPUS = 1_000_000
 
 _SECONDS = Field(gt=0, le=_MAX_SECONDS)
-_DURATION = Field(pattern=r"^[1-9][0-9]{0,3}(\.[0-9])?\s?(s|sec|m|min|h|d)$")
+_DURATION = Field(pattern=r"^[1-9][0-9]{0,2}(\.[0-9])?\s?(s|sec|m|min|h|d)$")
 
 _SIGNALS: list[JsonValue] = [*sorted(signal.Signals.__members__)]
 

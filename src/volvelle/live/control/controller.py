@@ -36,7 +36,9 @@ from volvelle.live.forecasts.forecaster import Forecaster
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.forecasts.suggestions import Suggestions, suggest
 from volvelle.live.forecasts.what_if import (
+    ClusterForecast,
     RecompositionEffect,
+    forecast_cluster,
     forecast_recomposition,
     forecast_request,
 )
@@ -47,8 +49,17 @@ from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.live.scheduler_queries import job_numbers
 from volvelle.live.status.metrics import ControllerMetrics
-from volvelle.live.status.view import ChangeEvent, JobState, JobStatusView, StatusView
+from volvelle.live.status.view import (
+    ChangeEvent,
+    ForecastPoint,
+    HoldingView,
+    JobState,
+    JobStatusView,
+    StatusView,
+)
 from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
+from volvelle.model.cluster import Pool
+from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
 _MAX_SLEEP_SECONDS = 60.0
@@ -195,6 +206,20 @@ class Controller:
         return self._cycle.publisher.view
 
     @property
+    def holdings(self) -> list[HoldingView]:
+        """The latest holdings of GPUs that are over, by their ends."""
+        return list(self._cycle.state.holdings)
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools of the cluster."""
+        return self._header.cluster.pools
+
+    def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
+        """What was forecast of a job since the controller started, the earliest first."""
+        return self._cycle.publisher.forecasts.of(number)
+
+    @property
     def health(self) -> Health:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
@@ -232,6 +257,13 @@ class Controller:
         check_recomposition(fork, request)
         now = max(self._clock.now(), fork.now)
         return forecast_recomposition(fork, request.policy, request.admission, now)
+
+    def forecast_cluster(self, request: Recompose, nodes: tuple[Node, ...]) -> ClusterForecast:
+        """All jobs with another policy or more ``nodes``. Raises `Problem` if these cannot be scheduled."""
+        fork = self._fork()
+        check_recomposition(fork, request)
+        now, epoch = max(self._clock.now(), fork.now), self._cycle.state.epoch
+        return forecast_cluster(fork, request.policy, request.admission, nodes, now, epoch)
 
     def suggest(self, job: JobStatusView) -> Suggestions:
         """Suggestions for a job that waits or is held."""

@@ -18,6 +18,7 @@ from volvelle.live.control.gpu_ledger import LedgerMemory
 from volvelle.live.control.live_jobs import JobMemory
 from volvelle.live.control.servers import Servers
 from volvelle.live.control.state import ControllerState
+from volvelle.live.status.view import HoldingView
 from volvelle.live.store import Store, StoredSnapshot, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
@@ -48,6 +49,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     ledger: LedgerMemory
     drained: tuple[str, ...]
     servers: Servers
+    holdings: tuple[HoldingView, ...]
     partition: bytes
 
     @classmethod
@@ -64,6 +66,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
             ledger=state.ledger.memory,
             drained=tuple(sorted(state.drained)),
             servers=state.servers,
+            holdings=tuple(state.holdings),
             partition=b"" if state.partition is None else state.partition.memory,
         )
 
@@ -83,6 +86,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         state.ledger.remember(self.ledger)
         state.drained = set(self.drained)
         state.servers = self.servers
+        state.holdings.extend(self.holdings)
         if state.partition is not None:
             state.partition.remember(self.partition)
         return state, forgetful

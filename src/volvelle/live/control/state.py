@@ -6,6 +6,7 @@ same state.
 """
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -53,7 +54,7 @@ from volvelle.live.records import (
     StoreSettled,
 )
 from volvelle.live.scheduler_queries import estimated_work
-from volvelle.live.status.view import Guarantee, JobState, ProfileView
+from volvelle.live.status.view import Guarantee, HoldingView, JobState, ProfileView
 from volvelle.live.store.rows import JobRecord
 
 
@@ -66,6 +67,10 @@ class EndedJob:
     reason: str
     ended: float
     """When, on the journal's clock."""
+
+
+MAX_HOLDINGS = 20_000
+"""Past holdings of GPUs that are kept, the latest."""
 
 
 @dataclass
@@ -100,6 +105,8 @@ class ControllerState:
         self.jobs: dict[int, LiveJob] = {}
         self.drained: set[str] = set()
         """Nodes that an operator has drained, whether they are connected or not."""
+        self.holdings: deque[HoldingView] = deque(maxlen=MAX_HOLDINGS)
+        """The latest holdings of GPUs that are over, by their ends."""
         self.next_number = 0
         """Number of the next job."""
         self.next_seq = 0
@@ -147,8 +154,12 @@ class ControllerState:
         if isinstance(record, AttemptEnded) and job is not None:
             job.iterations = record.saved_iterations
             job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
-        starting = attempt.phase is AttemptPhase.STARTING
+        starting, occupied = attempt.phase is AttemptPhase.STARTING, attempt.slots
         self.ledger.apply_record(record)
+        if released := tuple(sorted(occupied - attempt.slots)):
+            grants = tuple((each.node, each.gpus) for each in self.ledger.grants(released))
+            since, until = self.epoch + attempt.since, self.epoch + time
+            self.holdings.append(HoldingView(record.number, grants, since, until))
         if attempt.profiles and self.partition is not None:
             if isinstance(record, AttemptStarted) and starting:
                 self.partition.running(record.number, time)

@@ -1,11 +1,11 @@
 """What-if questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from volvelle.core.events import JobSubmitted, Recomposed, WakeUp
+from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -13,8 +13,10 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.status.view import Guarantee
-from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast
+from volvelle.model.cluster import NodeState
+from volvelle.model.node import Node
+from volvelle.model.problems import Problem, nearest
+from volvelle.simulate.forecast import Forecast, forecast
 
 
 def forecast_request(
@@ -118,3 +120,106 @@ def forecast_recomposition(
         starts=tuple(sorted(n for n in changed if n not in held)),
         resizes=tuple(sorted(n for n, gpus in changed.items() if n in held and gpus)),
     )
+
+
+@dataclass(frozen=True)
+class QueueOutlook:
+    """How the present jobs fare: the mean of what is left until they start (those that wait) and finish.
+
+    Seconds from now. last: when the last of them finishes, since the Unix epoch; None where there are none.
+    """
+
+    start: float
+    finish: float
+    last: float | None
+
+
+@dataclass(frozen=True)
+class MovedJob:
+    """When a job starts and finishes, in seconds since the Unix epoch; None if that is not known."""
+
+    number: int
+    start_before: float | None
+    start: float | None
+    finish_before: float | None
+    finish: float | None
+
+
+@dataclass(frozen=True)
+class ClusterForecast:
+    """The present jobs as things are (``before``) and as they would be. jobs: that moved most."""
+
+    before: QueueOutlook
+    after: QueueOutlook
+    jobs: tuple[MovedJob, ...]
+
+
+MAX_MOVED_JOBS = 200
+_MIN_MOVE_SECONDS = 1.0
+
+
+def new_nodes(count: int, gpus: int, gpu_type: str) -> tuple[Node, ...]:
+    """Nodes that the cluster does not have."""
+    return tuple(Node(f"what-if-{at}", gpus, gpu_type) for at in range(count))
+
+
+def forecast_cluster(
+    fork: Scheduler,
+    policy: str,
+    admission: str,
+    nodes: tuple[Node, ...],
+    now: float,
+    epoch: float,
+) -> ClusterForecast:
+    """When all jobs would start and finish with more ``nodes`` and another policy ``now``.
+
+    fork: a scheduler used by nothing else; epoch: its time 0. Raises `Problem` for a GPU type that the
+    cluster does not have: nothing is known of how fast jobs are on it.
+    """
+    types = fork.resources.types
+    for node in nodes[:1]:
+        if node.gpu_type not in types:
+            raise Problem(
+                f"the cluster has no GPU type {node.gpu_type!r}{nearest(node.gpu_type, types)}",
+                mend=f"name one of: {', '.join(each or 'none' for each in types)}",
+            )
+    fork.compile_where_it_pays()
+    fork.now = max(fork.now, now)
+    other = fork.fork()
+    events: list[Event] = [NodeChanged(fork.now, node.name, NodeState.UP, node) for node in nodes]
+    written = fork.composition.written
+    if (policy, admission) != (written.policy, written.admission):
+        events.append(Recomposed(fork.now, policy, admission))
+    other.handle(fork.now, events)
+    before, after = forecast(fork), forecast(other)
+    moved = sorted(_moved_jobs(before, after, epoch), key=_gain, reverse=True)
+    return ClusterForecast(
+        _outlook(before, fork.now, epoch),
+        _outlook(after, fork.now, epoch),
+        tuple(moved[:MAX_MOVED_JOBS]),
+    )
+
+
+def _outlook(found: Forecast, now: float, epoch: float) -> QueueOutlook:
+    starts = [start - now for start in found.upcoming.values() if start > now]
+    finishes = [finish - now for finish in found.finish.values()]
+    return QueueOutlook(
+        sum(starts) / len(starts) if starts else 0.0,
+        sum(finishes) / len(finishes) if finishes else 0.0,
+        epoch + now + max(finishes) if finishes else None,
+    )
+
+
+def _moved_jobs(before: Forecast, after: Forecast, epoch: float) -> Iterator[MovedJob]:
+    for number, finish in before.finish.items():
+        other = after.finish.get(number)
+        if other is None or abs(other - finish) > _MIN_MOVE_SECONDS:
+            times = (before.upcoming, after.upcoming, before.finish, after.finish)
+            found = (each.get(number) for each in times)
+            yield MovedJob(number, *(None if time is None else epoch + time for time in found))
+
+
+def _gain(job: MovedJob) -> float:
+    if job.finish is None or job.finish_before is None:
+        return float("inf")
+    return abs(job.finish_before - job.finish)

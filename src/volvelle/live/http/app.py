@@ -7,11 +7,25 @@ from fastapi import FastAPI
 from volvelle import __version__
 from volvelle.live.config import Limits
 from volvelle.live.control.controller import Controller
-from volvelle.live.http import errors, forecasts, health, jobs, nodes, operations, streams
+from volvelle.live.http import (
+    dashboard,
+    errors,
+    forecasts,
+    health,
+    jobs,
+    nodes,
+    operations,
+    queue,
+    sessions,
+    streams,
+)
 from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
+from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.request_limits import RequestLimits
+from volvelle.live.http.session_table import SessionTable
+from volvelle.live.http.shares import Shares
 from volvelle.live.http.streams import IsClosing, OpenStreams
 from volvelle.live.store import Store
 
@@ -35,6 +49,9 @@ def create_app(
     app.state.forecasts = ForecastThreads(limits.forecast)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
     app.state.streams = OpenStreams(limits.streams_of_a_user)
+    app.state.sessions = SessionTable()
+    app.state.queue_feed = QueueFeed(controller)
+    app.state.shares = Shares(controller, store)
     app.state.jobs_folder = jobs_folder
     app.state.is_closing = is_closing
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
@@ -53,7 +70,7 @@ def create_routes() -> FastAPI:
         redoc_url=None,
     )
     app.include_router(jobs.submissions)
-    for module in (jobs, forecasts, streams, nodes, operations, health):
+    for module in (jobs, queue, forecasts, streams, nodes, operations, sessions, health, dashboard):
         app.include_router(module.router)
     errors.install(app)
     return app

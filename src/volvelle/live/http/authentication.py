@@ -58,7 +58,11 @@ class TokenAuthenticator:
         self._first_read = asyncio.Lock()
 
     async def principal(self, token: str) -> Principal | None:
-        """The principal with this token; None if it is unknown.
+        """The principal with this token; None if it is unknown. Raises as `principal_of` does."""
+        return await self.principal_of(digest_of(token))
+
+    async def principal_of(self, digest: str) -> Principal | None:
+        """The principal whose token has this digest; None if there is none.
 
         Raises `StoreFailed` if the store was never read: then no token can be called unknown.
         """
@@ -69,7 +73,7 @@ class TokenAuthenticator:
         elif time.monotonic() - self._read_at > REFRESH_SECONDS:
             with suppress(StoreFailed):
                 self._principals = await self._read()
-        return self._principals.get(digest_of(token))
+        return self._principals.get(digest)
 
     async def _read(self) -> dict[str, Principal]:
         self._read_at = time.monotonic()

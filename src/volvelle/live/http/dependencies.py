@@ -11,9 +11,11 @@ from fastapi.security.base import SecurityBase
 from fastapi.security.utils import get_authorization_scheme_param
 
 from volvelle.live.control.controller import Controller
-from volvelle.live.http.authentication import Principal, TokenAuthenticator
+from volvelle.live.http.authentication import Principal, TokenAuthenticator, digest_of
 from volvelle.live.http.errors import HttpError
 from volvelle.live.http.forecast_threads import ForecastThreads
+from volvelle.live.http.queue_feed import QueueFeed
+from volvelle.live.http.session_table import KEY_HEADER, SessionTable, cookie_name
 from volvelle.live.store import Store
 
 
@@ -37,6 +39,11 @@ async def _forecast_threads(request: Request) -> ForecastThreads:
     return threads
 
 
+async def _queue_feed(request: Request) -> QueueFeed:
+    feed: QueueFeed = request.app.state.queue_feed
+    return feed
+
+
 class _BearerToken(SecurityBase):
     """Authenticates a request. A single dependency, as each one costs every request time."""
 
@@ -50,20 +57,40 @@ class _BearerToken(SecurityBase):
 
 
 async def authenticate(request: Request) -> Principal:
-    """The principal of a request. Raises `HttpError` if its token is missing or unknown."""
+    """The principal of a request, by its bearer token or else by its session.
+
+    Raises `HttpError` if there is neither, or if it holds no longer.
+    """
     scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
     given = scheme.lower() == "bearer" and token
-    authenticator = await _authenticator(request)
-    principal = await authenticator.principal(token) if given else None
+    digest = digest_of(token) if given else _session_token(request)
+    principal = None
+    if digest is not None:
+        principal = await (await _authenticator(request)).principal_of(digest)
     if principal is None:
-        raise HttpError(
-            401,
-            "the token is not known" if given else "there is no token",
-            place="header Authorization",
-            hint="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        raise unknown_token("the token is not known" if given else "there is no token")
     return principal
+
+
+def _session_token(request: Request) -> str | None:
+    """The digest of the token that began the session of a request."""
+    cookie = request.cookies.get(cookie_name(request.scope))
+    key = request.headers.get(KEY_HEADER)
+    if not cookie or not key:
+        return None
+    sessions: SessionTable = request.app.state.sessions
+    return sessions.token_digest(cookie, key)
+
+
+def unknown_token(detail: str) -> HttpError:
+    """The request is nobody's."""
+    return HttpError(
+        401,
+        detail,
+        place="header Authorization",
+        hint="set VOLVELLE_TOKEN to a token from your operator (volvelle token create)",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
 
 
 AnyPrincipal = Annotated[Principal, Depends(_BearerToken())]
@@ -80,3 +107,4 @@ TheController = Annotated[Controller, Depends(_controller)]
 TheAuthenticator = Annotated[TokenAuthenticator, Depends(_authenticator)]
 TheStore = Annotated[Store, Depends(_store)]
 TheForecastThreads = Annotated[ForecastThreads, Depends(_forecast_threads)]
+TheQueueFeed = Annotated[QueueFeed, Depends(_queue_feed)]

@@ -1,21 +1,27 @@
 """``/v1/forecast`` and ``/v1/jobs/N/why``: forecasts of a job, and suggestions for it."""
 
 from functools import partial
+from typing import Annotated
 
 from fastapi import APIRouter, Response
+from pydantic import Field
 
 from volvelle.live.forecasts.job_forecast import JobForecast
+from volvelle.live.forecasts.what_if import ClusterForecast, new_nodes
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
+    OperatorPrincipal,
     TheController,
     TheForecastThreads,
     TheStore,
 )
 from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_lookup import JobNumber, find_job
-from volvelle.live.http.responses import JobExplanation, json_response
+from volvelle.live.http.recomposition import WrittenPart, recomposition
+from volvelle.live.http.responses import ForecastHistoryView, JobExplanation, json_response
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView, StatusView
+from volvelle.live.strict_model import StrictModel
 
 router = APIRouter(prefix="/v1", tags=["forecasts"])
 
@@ -48,6 +54,51 @@ async def why(
     return json_response(
         JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete)
     )
+
+
+@router.get(
+    "/jobs/{number}/forecasts", response_model=ForecastHistoryView, responses=error_responses(404)
+)
+async def forecast_history(
+    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+) -> Response:
+    """What was forecast of a job, from moment to moment, since the server started."""
+    await find_job(number, principal, controller, store)
+    points = controller.forecast_history(number)
+    return json_response(ForecastHistoryView(number, points))
+
+
+class AddedNodes(StrictModel):
+    """Nodes that the cluster does not have."""
+
+    count: Annotated[int, Field(ge=1, le=1000)] = 1
+    gpus: Annotated[int, Field(ge=1, le=64)]
+    gpu_type: Annotated[str, Field(max_length=200)] = ""
+
+
+class ClusterQuestion(StrictModel):
+    """What the cluster might be: with more nodes, or with another policy or admission."""
+
+    nodes: AddedNodes | None = None
+    policy: WrittenPart | None = None
+    admission: WrittenPart | None = None
+
+
+@router.post(
+    "/forecast/cluster", response_model=ClusterForecast, responses=error_responses(403, 409, 429)
+)
+async def forecast_cluster(
+    question: ClusterQuestion,
+    principal: OperatorPrincipal,
+    controller: TheController,
+    threads: TheForecastThreads,
+) -> Response:
+    """When the present jobs would start and finish if the cluster were another. Nothing is changed."""
+    added = question.nodes
+    nodes = () if added is None else new_nodes(added.count, added.gpus, added.gpu_type)
+    request = recomposition(question.policy, question.admission, controller)
+    work = partial(controller.forecast_cluster, request, nodes)
+    return json_response(await threads.run(principal, work))
 
 
 def _jobs_ahead(view: StatusView, job: JobStatusView) -> tuple[int, ...]:

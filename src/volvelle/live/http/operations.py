@@ -11,8 +11,6 @@ from pydantic import Field
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.control.controller import Controller
-from volvelle.live.control.requests import Recompose
 from volvelle.live.forecasts.what_if import RecompositionEffect
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.controller_requests import execute
@@ -25,6 +23,7 @@ from volvelle.live.http.dependencies import (
     TheStore,
 )
 from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.recomposition import WrittenPart, recomposition
 from volvelle.live.http.responses import (
     CurrentPolicy,
     IssuedToken,
@@ -45,8 +44,8 @@ Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)
 class NewPolicy(StrictModel):
     """Parts as they are written on the command line; files of the server's machine are not read."""
 
-    policy: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
-    admission: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
+    policy: WrittenPart | None = None
+    admission: WrittenPart | None = None
 
 
 class NewToken(StrictModel):
@@ -69,7 +68,7 @@ async def set_policy(
     wanted: NewPolicy, principal: OperatorPrincipal, controller: TheController
 ) -> Response:
     """Go on with another policy or admission; what runs is touched only as these demand."""
-    request = _recomposition(wanted, controller)
+    request = recomposition(wanted.policy, wanted.admission, controller)
     await execute(controller, request)
     return json_response(CurrentPolicy(request.policy, request.admission))
 
@@ -86,23 +85,9 @@ async def forecast_policy(
     threads: TheForecastThreads,
 ) -> Response:
     """Which jobs another policy or admission would stop, start and resize at once. Nothing is changed."""
-    request = _recomposition(wanted, controller)
+    request = recomposition(wanted.policy, wanted.admission, controller)
     work = partial(controller.forecast_recomposition, request)
     return json_response(await threads.run(principal, work))
-
-
-def _recomposition(wanted: NewPolicy, controller: Controller) -> Recompose:
-    """The wanted parts, and the present ones for the others. Raises `HttpError` for parts in files."""
-    for part in (wanted.policy, wanted.admission):
-        if part and (".py" in part or ".json" in part):
-            raise HttpError(
-                409,
-                "files are not read on behalf of the API",
-                place="policy",
-                hint="name an installed part, or start the server with the file",
-            )
-    now = controller.status
-    return Recompose(wanted.policy or now.policy, wanted.admission or now.admission)
 
 
 @router.get(

@@ -8,7 +8,7 @@ from fastapi import Response
 
 from volvelle.live.forecasts.suggestions import Suggestion
 from volvelle.live.http.authentication import Principal
-from volvelle.live.status.view import JobStatusView, NodeStatusView
+from volvelle.live.status.view import ForecastPoint, JobStatusView, NodeStatusView
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,86 @@ class ListedToken:
     role: str
     label: str
     created: float
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch."""
+
+    user: str
+    role: str
+    expires: float | None
+
+
+@dataclass(frozen=True)
+class StartedSession:
+    """A session. ``key``: goes with each of its requests, in the header ``Volvelle-Session-Key``."""
+
+    session: SessionView
+    key: str
+
+
+@dataclass(frozen=True)
+class QueueTable:
+    """Jobs and nodes as rows. ``seq``: of the last frame of changes that is in them."""
+
+    seq: int
+    time: float
+    policy: str
+    admission: str
+    job_columns: tuple[str, ...]
+    jobs: tuple[tuple[Any, ...], ...]
+    node_columns: tuple[str, ...]
+    nodes: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class HoldingTable:
+    """Past holdings of GPUs as rows, by their ends."""
+
+    time: float
+    columns: tuple[str, ...]
+    holdings: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class UserShare:
+    """What a user holds and waits for, in GPUs. ``gpu_seconds``: within the last day; null: not shown."""
+
+    user: str
+    running_jobs: int
+    waiting_jobs: int
+    held_gpus: float
+    waiting_gpus: float
+    gpu_seconds: float | None
+
+
+@dataclass(frozen=True)
+class PoolShare:
+    """What a pool's jobs hold and wait for, in GPUs, beside its quota."""
+
+    pool: str
+    quota: float
+    lends: bool
+    held_gpus: float
+    waiting_gpus: float
+
+
+@dataclass(frozen=True)
+class ShareList:
+    """Shares of users and of pools."""
+
+    time: float
+    users: tuple[UserShare, ...]
+    pools: tuple[PoolShare, ...]
+
+
+@dataclass(frozen=True)
+class ForecastHistoryView:
+    """What was forecast of a job, the earliest first. Times are seconds since the Unix epoch."""
+
+    number: int
+    points: tuple[ForecastPoint, ...]
 
 
 def json_response(body: Any, status: int = 200) -> Response:

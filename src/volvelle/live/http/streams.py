@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Request
@@ -58,9 +58,13 @@ class OpenStreams:
 
 _POLL_SECONDS = 0.25
 _MAX_POLL_SECONDS = 1.0
-_KEEPALIVE_SECONDS = 15.0
+KEEPALIVE_SECONDS = 15.0
 _BEFORE_ALL = -2
-_NO_STORE = {"Cache-Control": "no-store"}
+NO_STORE = {"Cache-Control": "no-store"}
+EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {}}}}
+}
+"""The answer of a stream of events, for the OpenAPI document."""
 
 LastEvent = Annotated[
     Annotated[int, Field(ge=-1, le=MAX_NUMBER)] | SkipJsonSchema[None],
@@ -71,8 +75,7 @@ LastEvent = Annotated[
 @router.get(
     "/events",
     response_class=StreamingResponse,
-    responses=error_responses(429)
-    | {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses=error_responses(429) | EVENT_STREAM,
 )
 async def stream_events(
     request: Request,
@@ -89,7 +92,7 @@ async def stream_events(
     streams.check(principal)
     stream = _event_stream(controller, principal, last, follow, request.app.state.is_closing)
     return StreamingResponse(
-        streams.count(principal, stream), media_type="text/event-stream", headers=_NO_STORE
+        streams.count(principal, stream), media_type="text/event-stream", headers=NO_STORE
     )
 
 
@@ -116,7 +119,7 @@ async def _event_stream(
                 quiet_since = time.monotonic()
         elif not follow:
             return
-        elif time.monotonic() - quiet_since > _KEEPALIVE_SECONDS:
+        elif time.monotonic() - quiet_since > KEEPALIVE_SECONDS:
             yield b": still here\n\n"
             quiet_since = time.monotonic()
         else:
@@ -173,7 +176,7 @@ async def stream_logs(
     refresh = job if follow else None
     stream = _log_stream(logs, first, grown, refresh, request.app.state.is_closing)
     counted = streams.count(principal, stream)
-    return StreamingResponse(counted, media_type="text/plain; charset=utf-8", headers=_NO_STORE)
+    return StreamingResponse(counted, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
 
 async def _log_stream(

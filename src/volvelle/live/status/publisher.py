@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from dataclasses import dataclass
 
+from volvelle.live.status.forecast_history import ForecastHistory
 from volvelle.live.status.view import (
     ChangeEvent,
     JobStatusView,
@@ -36,6 +37,7 @@ class StatusPublisher:
 
     def __init__(self, initial: StatusUpdate) -> None:
         self.events: deque[ChangeEvent] = deque(maxlen=_MAX_EVENTS)
+        self.forecasts = ForecastHistory()
         self._job_counts = Counter(job.user for job in initial.jobs)
         self.view = self._view(0, {job.number: job for job in initial.jobs}, initial)
 
@@ -46,11 +48,13 @@ class StatusPublisher:
         for last in update.ended:
             if jobs.pop(last.number, None) is not None:
                 self._job_counts[last.user] -= 1
+            self.forecasts.end(last.number)
             changes.append(_change(last))
         for job in update.jobs:
             before = jobs.get(job.number)
             jobs[job.number] = job
             self._job_counts[job.user] += before is None
+            self.forecasts.add(update.time, job)
             if before is None or before.state is not job.state:
                 changes.append(_change(job))
         if changes:
@@ -60,6 +64,8 @@ class StatusPublisher:
 
     def events_after(self, seq: int) -> list[ChangeEvent]:
         """The kept events after journal entry ``seq``. May be called from any thread."""
+        if not self.events or self.events[-1].seq <= seq:
+            return []  # many listeners ask often
         return [event for event in list(self.events) if event.seq > seq]
 
     @property

@@ -163,6 +163,26 @@ class StatusView:
     nodes: tuple[NodeStatusView, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HoldingView:
+    """Job ``number`` held these GPUs from ``start`` to ``end``. ``grants``: node names and GPU numbers."""
+
+    number: int
+    grants: tuple[tuple[str, tuple[int, ...]], ...]
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class ForecastPoint:
+    """What was forecast of a job at ``time``."""
+
+    time: float
+    start: float | None
+    p50: float | None
+    p90: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class StateChange:
     """A job changed its state. ``reason``: why it failed, waits, or ended."""

@@ -78,6 +78,18 @@ class JobTable:
         with self._database.reading() as connection:
             return [_record(row) for row in connection.execute(query).mappings()]
 
+    def find_names(self, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Names and users of these jobs, by number."""
+        table, wanted = schema.jobs, sorted(numbers)
+        query = select(table.c.number, table.c.name, table.c.user)
+        found: dict[int, tuple[str, str]] = {}
+        with self._database.reading() as connection:
+            for first in range(0, len(wanted), _PER_STATEMENT):
+                these = wanted[first : first + _PER_STATEMENT]
+                rows = connection.execute(query.where(table.c.number.in_(these)))
+                found |= {number: (name, user) for number, name, user in rows}
+        return found
+
     def find_submissions(
         self, keys: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], Submission]:

@@ -1,29 +1,38 @@
 "use strict";
 // The Gantt chart: bars on lanes (GPUs) or on jobs, drawn on a canvas that is zoomed and panned.
 
-(() => {
-  const root = document.getElementById("gantt");
-  if (!root) return;
-  const data = JSON.parse(document.getElementById("gantt-data").textContent);
+// The chart in `root` of `data`; a page that follows a live cluster gives new data to the `update` it returns.
+// Of such data, besides: epoch (seconds of tick 0; then times are of the clock), now (ticks),
+// bars.predicted (1 for a bar that is foreseen). `open`: what a click on the job in a row does.
+// `laneName`: what a lane is called.
+function ganttChart(root, data, { open = null, laneName = null } = {}) {
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const rowsChoice = root.querySelector("[name=rows]"), colorChoice = root.querySelector("[name=color]");
   const legend = root.querySelector(".legend");
   const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
-  const jobs = data.jobs, bars = data.bars, count = bars.job.length;
+  let jobs, bars, count, start, submit, views, view;
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
-  const start = summed(bars.start), submit = summed(jobs.submit);
   const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
 
   // Rows: the lane and height of every bar under the two views.
-  const views = {
-    gpus: { rows: data.lanes, lane: bars.lane, height: bars.height, unit: data.placed ? "GPU" : "GPUs in use", per: data.perGpu },
-    jobs: { rows: jobs.id.length, lane: bars.job, height: null, unit: "Job", per: 1 },
-  };
-  let view = views.gpus;
+  function take(given) {
+    data = given;
+    jobs = data.jobs;
+    bars = data.bars;
+    count = bars.job.length;
+    start = summed(bars.start);
+    submit = summed(jobs.submit);
+    views = {
+      gpus: { rows: data.lanes, lane: bars.lane, height: bars.height, unit: data.placed ? "GPU" : "GPUs in use", per: data.perGpu },
+      jobs: { rows: jobs.id.length, lane: bars.job, height: null, unit: "Job", per: 1 },
+    };
+    view = views[rowsChoice.value];
+    colorOf = new Uint8Array(count);
+  }
 
   // Colours: the most frequent seven groups have their own, the rest share the last.
-  let colorOf = new Uint8Array(count), groups = [];
+  let colorOf, groups = [];
   const groupOf = {
     class: (row) => named(jobs.class, row), pool: (row) => named(jobs.pool, row) || "no pool",
     user: (row) => named(jobs.user, row) || "no user", width: (row) => `${jobs.gpus[row]} GPU${jobs.gpus[row] === 1 ? "" : "s"}`,
@@ -47,7 +56,7 @@
   }
 
   // The window on time (in ticks) and on rows.
-  const shown = { left: 0, right: data.span, top: 0, bottom: view.rows };
+  const shown = { left: 0, right: 1, top: 0, bottom: 1 };
   let plot = { x: margin.left, y: margin.top, width: 1, height: 1 };
   const toX = (time) => plot.x + (time - shown.left) / (shown.right - shown.left) * plot.width;
   const toY = (row) => plot.y + (row - shown.top) / (shown.bottom - shown.top) * plot.height;
@@ -118,7 +127,8 @@
     pen.clip();
     if (view === views.jobs) drawWaits(color("axis"));
     for (let group = 0; group < groups.length; group++) drawBars(group, color(`series-${group + 1}`));
-    drawLabels(color("paper"));
+    drawLabels(color("paper"), color("ink"));
+    if (data.now !== undefined) drawNow(color("ink"));
     pen.restore();
   }
 
@@ -134,10 +144,25 @@
       pen.fillStyle = color("muted");
       pen.fillText(timeLabel(at, step), Math.min(x, plot.x + plot.width - 18), plot.y + plot.height + 6);
     }
-    pen.fillText("Time since the first submission", plot.x + plot.width / 2, plot.y + plot.height + 24);
+    const title = data.epoch === undefined ? "Time since the first submission" : "Time";
+    pen.fillText(title, plot.x + plot.width / 2, plot.y + plot.height + 24);
+  }
+
+  function drawNow(color) {
+    const x = toX(data.now);
+    pen.fillStyle = color;
+    pen.fillRect(x - 0.75, plot.y, 1.5, plot.height);
+    pen.textAlign = "left";
+    pen.textBaseline = "top";
+    pen.fillText("now", x + 4, plot.y + 2);
   }
 
   function timeLabel(seconds, step) {
+    if (data.epoch !== undefined) {
+      const date = new Date((data.epoch + seconds) * 1000), day = data.span * data.tick >= 86400;
+      const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < 60 && { second: "2-digit" }) };
+      return date.toLocaleString(undefined, day ? { weekday: "short", ...clock } : clock);
+    }
     const days = Math.floor(seconds / 86400 + 1e-9), rest = Math.round(seconds - days * 86400);
     if (step >= 86400) return `${days} d`;
     const two = (value) => String(value).padStart(2, "0");
@@ -155,7 +180,8 @@
     for (let at = Math.ceil(shown.top / view.per / step) * step; at * view.per < shown.bottom; at += step) {
       const y = toY((at + 0.5) * view.per);
       if (y < plot.y + 6 || y > plot.y + plot.height - 4) continue;
-      const label = view === views.jobs ? jobs.id[at] ?? "" : at.toLocaleString("en");
+      const lane = laneName ? laneName(at) : at.toLocaleString("en");
+      const label = view === views.jobs ? jobs.id[at] ?? "" : lane;
       pen.fillText(label.length > 8 ? "…" + label.slice(-7) : label, plot.x - 8, y);
     }
     pen.save();
@@ -175,12 +201,20 @@
   }
 
   function drawBars(group, color) {
-    pen.fillStyle = color;
+    pen.fillStyle = pen.strokeStyle = color;
     for (let i = 0; i < count; i++) {
       if (colorOf[i] !== group) continue;
       const box = barBox(i);
-      if (box) pen.fillRect(...box);
+      if (!box) continue;
+      if (bars.predicted?.[i]) drawPredicted(box); else pen.fillRect(...box);
     }
+  }
+
+  function drawPredicted([x, y, width, height]) {
+    pen.globalAlpha = 0.3;
+    pen.fillRect(x, y, width, height);
+    pen.globalAlpha = 1;
+    if (width > 3 && height > 3) pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
   }
 
   function drawWaits(color) {
@@ -195,13 +229,13 @@
     pen.globalAlpha = 1;
   }
 
-  function drawLabels(color) {
-    pen.fillStyle = color;
+  function drawLabels(color, onPredicted) {
     pen.textAlign = "left";
     pen.textBaseline = "middle";
     for (let i = 0; i < count; i++) {
       const box = barBox(i);
       if (!box || box[3] < 13 || box[2] < 44) continue;
+      pen.fillStyle = bars.predicted?.[i] ? onPredicted : color;
       const x = Math.max(box[0], plot.x), room = box[0] + box[2] - x - 8;
       const text = named(jobs.name, bars.job[i]) || jobs.id[bars.job[i]];
       if (pen.measureText(text).width < room) pen.fillText(text, x + 4, box[1] + box[3] / 2 + 0.5);
@@ -230,7 +264,7 @@
       name && name !== jobs.id[row] ? `${jobs.id[row]}  ${name}` : jobs.id[row],
       [`${jobs.gpus[row]} GPU${jobs.gpus[row] === 1 ? "" : "s"}`, named(jobs.class, row), user && `user ${user}`, pool && `pool ${pool}`].filter(Boolean).join(", "),
       `submitted ${at(submit[row])}`,
-      jobs.wait[row] === null ? "never started" : `started ${at(submit[row] + jobs.wait[row])}, after a wait of ${since(jobs.wait[row])}`,
+      jobs.wait[row] === null ? data.now === undefined ? "never started" : "has not started" : `started ${at(submit[row] + jobs.wait[row])}, after a wait of ${since(jobs.wait[row])}`,
       jobs.stay[row] === null ? named(jobs.status, row) : `${named(jobs.status, row)} ${at(submit[row] + jobs.stay[row])}, ${since(jobs.stay[row])} after submission`,
     ].join("\n");
   }
@@ -267,6 +301,15 @@
   for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("dblclick", everything);
+  if (open) {
+    let downAt = null;
+    canvas.addEventListener("pointerdown", (event) => { downAt = [event.clientX, event.clientY]; });
+    canvas.addEventListener("click", (event) => {
+      if (!downAt || Math.hypot(event.clientX - downAt[0], event.clientY - downAt[1]) > 4) return;
+      const row = jobAt(...spot(event));
+      if (row >= 0) open(row);
+    });
+  }
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     const [x, y] = spot(event), turned = event.deltaY || event.deltaX;
@@ -306,6 +349,14 @@
     settle();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  take(data);
   recolor();
   everything();
-})();
+  return {
+    update(given) { take(given); recolor(); redraw(); },
+    show(left, right) { Object.assign(shown, { left, right }); settle(); },
+  };
+}
+
+const ganttRoot = document.getElementById("gantt");
+if (ganttRoot) ganttChart(ganttRoot, JSON.parse(document.getElementById("gantt-data").textContent));

@@ -1,0 +1,1 @@
+"""The dashboard: a web page of plain ES modules, without a build step. See README.md."""

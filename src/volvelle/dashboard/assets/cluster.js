@@ -1,0 +1,133 @@
+// The live cluster: jobs and nodes as rows, kept up to date by the server's frames.
+
+import { ApiError, events, get } from "./api.js";
+
+export class Cluster {
+  constructor() {
+    this.jobs = new Map(); // job objects by number
+    this.nodes = new Map(); // node objects by name, in the server's order
+    this.time = 0;
+    this.policy = "";
+    this.admission = "";
+    this.past = []; // holdings of GPUs that ended since all was loaded, as in /v1/holdings
+    this.loads = 0;
+    this.connected = false;
+    this.listeners = new Set();
+    this.stopped = new AbortController();
+  }
+
+  // Load all, and follow a server until `close`; resolves when all is loaded.
+  async open(follow) {
+    await this.load();
+    if (follow) this.follow();
+  }
+
+  close() { this.stopped.abort(); }
+
+  async load() {
+    const table = await get("/v1/queue");
+    this.jobColumns = table.job_columns;
+    this.nodeColumns = table.node_columns;
+    this.seq = table.seq;
+    this.jobs.clear();
+    this.nodes.clear();
+    this.past = [];
+    this.loads += 1;
+    this.take({ ...table, forecasts: [], gone: [] });
+  }
+
+  // A page that nobody looks at does not listen: browsers open six connections to a server at most.
+  async follow() {
+    const stopped = this.stopped.signal;
+    const turned = () => new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true, signal: stopped }));
+    while (!stopped.aborted) {
+      if (document.hidden) {
+        await turned();
+        continue;
+      }
+      const streaming = new AbortController(), pause = () => streaming.abort();
+      document.addEventListener("visibilitychange", pause, { once: true });
+      try {
+        for await (const event of events(`/v1/queue/changes?after=${this.seq}`, AbortSignal.any([stopped, streaming.signal]))) {
+          this.connected = true;
+          if (event.name === "gap") break;
+          performance.mark("frame");
+          this.take(JSON.parse(event.data));
+          this.seq += 1;
+          performance.measure("take a frame", "frame"); // for benchmarks/dashboard.py
+        }
+        await this.load();
+      } catch (error) {
+        if (stopped.aborted || (error instanceof ApiError && error.status === 401)) return;
+        if (streaming.signal.aborted) continue;
+        this.connected = false;
+        this.tell();
+        await new Promise((resolve) => setTimeout(resolve, 2000));
+      } finally {
+        document.removeEventListener("visibilitychange", pause);
+      }
+    }
+  }
+
+  // Take over a frame (or the whole table) and tell the views once.
+  take(frame) {
+    for (const row of frame.jobs) {
+      const job = Object.fromEntries(this.jobColumns.map((column, at) => [column, row[at]]));
+      const before = this.jobs.get(job.number);
+      if (before && before.started !== job.started) this.keep(before, frame.time);
+      if (before) Object.assign(before, job); else this.jobs.set(job.number, job);
+    }
+    for (const [number, start, p50, p90] of frame.forecasts) {
+      const job = this.jobs.get(number);
+      if (job) [job.predicted_start, job.predicted_p50, job.predicted_p90] = [start, p50, p90];
+    }
+    for (const number of frame.gone) {
+      this.keep(this.jobs.get(number), frame.time);
+      this.jobs.delete(number);
+    }
+    for (const row of frame.nodes) {
+      const node = Object.fromEntries(this.nodeColumns.map((column, at) => [column, row[at]]));
+      this.nodes.set(node.name, node);
+    }
+    [this.time, this.policy, this.admission] = [frame.time, frame.policy, frame.admission];
+    this.tell();
+  }
+
+  keep(job, end) {
+    if (job?.started && job.grants.length) this.past.push([job.number, job.name, job.user, job.started, end, job.grants]);
+  }
+
+  // `listener` is called at most once a drawn picture.
+  listen(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  tell() {
+    if (this.told) return;
+    this.told = true;
+    requestAnimationFrame(() => {
+      this.told = false;
+      performance.mark("update");
+      for (const listener of this.listeners) listener();
+      performance.measure("update the view", "update");
+    });
+  }
+}
+
+// By GPU type: GPUs in all, held, free on nodes that are all free, free beside jobs (fragmented), and out of use.
+export function gpusByType(nodes) {
+  const types = new Map();
+  for (const node of nodes) {
+    const sums = types.get(node.gpu_type) ?? { type: node.gpu_type, gpus: 0, held: 0, free: 0, fragmented: 0, out: 0, nodes: 0 };
+    types.set(node.gpu_type, sums);
+    sums.gpus += node.gpus;
+    sums.nodes += 1;
+    if (node.state === "down") { sums.out += node.gpus; continue; }
+    sums.held += node.gpus - node.free;
+    if (node.state !== "up") sums.out += node.free;
+    else if (node.free === node.gpus) sums.free += node.free;
+    else sums.fragmented += node.free;
+  }
+  return [...types.values()].sort((a, b) => b.gpus - a.gpus);
+}

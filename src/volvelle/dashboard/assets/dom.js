@@ -1,0 +1,75 @@
+// Elements, and how times and numbers are written.
+
+// An element `tag` with properties (`on...`: listeners; `class`, `aria-...` and the like: attributes) and children.
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && !/^(list|form|role|width|height)$|-/.test(name)) element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// Of a run: seconds since its first submission, the moment that is shown.
+let shownMoment = null;
+export const setNow = (seconds) => { shownMoment = seconds; };
+
+export const now = () => shownMoment ?? Date.now() / 1000;
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const dayClock = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const offset = -60 * new Date().getTimezoneOffset();
+const dayOf = (seconds) => Math.floor((seconds + offset) / 86400);
+
+// A moment: "14:20" today, "Tue 14:20" within a week, else "3 Dec 14:20".
+export function moment(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  if (shownMoment !== null) return formatSeconds(seconds);
+  const days = Math.abs(dayOf(seconds) - dayOf(now()));
+  return (days === 0 ? clock : days < 7 ? dayClock : date).format(seconds * 1000);
+}
+
+export const duration = (seconds) => (seconds === null || seconds === undefined ? "" : formatSeconds(seconds));
+
+export const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
+
+// The rows as a file; a text that a spreadsheet would take for a formula is quoted.
+export function saveCsv(name, header, rows) {
+  const cell = (value) => {
+    const text = String(value ?? "");
+    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  const text = [header, ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
+  const url = URL.createObjectURL(new Blob([text, "\r\n"], { type: "text/csv" }));
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+// What a view keeps from visit to visit; a browser that refuses to keep anything loses only that.
+export function remembered(key, fallback) {
+  try {
+    return JSON.parse(localStorage.getItem(`volvelle.${key}`)) ?? fallback;
+  } catch {
+    return fallback;
+  }
+}
+
+export function remember(key, value) {
+  try {
+    localStorage.setItem(`volvelle.${key}`, JSON.stringify(value));
+  } catch {
+    // as above
+  }
+}

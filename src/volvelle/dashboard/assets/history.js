@@ -1,0 +1,43 @@
+// Jobs that are over, page by page.
+
+import { get } from "./api.js";
+import { duration, h, moment, number } from "./dom.js";
+import { sayError } from "./dialogs.js";
+import { jobColumns } from "./queue.js";
+import { Table } from "./table.js";
+
+const PAGE = 500;
+
+export function history(root, { session, go }) {
+  const table = new Table({
+    name: "history", label: "Jobs that are over", key: (job) => job.number, open: (job) => go(`#/job/${job.number}`),
+    columns: [
+      ...jobColumns,
+      { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
+      { name: "ended", title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
+      { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
+      { name: "told", title: "Told at submission", value: (job) => job.promised, text: (job) => moment(job.promised) },
+      { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
+      { name: "reason", title: "Reason", value: (job) => job.reason, wide: true },
+    ],
+  });
+  const count = h("span", { class: "count" }), rows = [];
+  const more = h("button", { type: "button", onclick: () => read() }, "Earlier ones");
+  let next = null;
+  const read = async () => {
+    try {
+      const page = await get(`/v1/jobs?over=true&limit=${PAGE}${next === null ? "" : `&after=${next}`}`);
+      rows.push(...page.jobs);
+      next = page.next;
+    } catch (error) {
+      sayError(error);
+    }
+    more.hidden = next === null;
+    count.textContent = `${number(rows.length)} jobs${next === null ? "" : ", and earlier ones"}`;
+    table.show(rows);
+  };
+  root.append(h("h1", {}, session.role === "user" ? "My history" : "History"),
+    h("div", { class: "controls" }, more, table.tools, count), table.element);
+  read();
+  return { update: () => { if (session.run) { rows.length = 0; read(); } } };
+}

@@ -1,0 +1,136 @@
+// The page: who is logged in, which view is open, and the keys.
+
+import { ApiError, get, logIn, logOut, setMoment, whenLoggedOut } from "./api.js";
+import { Cluster } from "./cluster.js";
+import { duration, h, setNow } from "./dom.js";
+import { say, sayError, showKeys } from "./dialogs.js";
+import { front } from "./front.js";
+import { history as past } from "./history.js";
+import { job } from "./job.js";
+import { nodes } from "./nodes.js";
+import { overview } from "./overview.js";
+import { queue } from "./queue.js";
+import { shares } from "./shares.js";
+import { timeline } from "./timeline.js";
+import { whatif } from "./whatif.js";
+
+const VIEWS = {
+  overview: ["Overview", overview], queue: ["Queue", queue], timeline: ["Timeline", timeline], nodes: ["Nodes", nodes],
+  shares: ["Shares", shares], history: ["History", past], whatif: ["What if", whatif], front: ["Front", front],
+};
+const main = document.getElementById("main");
+let cluster = null, session = null, view = null;
+
+// Views that the session has no answers for.
+const hidden = () => (session.run ? ["shares", "whatif", "front"] : session.role === "operator" ? [] : ["front"]);
+
+const go = (where) => { location.hash = where; };
+
+function show() {
+  if (!session) return;
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?"), [name, rest] = path.split("/");
+  const shown = name === "job" ? job : (VIEWS[name] ?? VIEWS.overview)[1];
+  view?.close?.();
+  hideTip();
+  main.replaceChildren();
+  say("");
+  view = shown(main, { cluster, session, go, path: rest, query: new URLSearchParams(query) });
+  document.title = `${main.querySelector("h1").textContent} – Volvelle`;
+  for (const link of document.querySelectorAll("#views a")) {
+    if (link.hash === `#/${name || "overview"}`) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+  }
+}
+
+async function open(who) {
+  session = { ...who, run: who.role === "run" };
+  cluster = new Cluster();
+  if (session.run) turnTo(session.end / 2);
+  try {
+    await cluster.open(!session.run);
+  } catch (error) {
+    return sayError(error);
+  }
+  let told = true;
+  cluster.listen(() => {
+    if (cluster.connected !== told) say(cluster.connected ? "" : "The server cannot be reached; what is shown may be old.", true);
+    told = cluster.connected;
+    view?.update();
+  });
+  cluster.connected = true;
+  const bar = document.getElementById("views");
+  const offered = Object.entries(VIEWS).filter(([name]) => !hidden().includes(name));
+  bar.replaceChildren(...offered.map(([name, [title]]) => h("a", { href: `#/${name}` }, title)));
+  document.getElementById("session").replaceChildren(
+    h("button", { type: "button", onclick: showKeys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
+    ...(session.run ? moments() : [
+      h("span", {}, `${session.user}${session.role === "operator" ? ", operator" : ""}`),
+      h("button", { type: "button", onclick: () => logOut().then(askForToken) }, "Log out")]));
+  show();
+  performance.mark("shown");
+  return undefined;
+}
+
+function turnTo(at) {
+  setMoment(at);
+  setNow(at);
+}
+
+// Of a run: its name, and a slider over its time.
+function moments() {
+  const shown = h("output", {}, duration(session.end / 2));
+  const slider = h("input", { type: "range", min: 0, max: 1000, value: 500, "aria-label": "Moment of the run" });
+  slider.addEventListener("input", () => {
+    turnTo(session.end * slider.value / 1000);
+    shown.textContent = duration(session.end * slider.value / 1000);
+    cluster.load().catch(sayError);
+  });
+  return [h("span", {}, session.user), slider, shown];
+}
+
+function askForToken() {
+  cluster?.close();
+  view?.close?.();
+  [session, view, cluster] = [null, null, null];
+  document.getElementById("views").replaceChildren();
+  document.getElementById("session").replaceChildren();
+  const token = h("input", { type: "password", autocomplete: "current-password", required: true, size: 40 });
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    try {
+      await open(await logIn(token.value.trim()));
+    } catch (error) {
+      wrong.textContent = error.message;
+    }
+  };
+  main.replaceChildren(h("h1", {}, "Log in"), h("form", { class: "login", onsubmit },
+    h("label", { class: "field" }, "Token", token), h("button", { type: "submit", class: "main" }, "Log in"), wrong,
+    h("p", { class: "note" }, "Your operator makes one with volvelle token create; that of whoever runs the server is in the file token of its folder. It is sent once; a cookie of eight hours stands for it.")));
+  token.focus();
+}
+
+// Keys -----------------------------------------------------------------------------------------------
+
+const GOES = { o: "overview", q: "queue", t: "timeline", n: "nodes", s: "shares", h: "history", w: "whatif", f: "front" };
+let going = false;
+
+document.addEventListener("keydown", (event) => {
+  if (!session || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+  if (going && event.key in GOES && !hidden().includes(GOES[event.key])) go(`#/${GOES[event.key]}`);
+  else if (event.key === "?") showKeys();
+  else if (event.key === "/" && main.querySelector(".filter")) main.querySelector(".filter").focus();
+  else {
+    going = event.key === "g";
+    return;
+  }
+  going = false;
+  event.preventDefault();
+});
+
+addEventListener("hashchange", () => { show(); main.focus(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.update());
+whenLoggedOut(() => { askForToken(); say("The session is over.", true); });
+
+get("/v1/session").then(open, (error) => {
+  if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error);
+});

@@ -1,0 +1,88 @@
+// The queue: filters in the address, columns and order remembered by the browser.
+
+import { h, moment, now, number } from "./dom.js";
+import { changeJobs } from "./dialogs.js";
+import { Table } from "./table.js";
+
+const STATES = ["waiting", "held", "starting", "running", "stopping"];
+
+export const startOf = (job) => moment(job.started ?? job.predicted_start);
+
+// "16:30–16:50": P50 to P90.
+export function finishText(job) {
+  if (!job.predicted_p50) return "not known yet";
+  const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
+  return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : `${p50}–${p90}`;
+}
+
+export const jobColumns = [
+  { name: "number", title: "Job", value: (job) => job.number, link: (job) => `#/job/${job.number}` },
+  { name: "name", title: "Name", value: (job) => job.name, wide: true },
+  { name: "user", title: "User", value: (job) => job.user },
+  { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
+  { name: "state", title: "State", value: (job) => job.state },
+  { name: "submitted", title: "Submitted", value: (job) => job.submitted, text: (job) => moment(job.submitted) },
+];
+
+const columns = [
+  ...jobColumns,
+  { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf },
+  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText },
+  { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
+  { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
+  { name: "progress", title: "Done", value: (job) => job.progress, text: (job) => (job.progress === null ? "" : `${Math.round(100 * job.progress)} %`), number: true },
+  { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
+  { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true },
+  { name: "reason", title: "Reason", value: (job) => job.reason, wide: true },
+];
+
+export const queueLink = (filter) => {
+  const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value)).toString();
+  return query ? `#/queue?${query}` : "#/queue";
+};
+
+export function queue(root, { cluster, session, query, go }) {
+  const filter = Object.fromEntries(query);
+  const text = h("input", { type: "search", value: filter.text ?? "", placeholder: "name, number or reason", "aria-label": "Filter by text", class: "filter" });
+  const state = h("select", { "aria-label": "Filter by state" }, h("option", { value: "" }, "every state"), STATES.map((each) => h("option", { value: each, selected: filter.state === each }, each)));
+  const user = h("input", { type: "text", value: filter.user ?? "", placeholder: "every user", "aria-label": "Filter by user", size: 12 });
+  const mine = h("button", { type: "button", onclick: () => { user.value = session.user; changed(); } }, "Mine");
+  const count = h("span", { class: "count" });
+  const actions = ["cancel", "hold", "release"].map((action) =>
+    h("button", { type: "button", disabled: true, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
+      action[0].toUpperCase() + action.slice(1)));
+  const table = new Table({
+    name: "queue", label: "Jobs that are not over", columns, key: (job) => job.number, select: !session.run,
+    hidden: ["submitted", "p90", "guaranteed", "progress", "preemptions", "nodes"],
+    open: (job) => go(`#/job/${job.number}`),
+    onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
+  });
+  const tell = () => {
+    const chosen = table.selected.size ? `, ${number(table.selected.size)} selected` : "";
+    count.textContent = `${number(table.rows.length)} of ${number(cluster.jobs.size)} jobs${chosen}`;
+  };
+  const draw = () => {
+    const words = text.value.trim().toLowerCase(), rows = [];
+    for (const job of cluster.jobs.values()) {
+      if (state.value && job.state !== state.value) continue;
+      if (user.value && job.user !== user.value.trim()) continue;
+      if (words && !matches(job, words)) continue;
+      rows.push(job);
+    }
+    table.show(rows);
+    tell();
+  };
+  const changed = () => {
+    history.replaceState(null, "", queueLink({ text: text.value, state: state.value, user: user.value }));
+    draw();
+  };
+  for (const field of [text, state, user]) field.addEventListener("input", changed);
+  root.append(h("h1", {}, "Queue"),
+    h("div", { class: "controls" }, text, state, user, session.run ? null : [mine, actions], table.tools, count), table.element);
+  draw();
+  return { update: draw };
+}
+
+const matches = (job, words) => String(job.number) === words || job.name.toLowerCase().includes(words) || job.reason.toLowerCase().includes(words);
+
+export const waited = (job) => (job.started ?? now()) - job.submitted;

@@ -1,0 +1,54 @@
+// Fair share: what users and pools hold, wait for, and used.
+
+import { get } from "./api.js";
+import { h, number } from "./dom.js";
+import { sayError } from "./dialogs.js";
+import { queueLink } from "./queue.js";
+import { Table } from "./table.js";
+
+const hours = (seconds) => (seconds === null ? null : seconds / 3600);
+
+export function shares(root, { go }) {
+  const users = new Table({
+    name: "users", label: "Users", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
+    columns: [
+      { name: "user", title: "User", value: (row) => row.user, link: (row) => queueLink({ user: row.user }) },
+      { name: "held", title: "GPUs held", value: (row) => row.held_gpus, text: (row) => number(row.held_gpus), number: true },
+      { name: "share", title: "Share of what is held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
+      { name: "running", title: "Jobs running", value: (row) => row.running_jobs, number: true },
+      { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, text: (row) => number(row.waiting_gpus), number: true },
+      { name: "waiting", title: "Jobs waiting", value: (row) => row.waiting_jobs, number: true },
+      { name: "used", title: "GPU-hours in a day", value: (row) => hours(row.gpu_seconds), text: (row) => (row.gpu_seconds === null ? "" : number(Math.round(hours(row.gpu_seconds) * 10) / 10)), number: true },
+    ],
+  });
+  const pools = new Table({
+    name: "pools", label: "Pools", key: (row) => row.pool,
+    columns: [
+      { name: "pool", title: "Pool", value: (row) => row.pool },
+      { name: "quota", title: "Quota", value: (row) => row.quota, number: true },
+      { name: "held", title: "GPUs held", value: (row) => row.held_gpus, number: true },
+      { name: "used", title: "Of its quota", value: (row) => row.held_gpus / row.quota, text: (row) => (row.quota ? `${Math.round(100 * row.held_gpus / row.quota)} %` : ""), number: true },
+      { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, number: true },
+      { name: "lends", title: "Lends", value: (row) => (row.lends ? "yes" : "no") },
+    ],
+  });
+  const poolPart = h("section", { hidden: true }, h("h2", {}, "Pools"), pools.element);
+  root.append(h("h1", {}, "Fair share"), h("h2", {}, "Users"), h("div", { class: "controls" }, users.tools), users.element, poolPart,
+    h("p", { class: "note" }, "GPU-hours of others are for operators. Held jobs do not count as waiting."));
+  let read = 0, closed = false;
+  const draw = async () => {
+    read = performance.now();
+    try {
+      const found = await get("/v1/shares");
+      if (closed) return;
+      const held = found.users.reduce((sum, row) => sum + row.held_gpus, 0);
+      users.show(found.users.map((row) => ({ ...row, share: held ? row.held_gpus / held : 0 })));
+      pools.show([...found.pools]);
+      poolPart.hidden = !found.pools.length;
+    } catch (error) {
+      sayError(error);
+    }
+  };
+  draw();
+  return { update: () => { if (performance.now() - read > 10000) draw(); }, close: () => { closed = true; } };
+}

@@ -1,0 +1,211 @@
+// A table of many thousand rows, of which only those in sight are elements.
+
+import { h, remember, remembered, saveCsv } from "./dom.js";
+
+const ROW = 34, OVERSCAN = 8;
+
+// columns: {name, title, value(row), text(row)?, number?, wide?, link(row)?}; `value` sorts and goes into CSV files.
+// key(row): identifies a row. open(row): what Enter and a click on its link do. select: whether rows are chosen.
+export class Table {
+  constructor({ name, label, columns, key, open = null, select = false, onselect = () => {}, sort = "", hidden = [] }) {
+    Object.assign(this, { name, columns, key, open, select, onselect });
+    this.sort = remembered(`${name}.sort`, sort);
+    this.hidden = new Set(remembered(`${name}.hidden`, hidden));
+    this.rows = [];
+    this.selected = new Set();
+    this.active = null;
+    this.pool = [];
+    this.head = h("tr", { role: "row", "aria-rowindex": 1 });
+    this.above = h("tr", { "aria-hidden": "true", class: "space" }, h("td"));
+    this.below = h("tr", { "aria-hidden": "true", class: "space" }, h("td"));
+    this.body = h("tbody", { role: "rowgroup" });
+    this.grid = h("table", { role: "grid", "aria-label": label, "aria-multiselectable": select ? "true" : null },
+      h("thead", { role: "rowgroup" }, this.head), this.body);
+    this.grid.tabIndex = 0;
+    this.element = h("div", { class: "scroll" }, this.grid);
+    this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.grid.addEventListener("keydown", (event) => this.press(event));
+    this.body.addEventListener("click", (event) => this.click(event));
+    new ResizeObserver(() => this.draw()).observe(this.element);
+    this.drawHead();
+  }
+
+  get shown() { return this.columns.filter((column) => !this.hidden.has(column.name)); }
+
+  // The rows, already filtered; the table sorts them.
+  show(rows) {
+    this.rows = rows;
+    const descending = this.sort.startsWith("-"), column = this.columns.find((each) => each.name === this.sort.replace("-", ""));
+    if (column) {
+      const sign = descending ? -1 : 1, keys = new Map(rows.map((row) => [row, column.value(row)]));
+      this.rows = [...rows].sort((a, b) => sign * compare(keys.get(a), keys.get(b), sign));
+    }
+    if (this.selected.size) {
+      const present = new Set(this.rows.map(this.key));
+      for (const key of this.selected) if (!present.has(key)) this.selected.delete(key);
+    }
+    this.grid.setAttribute("aria-rowcount", this.rows.length + 1);
+    this.draw();
+  }
+
+  drawHead() {
+    const cells = this.shown.map((column) => {
+      const way = this.sort === column.name ? "ascending" : this.sort === `-${column.name}` ? "descending" : null;
+      const sort = () => this.sortBy(way === "ascending" ? `-${column.name}` : column.name);
+      return h("th", { role: "columnheader", scope: "col", class: column.number ? "number" : "", "aria-sort": way },
+        h("button", { type: "button", onclick: sort }, column.title));
+    });
+    if (this.select) {
+      const all = h("input", { type: "checkbox", "aria-label": "Select all", onchange: () => this.selectAll(all.checked) });
+      cells.unshift(h("th", { role: "columnheader", class: "pick" }, all));
+    }
+    this.head.replaceChildren(...cells);
+    this.pool = [];
+    this.body.replaceChildren(this.above, this.below);
+  }
+
+  sortBy(sort) {
+    this.sort = sort;
+    remember(`${this.name}.sort`, sort);
+    this.drawHead();
+    this.show(this.rows);
+  }
+
+  hide(column, hidden) {
+    this.hidden[hidden ? "add" : "delete"](column);
+    remember(`${this.name}.hidden`, [...this.hidden]);
+    this.drawHead();
+    this.draw();
+  }
+
+  selectAll(all) {
+    this.selected = new Set(all ? this.rows.map(this.key) : []);
+    this.draw();
+    this.onselect();
+  }
+
+  // Only rows in sight; their elements are used again, and only what differs is written.
+  draw() {
+    const height = this.element.clientHeight || innerHeight;
+    const first = Math.max(0, Math.floor(this.element.scrollTop / ROW) - OVERSCAN);
+    const last = Math.min(this.rows.length, first + Math.ceil(height / ROW) + 2 * OVERSCAN);
+    const columns = this.shown, width = columns.length + (this.select ? 1 : 0);
+    while (this.pool.length < last - first) {
+      const row = this.makeRow(columns);
+      this.pool.push(row);
+      this.below.before(row.element);
+    }
+    for (const spare of this.pool.splice(Math.max(0, last - first))) spare.element.remove();
+    this.pool.forEach((row, at) => this.write(row, this.rows[first + at], first + at, columns));
+    this.space(this.above, first, width);
+    this.space(this.below, this.rows.length - last, width);
+    const active = this.pool.find((row) => row.key === this.active);
+    if (active) this.grid.setAttribute("aria-activedescendant", active.element.id);
+    else this.grid.removeAttribute("aria-activedescendant");
+  }
+
+  space(row, count, width) {
+    row.hidden = !count;
+    row.firstChild.colSpan = width;
+    row.firstChild.style.height = `${count * ROW}px`;
+  }
+
+  makeRow(columns) {
+    const row = { element: h("tr", { role: "row" }), cells: [], texts: [] };
+    if (this.select) {
+      row.check = h("input", { type: "checkbox", tabIndex: -1, "aria-label": "Select the row" });
+      row.element.append(h("td", { role: "gridcell", class: "pick" }, row.check));
+    }
+    for (const column of columns) {
+      const holder = column.link ? h("a", { tabIndex: -1 }) : null;
+      const cell = h("td", { role: "gridcell", class: [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") }, holder);
+      row.element.append(cell);
+      row.cells.push(holder ?? cell);
+    }
+    return row;
+  }
+
+  write(row, of, at, columns) {
+    row.key = this.key(of);
+    row.element.id = `${this.name}-${row.key}`;
+    row.element.setAttribute("aria-rowindex", at + 2);
+    row.element.classList.toggle("active", row.key === this.active);
+    if (this.select) {
+      const chosen = this.selected.has(row.key);
+      row.check.checked = chosen;
+      row.element.setAttribute("aria-selected", chosen);
+    }
+    columns.forEach((column, index) => {
+      const text = String((column.text ?? column.value)(of) ?? "");
+      if (column.link) row.cells[index].href = column.link(of);
+      if (row.texts[index] === text) return;
+      row.texts[index] = row.cells[index].textContent = text;
+      if (column.wide) row.cells[index].title = text;
+    });
+  }
+
+  click(event) {
+    const row = this.pool.find((each) => each.element.contains(event.target));
+    if (!row) return;
+    this.active = row.key;
+    if (this.select && event.target.closest(".pick")) this.toggle(row.key);
+    this.draw();
+  }
+
+  toggle(key) {
+    if (!this.selected.delete(key)) this.selected.add(key);
+    this.draw();
+    this.onselect();
+  }
+
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = this.rows.findIndex((row) => this.key(row) === this.active);
+    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 2), end = this.rows.length - 1;
+    const moves = { ArrowDown: at + 1, ArrowUp: at - 1, j: at + 1, k: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: end };
+    if (event.key in moves && end >= 0) {
+      this.moveTo(Math.min(end, Math.max(0, moves[event.key])));
+    } else if (event.key === "Enter" && at >= 0 && this.open) {
+      this.open(this.rows[at]);
+    } else if (event.key === " " && at >= 0 && this.select) {
+      this.toggle(this.active);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  moveTo(at) {
+    this.active = this.key(this.rows[at]);
+    const top = at * ROW, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
+    if (top < this.element.scrollTop) this.element.scrollTop = top;
+    if (top + ROW > this.element.scrollTop + sight) this.element.scrollTop = top + ROW - sight;
+    this.draw();
+  }
+
+  csv() {
+    const columns = this.shown;
+    saveCsv(`${this.name}.csv`, columns.map((each) => each.title), this.rows.map((row) => columns.map((each) => each.value(row))));
+  }
+
+  // A menu of the columns, and a button for the file.
+  get tools() {
+    const boxes = this.columns.map((column) => {
+      const box = h("input", { type: "checkbox", checked: !this.hidden.has(column.name), onchange: () => this.hide(column.name, !box.checked) });
+      return h("label", {}, box, ` ${column.title}`);
+    });
+    return [
+      h("details", { class: "menu" }, h("summary", {}, "Columns"), h("div", {}, boxes)),
+      h("button", { type: "button", onclick: () => this.csv() }, "CSV"),
+    ];
+  }
+}
+
+// Numbers, then texts; what is missing comes last either way.
+function compare(a, b, sign) {
+  const none = (value) => value === null || value === undefined || value === "";
+  if (none(a) || none(b)) return none(a) && none(b) ? 0 : none(a) ? sign : -sign;
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return a < b ? -1 : a > b ? 1 : 0;
+}

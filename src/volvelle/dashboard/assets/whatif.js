@@ -1,0 +1,104 @@
+// What if: a job that is not submitted yet; more nodes; another policy, with a button that puts it in place.
+
+import { post, put } from "./api.js";
+import { duration, h, moment, number } from "./dom.js";
+import { confirmed, say, sayError } from "./dialogs.js";
+
+export function whatif(root, { cluster, session }) {
+  root.append(h("h1", {}, "What if"), jobForm());
+  if (session.role === "operator") root.append(clusterForm(cluster));
+  else root.append(h("p", { class: "note" }, "Operators can also ask about more nodes and about other policies."));
+  return { update: () => {} };
+}
+
+const field = (title, input) => h("label", { class: "field" }, title, input);
+
+// A form that asks and shows the answer; the fields are read anew each time.
+function form(title, fields, ask, action = "Ask") {
+  const answer = h("div", { class: "answer", "aria-live": "polite" });
+  const button = h("button", { type: "submit", class: "main" }, action);
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    answer.replaceChildren(h("p", { class: "note" }, "Working it out …"));
+    try {
+      answer.replaceChildren(...(await ask()));
+    } catch (error) {
+      answer.replaceChildren(h("p", { class: "wrong" }, error.hint ? `${error.message}; ${error.hint}` : error.message));
+    }
+    button.disabled = false;
+  };
+  return h("section", {}, h("h2", {}, title), h("form", { class: "controls", onsubmit }, fields, button), answer);
+}
+
+function jobForm() {
+  const gpus = h("input", { type: "number", min: 1, value: 1 }), estimate = h("input", { type: "text", value: "1h", size: 8 });
+  const types = h("input", { type: "text", placeholder: "any", size: 8 }), within = h("input", { type: "text", placeholder: "none", size: 8 });
+  const fields = [field("GPUs", gpus), field("Takes about", estimate), field("GPU type", types), field("Deadline in", within)];
+  return form("A job, submitted now", fields, async () => {
+    const job = { command: ["true"], gpus: Number(gpus.value) };
+    if (estimate.value) job.estimate = estimate.value;
+    if (types.value) job.gpu_types = types.value.split(/[ ,]+/);
+    if (within.value) job.deadline = { within: within.value };
+    const found = await post("/v1/forecast", job);
+    const facts = [
+      ["Starts", moment(found.start) || "not known"],
+      ["Finishes (P50–P90)", found.p50 ? `${moment(found.p50)}–${moment(found.p90) || "not known yet"}` : "not known"],
+      ["Before it", `${number(found.ahead)} jobs`],
+      ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
+      ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),
+      ...(found.reason ? [["Because", found.reason]] : []),
+    ];
+    return [h("dl", { class: "facts" }, facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]))];
+  });
+}
+
+function clusterForm(cluster) {
+  const count = h("input", { type: "number", min: 0, max: 1000, value: 0 });
+  const widths = [...cluster.nodes.values()].map((node) => node.gpus);
+  const gpus = h("input", { type: "number", min: 1, max: 64, value: widths[0] ?? 8 });
+  const kinds = [...new Set([...cluster.nodes.values()].map((node) => node.gpu_type))];
+  const type = h("select", {}, kinds.map((kind) => h("option", { value: kind }, kind || "GPU")));
+  const policy = h("input", { type: "text", value: cluster.policy, size: 24 });
+  const admission = h("input", { type: "text", value: cluster.admission, size: 14 });
+  const fields = [field("More nodes", count), field("with GPUs", gpus), field("of type", type), field("Policy", policy), field("Admission", admission)];
+  const parts = () => ({ policy: policy.value, admission: admission.value });
+  const section = form("Another cluster or policy, for the jobs that are here", fields, async () => {
+    const question = parts();
+    if (Number(count.value)) question.nodes = { count: Number(count.value), gpus: Number(gpus.value), gpu_type: type.value };
+    return effect(await post("/v1/forecast/cluster", question));
+  });
+  const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Put this policy in place");
+  section.querySelector("form").append(apply);
+  return section;
+}
+
+// Ask, with what it would do at once, and go on with another policy.
+export async function putInPlace(parts) {
+  try {
+    const changed = await post("/v1/policy/forecast", parts);
+    const effects = `At once it would stop ${changed.stops.length}, start ${changed.starts.length} and resize ${changed.resizes.length} jobs.`;
+    if (!(await confirmed(`Go on with ${parts.policy} and ${parts.admission}? ${effects}`, "Put in place"))) return;
+    const now = await put("/v1/policy", parts);
+    say(`${now.policy} with ${now.admission} decides from now on.`);
+  } catch (error) {
+    sayError(error);
+  }
+}
+
+function effect(found) {
+  const rows = [
+    ["Mean time until waiting jobs start", duration(found.before.start), duration(found.after.start)],
+    ["Mean time until jobs finish", duration(found.before.finish), duration(found.after.finish)],
+    ["The last one finishes", moment(found.before.last), moment(found.after.last)],
+  ];
+  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, String(job.number)), moment(job.finish_before), moment(job.finish) || "never"]);
+  return [
+    table(["", "As it is", "As asked"], rows, "Effect"),
+    moved.length ? table(["Job", "Finishes as it is", "As asked"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
+  ];
+}
+
+const table = (names, rows, label) => h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": label }, h("table", {}, h("caption", {}, label),
+  h("thead", {}, h("tr", {}, names.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))),
+  h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", { scope: "row" }, first), rest.map((text) => h("td", {}, text)))))));

@@ -1,0 +1,158 @@
+"""A simulated run as the dashboard shows it: the cluster at any moment, as a server would tell it.
+
+What a server predicts is known of a run: the start and the finish that a waiting or running job came to.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from volvelle.dashboard.columns import HOLDING_COLUMNS, JOB_COLUMNS, NODE_COLUMNS
+from volvelle.metrics import series
+from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.model.cluster import Cluster
+from volvelle.report.gantt import bars_of
+
+MAX_HOLDINGS = 20_000
+"""The longest holdings that are shown."""
+
+Grants = list[tuple[str, list[int]]]
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Holding:
+    start: float
+    end: float
+    grants: Grants
+
+
+@dataclass
+class RunMoments:
+    """The run ``name`` on ``cluster``, at moments in seconds since its first submission."""
+
+    name: str
+    policy: str
+    cluster: Cluster
+    outcomes: Outcomes
+    end: float = field(init=False)
+    _origin: float = field(init=False)
+    _holdings: dict[int, list[_Holding]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._origin = series.start_time(self.outcomes)
+        self.end = self.outcomes.end_time - self._origin
+        self._left = series.departure(self.outcomes) - self._origin
+        self._submitted = self.outcomes.submit_time - self._origin
+        bars = bars_of(self.outcomes, MAX_HOLDINGS)
+        gpus = -(-bars.lanes // bars.per_gpu)
+        named = bars.placed and gpus == self.cluster.gpus
+        self._nodes = (
+            [(node.name, node.gpu_type, node.gpus) for node in self.cluster.nodes]
+            if named
+            else [("GPU", "", gpus)]  # the placement only counted
+        )
+        self._first = np.cumsum([0, *(count for _, _, count in self._nodes)]).tolist()
+        pieces: defaultdict[tuple[int, float, float], set[int]] = defaultdict(set)
+        columns = (bars.job, bars.start, bars.end, bars.lane, bars.height)
+        for job, start, end, lane, height in zip(*(each.tolist() for each in columns), strict=True):
+            last = -(-(lane + height) // bars.per_gpu)
+            pieces[job, start, end].update(range(lane // bars.per_gpu, last))
+        self._holdings = defaultdict(list)
+        for (job, start, end), slots in sorted(pieces.items()):
+            begin, until = start - self._origin, end - self._origin
+            self._holdings[job].append(_Holding(begin, until, self._grants(sorted(slots))))
+
+    def _grants(self, slots: list[int]) -> Grants:
+        grants: Grants = []
+        for slot in slots:
+            node = bisect_right(self._first, slot) - 1
+            name = self._nodes[node][0]
+            if not grants or grants[-1][0] != name:
+                grants.append((name, []))
+            grants[-1][1].append(slot - self._first[node])
+        return grants
+
+    def table(self, at: float) -> dict[str, Any]:
+        """Jobs in the system and nodes, as ``/v1/queue`` of a server has them."""
+        jobs = [self._job_row(job, at) for job in self._present(at)]
+        held: defaultdict[str, list[int]] = defaultdict(list)
+        used: defaultdict[str, set[int]] = defaultdict(set)
+        for row in jobs:
+            for node, gpus in row[-1]:
+                held[node].append(row[0])
+                used[node].update(gpus)
+        nodes = [
+            (name, kind, gpus, gpus - len(used[name]), "up", held[name])
+            for name, kind, gpus in self._nodes
+        ]
+        return {
+            "seq": 0, "time": at, "policy": self.policy, "admission": "accept-all",
+            "job_columns": JOB_COLUMNS, "jobs": jobs, "node_columns": NODE_COLUMNS, "nodes": nodes,
+        }  # fmt: skip
+
+    def _present(self, at: float) -> list[int]:
+        served = self.outcomes.status != JobStatus.REJECTED.value
+        present: list[int] = np.flatnonzero(
+            (self._submitted <= at) & (self._left > at) & served
+        ).tolist()
+        return present
+
+    def _job_row(self, job: int, at: float) -> Row:
+        outcomes, spec = self.outcomes, self.outcomes.specs[job]
+        holdings = self._holdings.get(job, [])
+        current = next((each for each in holdings if each.start <= at < each.end), None)
+        upcoming = next((each.start for each in holdings if each.start > at), None)
+        finish = float(outcomes.finish[job]) - self._origin
+        told = outcomes.predicted_p50
+        known = None if isnan(finish) else round(finish)
+        earlier = sum(each.end <= at for each in holdings)
+        return (
+            job, spec.name or spec.id, spec.user, "waiting" if current is None else "running",
+            float(outcomes.gpus[job]), round(float(self._submitted[job])),
+            None if current is None else round(current.start),
+            None if upcoming is None or current is not None else round(upcoming),
+            known, known, "", _moment(None if told is None else told[job], self._origin), None,
+            earlier + (current is not None), earlier, None,
+            [] if current is None else current.grants,
+        )  # fmt: skip
+
+    def holdings(self, at: float) -> dict[str, Any]:
+        """Holdings that were over by then, as ``/v1/holdings`` has them."""
+        rows = [
+            (job, spec.name or spec.id, spec.user, round(each.start), round(each.end), each.grants)
+            for job, all_of_it in self._holdings.items()
+            for spec in (self.outcomes.specs[job],)
+            for each in all_of_it
+            if each.end <= at
+        ]
+        return {"time": at, "columns": HOLDING_COLUMNS, "holdings": rows}
+
+    def history(self, at: float) -> dict[str, Any]:
+        """Jobs that had left by then, the latest first, as ``/v1/jobs?over=true`` has them."""
+        return {"time": at, "jobs": list(self._ended(at)), "next": None}
+
+    def _ended(self, at: float) -> Iterator[dict[str, Any]]:
+        outcomes = self.outcomes
+        rejected = outcomes.status == JobStatus.REJECTED.value
+        ended = np.flatnonzero((self._submitted <= at) & ((self._left <= at) | rejected))
+        for job in ended[np.argsort(-self._left[ended], kind="stable")].tolist():
+            spec, told = outcomes.specs[job], outcomes.predicted_p50
+            status = str(outcomes.status[job])
+            yield {
+                "number": job, "name": spec.name or spec.id, "user": spec.user, "state": status,
+                "gpus": float(outcomes.gpus[job]), "submitted": round(float(self._submitted[job])),
+                "first_started": _moment(outcomes.first_start[job], self._origin),
+                "ended": _moment(self._left[job], 0.0),
+                "promised": _moment(None if told is None else told[job], self._origin),
+                "preemptions": int(outcomes.preemptions[job]), "reason": outcomes.reason[job],
+            }  # fmt: skip
+
+
+def _moment(seconds: float | None, origin: float) -> int | None:
+    return None if seconds is None or isnan(seconds) else round(float(seconds) - origin)

@@ -1,0 +1,188 @@
+"""The live queue for many viewers: one table of rows, and frames with what has changed since.
+
+Rows are what every user may see (`JobStatusView.public`), so the same bytes go to all viewers: whatever their
+number, a change is found and written once.
+"""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+from volvelle.dashboard.columns import JOB_COLUMNS, NODE_COLUMNS
+from volvelle.live.control.controller import Controller
+from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
+
+FRAME_SECONDS = 1.0
+"""Between two frames, at least."""
+
+_PREDICTED = slice(7, 10)
+_KEPT_FRAMES = 120
+_TOLERANCE = 0.01
+"""A forecast is sent again if it differs by this share of the time that is left."""
+_TOLERANCE_SECONDS = 2.0
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What changed since the frame before, as JSON."""
+
+    seq: int
+    body: bytes
+
+
+class QueueFeed:
+    """Follows the status view of ``controller`` while somebody asks."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._seq = int(time.time() * 1000)  # grows over restarts of the server
+        self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
+        self._views: dict[int, JobStatusView] = {}
+        self._rows: dict[int, Row] = {}
+        self._nodes: tuple[NodeStatusView, ...] = ()
+        self._version: int | None = None
+        self._seen_at = float("-inf")
+        self._table: tuple[int, bytes] | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def seq(self) -> int:
+        """Of the latest frame."""
+        return self._seq
+
+    async def table(self) -> bytes:
+        """All rows at present, as JSON (`QueueTable`)."""
+        async with self._lock:
+            await self._follow(at_once=True)
+            if self._table is None or self._table[0] != self._seq:
+                self._table = self._seq, await run_in_threadpool(self._write_table)
+            return self._table[1]
+
+    async def frames(self, after: int, *, at_once: bool = False) -> list[Frame] | None:
+        """The frames after ``after``; None if some are not kept any more.
+
+        at_once: also if the last frame was made a moment ago.
+        """
+        async with self._lock:
+            await self._follow(at_once=at_once)
+        if after >= self._seq:
+            return []
+        kept = list(self._frames)
+        if not kept or after < kept[0].seq - 1:
+            return None
+        return [frame for frame in kept if frame.seq > after]
+
+    async def _follow(self, *, at_once: bool = False) -> None:
+        now = time.monotonic()
+        view = self._controller.status
+        due = at_once or now - self._seen_at >= 0.9 * FRAME_SECONDS
+        if not due or view.version == self._version:
+            return
+        self._seen_at = now
+        body = await run_in_threadpool(self._take, view)
+        if body is not None:
+            self._seq += 1
+            self._frames.append(Frame(self._seq, body))
+
+    def _take(self, view: StatusView) -> bytes | None:
+        """Take over a view; what is new in it, None if nothing is."""
+        jobs: list[Row] = []
+        forecasts: list[Row] = []
+        for number, job in view.jobs.items():
+            if self._views.get(number) is job:
+                continue
+            row, before = _job_row(job), self._rows.get(number)
+            if before is not None and _same_but_predicted(before, row):
+                predicted = row[_PREDICTED]
+                if not any(map(_moved, before[_PREDICTED], predicted, (view.time,) * 3)):
+                    continue
+                forecasts.append((number, *predicted))
+            else:
+                jobs.append(row)
+            self._rows[number] = row
+        gone = [number for number in self._rows if number not in view.jobs]
+        for number in gone:
+            del self._rows[number]
+        nodes = _changed_nodes(self._nodes, view.nodes)
+        self._views, self._nodes, self._version = view.jobs, view.nodes, view.version
+        if not (jobs or forecasts or gone or nodes):
+            return None
+        frame = {"time": view.time, "policy": view.policy, "admission": view.admission}
+        frame |= {"jobs": jobs, "forecasts": forecasts, "gone": gone, "nodes": nodes}
+        return msgspec.json.encode(frame)
+
+    def _write_table(self) -> bytes:
+        view = self._controller.status
+        return msgspec.json.encode(
+            {
+                "seq": self._seq,
+                "time": view.time,
+                "policy": view.policy,
+                "admission": view.admission,
+                "job_columns": JOB_COLUMNS,
+                "jobs": list(self._rows.values()),
+                "node_columns": NODE_COLUMNS,
+                "nodes": [_node_row(node) for node in self._nodes],
+            }
+        )
+
+
+def _job_row(job: JobStatusView) -> Row:
+    public = job.public()
+    return (
+        public.number,
+        public.name,
+        public.user,
+        public.state,
+        public.gpus,
+        _whole(public.submitted),
+        _whole(public.started),
+        _whole(public.predicted_start),
+        _whole(public.predicted_p50),
+        _whole(public.predicted_p90),
+        public.reason,
+        _whole(public.promised),
+        _whole(public.guarantee.finish_by) if public.guarantee else None,
+        public.attempt,
+        public.preemptions,
+        round(public.iterations / public.total_iterations, 2) if public.total_iterations else None,
+        public.grants,
+    )
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds)
+
+
+def _node_row(node: NodeStatusView) -> Row:
+    return tuple(getattr(node, column) for column in NODE_COLUMNS)
+
+
+def _same_but_predicted(before: Row, row: Row) -> bool:
+    return (
+        before[: _PREDICTED.start] == row[: _PREDICTED.start]
+        and before[_PREDICTED.stop :] == row[_PREDICTED.stop :]
+    )
+
+
+def _moved(before: float | None, now: float | None, time: float) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(now - before) > max(_TOLERANCE_SECONDS, _TOLERANCE * abs(now - time))
+
+
+def _changed_nodes(
+    before: tuple[NodeStatusView, ...], now: tuple[NodeStatusView, ...]
+) -> list[Row]:
+    """The rows of nodes that are new or changed: nodes keep their places, new ones come last."""
+    if before is now:
+        return []
+    known = {id(node) for node in before}
+    return [_node_row(node) for node in now if id(node) not in known]

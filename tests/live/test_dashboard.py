@@ -1,0 +1,211 @@
+"""The dashboard in a browser: a real server with real jobs, headless Chromium."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dashboard_runs import two_jobs_and_a_late_one
+from server_process import ServerProcess, server_process
+from waiting import until
+
+from volvelle.dashboard.run_server import make_server
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH")
+
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
+QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
+CONFIG = """
+cluster = "2x2"
+policy = "fifo"
+
+[listen]
+port = 0
+"""
+VIEWS = ("overview", "queue", "timeline", "nodes", "shares", "history", "whatif", "front", "job/0")
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 800},
+    "color_scheme": "dark",
+    "has_touch": True,
+}
+
+
+@dataclass
+class Site:
+    """A server with jobs, a browser, tokens by user, and what the browser asked for or complained of."""
+
+    server: ServerProcess
+    api: httpx.Client
+    browser: Any
+    tokens: dict[str, str]
+    requested: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
+
+    def page(self, user: str, **settings: Any) -> Any:
+        """A page of ``user``, who logs in by keyboard alone."""
+        page = self.browser.new_context(**settings).new_page()
+        page.on("request", lambda request: self.requested.add(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._on_console)
+        page.goto(self.server.url)
+        page.wait_for_selector("input[type=password]:focus")
+        page.keyboard.type(self.tokens[user])
+        page.keyboard.press("Enter")
+        page.wait_for_selector("nav a")
+        return page
+
+    def _on_console(self, message: Any) -> None:
+        if message.type == "error" and "Content Security Policy" in message.text:
+            self.errors.append(message.text)
+
+    def go(self, page: Any, view: str) -> None:
+        page.goto(f"{self.server.url}/dashboard/#/{view}")
+        page.wait_for_selector("h1")
+
+
+def submit(api: httpx.Client, **job: Any) -> None:
+    """Submit a job that takes ten minutes."""
+    answer = api.post("/v1/jobs", json={"command": ["sleep", "600"], "estimate": "10m", **job})
+    assert answer.status_code == 201, answer.text
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("dashboard")
+    with server_process(folder, CONFIG) as server, sync_api.sync_playwright() as playwright:
+        root = (folder / "volvelle-serve" / "token").read_text().strip()
+        api = httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {root}"})
+        made = api.post("/v1/tokens", json={"user": "dana"}).json()
+        submit(api, name="long", gpus=2, command=["sh", "-c", "echo epoch 1; sleep 600"])
+        submit(api, name="wide", gpus=4)
+        submit(api, name="wide", gpus=4)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *QUIET])
+        yield Site(server, api, browser, {"root": root, "dana": made["token"]})
+        browser.close()
+
+
+@pytest.mark.parametrize("settings", [DESK, PHONE], ids=["desk, light", "phone, dark"])
+def test_every_view_is_accessible_and_fits(site: Site, settings: dict[str, Any]) -> None:
+    page = site.page("root", **settings)
+    checker = axe.Axe()
+    for view in VIEWS:
+        site.go(page, view)
+        page.wait_for_function("() => document.querySelector('main').children.length > 1")
+        if view == "job/0":
+            page.wait_for_selector("pre.log:has-text('epoch 1')")
+            page.wait_for_selector("figure, .note")
+        found = checker.run(page)
+        assert not found.response["violations"], f"{view}: {found.generate_report()}"
+        wider = "document.documentElement.scrollWidth - innerWidth"
+        assert page.evaluate(wider) <= 0, f"{view} is wider than the page"
+    assert not site.errors
+    assert all(url.startswith((site.server.url, "blob:")) for url in site.requested)
+
+
+def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
+    page = site.page("root", **DESK)
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_selector("#queue-2")
+    page.keyboard.press("/")
+    page.keyboard.type("wide")
+    page.wait_for_selector("#queue-0", state="detached")
+    assert page.url.endswith("#/queue?text=wide")
+    page.reload()
+    page.wait_for_selector("#queue-2")
+    assert page.locator("#queue-0").count() == 0
+    page.locator("table[role=grid]").focus()
+    for key in ("End", "Space"):
+        page.keyboard.press(key)
+    page.wait_for_selector("#queue-2[aria-selected=true]")
+    page.get_by_role("button", name="Cancel", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#queue-2", state="detached")
+    submit(site.api, name="wide too", gpus=4)
+    page.wait_for_selector("#queue-3")
+    page.locator("table[role=grid]").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('wide too')")
+    with page.expect_download() as saved:
+        site.go(page, "queue")
+        page.get_by_role("button", name="CSV").click()
+    text = Path(saved.value.path()).read_text()
+    assert text.splitlines()[0].startswith("Job,Name,User,GPUs,State")
+    assert "wide too" in text
+
+
+def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
+    page = site.page("dana", **DESK)
+    site.go(page, "queue")
+    page.wait_for_selector("#queue-0")
+    site.go(page, "job/0")
+    page.wait_for_selector("dd:has-text('running')")
+    assert page.locator("pre.log").is_hidden()
+    assert "sleep 600" not in page.content()
+    site.go(page, "whatif")
+    assert page.get_by_role("button", name="Put this policy in place").count() == 0
+    page.get_by_role("button", name="Ask").click()
+    page.wait_for_selector(".answer dd")
+    cookies = page.context.cookies()
+    assert [(each["httpOnly"], each["sameSite"]) for each in cookies] == [(True, "Strict")]
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_selector("input[type=password]")
+    until(lambda: page.evaluate("fetch('/v1/queue').then((answer) => answer.status)") == 401)
+
+
+def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path) -> None:
+    figures = [("fastest", "srsf", 10.0, 20.0), ("most-predictable", "easy", 30.0, 5.0)]
+    front = {
+        "objectives": [{"name": "jct:mean", "unit": "s"}, {"name": "eta_error:p99", "unit": "%"}],
+        "points": [
+            {
+                "written": written, "names": [name], "in_words": "",
+                "train": {"jct:mean": {"mean": jct}, "eta_error:p99": {"mean": error}},
+            }
+            for name, written, jct, error in figures
+        ],
+    }  # fmt: skip
+    (tmp_path / "front.json").write_text(json.dumps(front))
+    page = site.page("root", **DESK)
+    site.go(page, "front")
+    page.get_by_label("front.json").set_input_files(tmp_path / "front.json")
+    page.wait_for_selector("circle.pick")
+    assert not axe.Axe().run(page).response["violations"]
+    page.get_by_role("row", name="fastest").get_by_role("button").click()
+    page.get_by_role("dialog").get_by_role("button", name="Put in place").click()
+    page.wait_for_selector("#status:has-text('srsf with accept-all decides from now on')")
+    assert site.api.get("/v1/policy").json()["policy"] == "srsf"
+    assert not site.errors
+
+
+def test_a_run_is_shown_at_any_moment(site: Site) -> None:
+    server = make_server(two_jobs_and_a_late_one(), 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = site.browser.new_context(**DESK).new_page()
+    page.on("pageerror", lambda error: site.errors.append(str(error)))
+    page.goto(f"http://127.0.0.1:{server.server_address[1]}/dashboard/#/queue")
+    page.wait_for_selector("#queue-1:has-text('waiting')")
+    page.get_by_label("Moment of the run").fill("900")
+    page.wait_for_selector("#queue-0", state="detached")
+    assert page.locator("#queue-1").inner_text().split()[-1] == "15s", "its finish"
+    for view in ("overview", "timeline", "nodes", "history"):
+        page.get_by_role("link", name=view.title(), exact=True).click()
+        page.wait_for_selector(f"h1:has-text('{view.title()}')")
+        assert not axe.Axe().run(page).response["violations"]
+    page.wait_for_selector("#history-0")
+    server.shutdown()
+    assert not site.errors

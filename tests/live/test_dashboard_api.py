@@ -1,0 +1,179 @@
+"""What the dashboard asks of the API: sessions, the queue as rows and frames, holdings, shares, what-if."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_fixtures import ApiFixture
+from fake_cluster import ControllerHarness, sleeping
+from fastapi.testclient import TestClient
+
+from volvelle.live.control.requests import Cancel, Submit
+from volvelle.live.http.session_table import KEY_HEADER, SESSION_SECONDS
+from volvelle.live.status.forecast_history import MAX_POINTS, ForecastHistory
+from volvelle.live.status.view import JobState, JobStatusView
+
+pytest_plugins = ["api_fixtures"]
+
+TRAIN = {"name": "bert", "command": ["python", "train.py"], "environment": {"KEY": "secret"}}
+
+
+def log_in(api: ApiFixture, user: str) -> tuple[TestClient, dict[str, str]]:
+    """A browser of ``user``, which has the cookie, and the header that it sends."""
+    browser = api.client()
+    answered = browser.post("/v1/session", json={"token": api.tokens[user]})
+    assert answered.status_code == 201
+    cookie = answered.headers["Set-Cookie"]
+    assert re.search(f"HttpOnly; Max-Age={SESSION_SECONDS:.0f}; Path=/; SameSite=strict", cookie)
+    assert api.tokens[user] not in cookie + answered.text
+    return browser, {KEY_HEADER: answered.json()["key"]}
+
+
+def test_a_session_needs_cookie_and_key_and_ends(api: ApiFixture) -> None:
+    browser, key = log_in(api, "dana")
+    assert browser.get("/v1/session", headers=key).json()["user"] == "dana"
+    assert browser.post("/v1/jobs", json=TRAIN, headers=key).status_code == 201
+    assert browser.post("/v1/jobs/0/cancel").status_code == 401, "forged: the cookie alone"
+    assert browser.get("/v1/queue").status_code == 401
+    assert api.client().get("/v1/queue", headers=key).status_code == 401, "the key alone"
+    _, others = log_in(api, "lee")
+    assert browser.get("/v1/queue", headers=others).status_code == 401
+    elsewhere = {"Sec-Fetch-Site": "cross-site"}
+    token = {"token": api.tokens["dana"]}
+    assert api.client().post("/v1/session", json=token, headers=elsewhere).status_code == 403
+    assert api.client().post("/v1/session", json={"token": "vv_guess"}).status_code == 401
+    cookies = dict(browser.cookies)
+    assert browser.delete("/v1/session", headers=key).status_code == 204
+    browser.cookies.update(cookies)
+    assert browser.get("/v1/queue", headers=key).status_code == 401
+
+
+def test_a_session_ends_with_its_token(api: ApiFixture) -> None:
+    browser, key = log_in(api, "dana")
+    root = api.client("root")
+    (token,) = [each for each in root.get("/v1/tokens").json() if each["user"] == "dana"]
+    assert root.delete(f"/v1/tokens/{token['id']}").status_code == 204
+    assert browser.get("/v1/queue", headers=key).status_code == 401
+
+
+def rows(table: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    jobs = (dict(zip(table["job_columns"], row, strict=True)) for row in table["jobs"])
+    return {job["number"]: job for job in jobs}
+
+
+def test_the_queue_and_its_frames_show_others_what_their_rows_show(api: ApiFixture) -> None:
+    dana, lee = api.client("dana"), api.client("lee")
+    dana.post("/v1/jobs", json=TRAIN | {"gpus": 4})
+    table = lee.get("/v1/queue").json()
+    assert "secret" not in json.dumps(table)
+    listed = lee.get("/v1/jobs").json()["jobs"][0]
+    row = rows(table)[0]
+    assert {name: row[name] for name in ("user", "state", "gpus", "grants")} == {
+        name: listed[name] for name in ("user", "state", "gpus", "grants")
+    }
+    assert [node[3] for node in table["nodes"]] == [4]
+    dana.post("/v1/jobs/0/cancel")
+    lee.post("/v1/jobs", json=TRAIN | {"gpus": 8})
+    where = f"/v1/queue/changes?follow=false&after={table['seq']}"
+    frames = [json.loads(line[6:]) for line in lee.get(where).text.splitlines() if "data: " in line]
+    assert [number for frame in frames for number in frame["gone"]] == [0]
+    assert {row[0] for frame in frames for row in frame["jobs"]} == {1}
+    assert "event: gap" in lee.get("/v1/queue/changes?follow=false&after=1").text
+
+
+def test_shares_count_what_users_hold_and_wait_for(api: ApiFixture) -> None:
+    api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": 6})
+    api.client("lee").post("/v1/jobs", json=TRAIN | {"gpus": 4})
+    found = {each["user"]: each for each in api.client("lee").get("/v1/shares").json()["users"]}
+    assert (found["dana"]["held_gpus"], found["lee"]["waiting_gpus"]) == (6, 4)
+    assert found["dana"]["gpu_seconds"] is None, "what others used is for operators"
+    assert found["lee"]["gpu_seconds"] == 0
+    of_root = {each["user"]: each for each in api.client("root").get("/v1/shares").json()["users"]}
+    assert of_root["dana"]["gpu_seconds"] > 0
+
+
+def test_more_nodes_are_tried_on_a_fork(api: ApiFixture) -> None:
+    api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": "1h"})
+    api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": "2h"})
+    root = api.client("root")
+    asked = {"nodes": {"count": 1, "gpus": 8}}
+    found = root.post("/v1/forecast/cluster", json=asked).json()
+    assert [job["number"] for job in found["jobs"]] == [1]
+    assert found["before"]["start"] == pytest.approx(3600, abs=60)
+    assert found["after"]["start"] == 0
+    assert len(root.get("/v1/nodes").json()["nodes"]) == 1
+    assert api.client("dana").post("/v1/forecast/cluster", json=asked).status_code == 403
+    unknown = root.post("/v1/forecast/cluster", json={"nodes": {"gpus": 8, "gpu_type": "h900"}})
+    assert (unknown.status_code, "h900" in unknown.json()["detail"]) == (409, True)
+
+
+def test_the_page_is_the_packages_own_and_runs_no_script_of_others(api: ApiFixture) -> None:
+    client = api.client()
+    assert client.get("/", follow_redirects=False).headers["Location"] == "/dashboard/"
+    page = client.get("/dashboard/")
+    assert page.status_code == 200
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\bstyle=|https?://", page.text)
+    for name in re.findall(r'(?:src|href)="([\w./]+)"', page.text):
+        found = client.get(f"/dashboard/{name}")
+        assert found.status_code == 200, name
+        again = client.get(f"/dashboard/{name}", headers={"If-None-Match": found.headers["ETag"]})
+        assert again.status_code == 304
+    assert client.get("/dashboard/../page.py").status_code == 404
+    assert client.get("/dashboard/%2e%2e/page.py").status_code == 404
+
+
+def test_holdings_survive_a_crash_of_the_controller(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "2x2")
+    harness.controller.request(Submit("dana", sleeping(3.0, 4)))
+    harness.controller.request(Submit("dana", sleeping(100.0, 1)))
+    for _ in range(5):
+        harness.step(1.0)
+    harness.controller.request(Cancel(1))
+    harness.step(1.0)
+    held = harness.controller.holdings
+    assert [(each.number, each.grants) for each in held] == [
+        (0, (("node-0", (0, 1)), ("node-1", (0, 1)))),
+        (1, (("node-0", (0,)),)),
+    ]
+    assert held[0].end - held[0].start == 3.0
+    assert held[1].start == held[0].end
+    harness.crash()
+    assert harness.controller.holdings == held
+
+
+def test_the_history_of_a_forecast_keeps_its_first_and_its_last() -> None:
+    history = ForecastHistory()
+
+    def forecast(time: float, p50: float) -> None:
+        job = JobStatusView(
+            number=7, name="", user="dana", state=JobState.WAITING, gpus=1, submitted=0.0,
+            request={}, predicted_p50=p50,
+        )  # fmt: skip
+        history.add(time, job)
+
+    for at in range(300):
+        forecast(at, 1000.0 + 500 * (at % 2))
+    forecast(300, 1500.0 + 1)
+    kept = [(point.time, point.p50) for point in history.of(7)]
+    assert (kept[0], kept[-1]) == ((0.0, 1000.0), (299.0, 1500.0))
+    assert 1 < len(kept) <= MAX_POINTS
+    history.end(7)
+    assert [(point.time, point.p50) for point in history.of(7)] == kept
+
+
+@pytest.mark.parametrize("name", ["grafana-board.json", "alert-rules.json"])
+def test_the_board_and_the_alerts_ask_for_metrics_that_there_are(
+    api: ApiFixture, name: str
+) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "monitoring" / name).read_text()
+    assert json.loads(text)
+    metrics = api.client("root").get("/metrics").text
+    given = set(re.findall(r"^# TYPE (\w+)", metrics, re.MULTILINE)) | {"volvelle_solver_gap_ratio"}
+    given |= {f"{each}_bucket" for each in given}
+    asked = set(re.findall(r"\bvolvelle_\w+", text))
+    assert asked, name
+    assert asked <= given, asked - given
