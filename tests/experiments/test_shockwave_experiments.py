@@ -129,6 +129,18 @@ def test_with_numbers_of_gpus_chosen_shockwave_is_nearly_as_quick_as_pollux() ->
     assert chooses["worst_rho"] <= 1.0
 
 
+def test_with_several_gpu_types_shockwave_is_quicker_and_fairer_than_who_does_not_know_them() -> (
+    None
+):
+    """Of the committed runs; and than Gavel's programs that do."""
+    found = runs("gpu_types", "three types")
+    own = found.pop("Shockwave")
+    for one in found.values():
+        assert own["makespan_seconds"] < one["makespan_seconds"]
+        assert own["worst_rho"] < one["worst_rho"]
+    assert own["mean_jct_seconds"] < found["Gavel, types unknown"]["mean_jct_seconds"]
+
+
 def test_windows_are_solved_closer_and_sooner_than_the_paper_s() -> None:
     """Figure 12, of the committed results."""
     gaps = {
