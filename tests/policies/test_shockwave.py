@@ -334,6 +334,14 @@ def test_elastic_jobs_have_the_gpus_that_they_make_most_of() -> None:
     assert [3.0] in seen
 
 
+def test_no_gpus_are_chosen_on_which_a_job_stands_still() -> None:
+    job = elastic_job(0, (1.0, 0.0, 0.0, 3.0))
+    seen: list[float] = []
+    scenario = Scenario.of(parse_cluster("1x4"), [job], policy="shockwave:elastic=true")
+    happen(scenario, on_moment=lambda w: seen.extend(w.scheduler.view().jobs.held.tolist()))
+    assert set(seen) == {4.0}
+
+
 def test_elastic_plans_are_for_one_gpu_type() -> None:
     jobs = [elastic_job(0, (1.0, 2.0))]
     scenario = Scenario.of(parse_cluster("1x2:a,1x2:b"), jobs, policy="shockwave:elastic=true")

@@ -142,7 +142,7 @@ class Shockwave(PlanPolicy):
         return copy
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
-        """Raise `Problem` where a job has no budget, as it would never be planned; elastic jobs and types."""
+        """Raise `Problem` where a job has no budget and is never planned, or ``elastic`` meets types."""
         if self.elastic and len(cluster.gpu_types) > 1:
             raise Problem(
                 f"policy {self.name!r} with elastic=true plans for one GPU type, and this cluster has "

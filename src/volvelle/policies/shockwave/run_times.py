@@ -17,6 +17,10 @@ from volvelle.model.job import Truth
 Floats = NDArray[np.float64]
 
 
+_STILL = 1e-12
+"""Units of work per second of a job that makes no progress on so many GPUs."""
+
+
 class RunTimes(NamedTuple):
     """Jobs, each on a number of GPUs, by row.
 
@@ -154,7 +158,7 @@ def run_times(
                 else:
                     work, known_rate = believed.work, rate
                     if quickest is not None or gpus != asked:
-                        known_rate = believed.rate(gpus, on_type, 1, 0.0)
+                        known_rate = max(believed.rate(gpus, on_type, 1, 0.0), _STILL)
                     seconds = (0.0, work / known_rate)
                     course = BelievedCourse(believed, gpu_type, (0.0, work), seconds)
             known[number, gpus] = course
@@ -178,7 +182,7 @@ def _by_regime(believed: Truth, gpus: float, kind: int, gpu_type: str) -> Believ
     work, seconds = [0.0], [0.0]
     begins = [one.start_work for one in believed.regimes if 0.0 < one.start_work < believed.work]
     for end in [*begins, believed.work]:
-        rate = believed.rate(gpus, gpu_type, 1, work[-1])
+        rate = max(believed.rate(gpus, gpu_type, 1, work[-1]), _STILL)
         seconds.append(seconds[-1] + (end - work[-1]) / rate)
         work.append(end)
     return BelievedCourse(believed, kind, tuple(work), tuple(seconds))
