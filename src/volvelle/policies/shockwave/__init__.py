@@ -161,9 +161,9 @@ class Shockwave(PlanPolicy):
         """This round of the plan, and idle GPUs for who waits."""
         count_jobs(view.jobs.own, view.jobs.submit_time, view.now)
         allocation = super().allocate(view)
-        self._waits = (
-            bool((allocation.gpus == 0.0).any()) or len(view.gpu_types) > 1 or self.elastic
-        )
+        waiting = bool((allocation.gpus == 0.0).any())
+        fewer = self.elastic and bool((allocation.gpus < view.jobs.max_gpus).any())
+        self._waits = waiting or fewer or len(view.gpu_types) > 1
         return allocation
 
     def next_wake(self, view: View) -> float | None:
