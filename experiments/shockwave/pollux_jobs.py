@@ -24,6 +24,9 @@ from volvelle.workload.workload import Workload
 
 GPUS, NODE = 32, 4
 
+Sizes = dict[str, list[int]]
+"""By job, the batch size at the beginning of each epoch."""
+
 
 def as_traced(given: Options) -> Case:
     """The trace: jobs tune their batch sizes, and can run on other numbers of GPUs."""
@@ -33,21 +36,20 @@ def as_traced(given: Options) -> Case:
     return Case("Pollux' jobs", Workload.of(jobs), GPUS, NODE)
 
 
-def scheduled(case: Case, *, elastic: bool = False) -> Case:
-    """The same jobs at the batch sizes that they had under Pollux."""
-    sizes = sizes_under_pollux(case)
+def scheduled(case: Case, sizes: Sizes, *, elastic: bool = False) -> Case:
+    """The same jobs at the batch sizes ``sizes``; ``elastic``: on any number of GPUs that was measured."""
     jobs = [_scheduled(job, sizes[job.spec.id], elastic) for job in case.workload.jobs]
     return case._replace(workload=Workload.of(jobs))
 
 
-def sizes_under_pollux(case: Case) -> dict[str, list[int]]:
-    """By job, the batch size at the beginning of each epoch."""
+def sizes_under_pollux(case: Case) -> Sizes:
+    """Those that the jobs of ``case`` have under Pollux."""
     journal = simulate(case.workload, setting(case, "pollux"), journal=True).journal
     assert journal is not None
     jobs = case.workload.jobs
     gpus: dict[int, int] = defaultdict(int)
     nodes: dict[int, int] = defaultdict(int)
-    sizes: dict[str, list[int]] = {
+    sizes: Sizes = {
         job.spec.id: [job.training.batch_size] * len(job.training.application.progress)
         for job in jobs
         if job.training is not None

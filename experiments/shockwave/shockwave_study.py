@@ -107,7 +107,7 @@ def small(given: Options) -> Case:
     """120 jobs on 32 GPUs."""
     folder = SHARED / "data" / "shockwave"
     path = folder / "120_jobs_32_gpus.trace"
-    return _first(given, "120/32", _read(path, folder / "tacc_throughputs.json"), 32)
+    return first(given, "120/32", _read(path, folder / "tacc_throughputs.json"), 32)
 
 
 def large(given: Options) -> Case:
@@ -123,21 +123,22 @@ def large(given: Options) -> Case:
         throughputs = Path(folder) / "throughputs.json"
         throughputs.write_text(json.dumps({"v100": table}))
         path = SHARED / "data" / "shockwave" / "220_jobs_64_gpus.trace"
-        return _first(given, "220/64", _read(path, throughputs), 64)
+        return first(given, "220/64", _read(path, throughputs), 64)
 
 
 def drawn(given: Options, seed: int, jobs: int = 120, gpus: int = 32) -> Case:
     """Jobs of the generator that come within 80 minutes, as those of the traces do."""
     generator = make_generator("shockwave", {"jobs": jobs, "jobs_per_hour": jobs / 1.35})
     workload = generator.generate(np.random.default_rng(seed))
-    return _first(given, f"drawn, seed {seed}", workload, gpus)
+    return first(given, f"drawn, seed {seed}", workload, gpus)
 
 
 def _read(path: Path, throughputs: Path) -> Workload:
     return read_trace(path, options={"throughputs": throughputs, "gpu_type": "v100"})
 
 
-def _first(given: Options, name: str, workload: Workload, gpus: int) -> Case:
+def first(given: Options, name: str, workload: Workload, gpus: int) -> Case:
+    """The first jobs of a workload, and as many GPUs less."""
     if not given.jobs:
         return Case(name, workload, gpus)
     return Case(name, Workload.of(workload.jobs[: given.jobs]), max(gpus * given.jobs // 120, 8))
@@ -179,6 +180,11 @@ def run(
     outcomes = simulate(case.workload, setting(case, policy, estimator)).outcomes
     jobs = case.workload.jobs if rigid is None else rigid.jobs
     alone = {job.spec.id: job.seconds_on(job.spec.gpus) for job in jobs}
+    return measured(case, outcomes, alone)
+
+
+def measured(case: Case, outcomes: Outcomes, alone: Mapping[str, float]) -> Measured:
+    """A run of ``case``. alone: seconds that each job would take, by its id."""
     seconds = np.array([alone[spec.id] for spec in outcomes.specs])
     gpus = np.array([spec.gpus for spec in outcomes.specs])
     rho = outcomes.jct / (seconds * max(1.0, len(seconds) / case.gpus))

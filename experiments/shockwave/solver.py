@@ -13,6 +13,7 @@ from shockwave_study import Claim, Options, Report, options
 
 from volvelle.plan.plan import Window
 from volvelle.plan.rounds import RoundJobs, share_rounds
+from volvelle.policies.shockwave import Shockwave
 from volvelle.policies.shockwave.welfare import gains
 from volvelle.workload.generators import make_generator
 
@@ -23,8 +24,8 @@ LIMITS = (1.0, 5.0, 15.0)
 """Seconds for the solver."""
 DIRECT = 1000
 """Jobs up to which the paper's program is solved too."""
-K, LAMBDA, PIECES, ENDING = 5.0, 10.0, 5, 0.1
-"""The policy's defaults."""
+POLICY = Shockwave()
+"""With its defaults."""
 
 
 class Solved(NamedTuple):
@@ -45,12 +46,12 @@ def window(count: int, seed: int = 1) -> tuple[RoundJobs, float]:
     gpus = np.array([job.spec.gpus for job in jobs])
     done = rng.uniform(0.0, 0.8, count) * whole
     reached = done[:, None] + WINDOW.slot_seconds * np.arange(WINDOW.slots + 1)
-    weight = rng.uniform(0.5, 2.5, count) ** K
-    gained = gains(np.minimum(reached / whole[:, None], 1.0), weight, PIECES, ENDING)
+    weight = rng.uniform(0.5, 2.5, count) ** POLICY.power
+    gained = gains(np.minimum(reached / whole[:, None], 1.0), weight, POLICY.pieces, POLICY.ending)
     factor = max(count / GPUS, 1.0)
     return (
         RoundJobs(np.arange(count), gpus, gained, whole - done),
-        LAMBDA * count * GPUS / float(whole.sum() * factor),
+        POLICY.makespan * count * GPUS / float(whole.sum() * factor),
     )
 
 

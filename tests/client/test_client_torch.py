@@ -16,6 +16,7 @@ from volvelle.client.control_block import (
     TOTAL_EPOCHS,
     TOTAL_ITERATIONS,
 )
+from volvelle.client.gns import GradientNoise
 
 pytest.importorskip("torch")
 
@@ -110,3 +111,35 @@ def test_a_model_whose_batch_size_follows_accordion_learns_the_same_when_preempt
         parts = adaptive(tmp_path / f"revoked-{revoke_after}", revoke_after)
         assert parts.reported("loss") == losses
         assert list(parts.reported("batch_size").values()) == sizes
+
+
+def test_a_model_whose_batch_size_follows_the_noise_of_its_gradients_doubles_as_it_converges() -> (
+    None
+):
+    """Two weights and a bias that come to fit noisy samples: gradients get smaller, their noise does not."""
+    import torch
+
+    def squared(inputs: torch.Tensor, targets: torch.Tensor) -> float:
+        model.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        return sum(float((one.grad**2).sum()) for one in model.parameters() if one.grad is not None)
+
+    torch.manual_seed(3)
+    inputs = torch.randn(1280, 2)
+    targets = inputs @ torch.tensor([[2.0], [-1.0]]) + 0.5 * torch.randn(1280, 1)
+    model = torch.nn.Linear(2, 1)
+    rule = GradientNoise(first=32, limit=128, decay=0.98)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    sizes = []
+    for _ in range(12):
+        size = rule.batch_size
+        sizes.append(size)
+        for some in torch.randperm(1280).split(size):
+            half = some[: size // 2]
+            small = squared(inputs[half], targets[half])
+            rule.observe(small, len(half), squared(inputs[some], targets[some]), size)
+            optimizer.step()
+        rule.epoch_done()
+    assert sizes[:2] == [32, 32], "gradients are still large"
+    assert sizes[-1] > 32
+    assert sizes == sorted(sizes)

@@ -103,7 +103,7 @@ VARIANTS = [
     "gandiva-fair:round=30",
     "gavel-throughput:steps=true,round=30",
     "shockwave:round=15,window=4,makespan=1",
-    "shockwave:round=20,window=3,power=0,pieces=0,reactive=false",
+    "shockwave:round=30,window=8,power=0,pieces=0,reactive=false,elastic=true",
     "chronus:lease=40",
     "chronus:lease=12,parts=3,margin=0.2",
     *SHARING,

@@ -17,7 +17,7 @@ from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import Linear, PerBatchSize, PerType
+from volvelle.model.throughput import Linear, PerBatchSize, PerType, Table
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.rounds import RoundJobs, RoundShare, share_rounds
 from volvelle.policies import shockwave
@@ -316,3 +316,34 @@ def test_a_job_that_stands_still_at_a_size_is_turned_away() -> None:
     run = happen(Scenario.of(parse_cluster("1x1"), [job], policy="shockwave"))
     assert np.isnan(run.outcomes.finish[0])
     assert not run.scheduler.known
+
+
+def elastic_job(number: int, rates: tuple[float, ...]) -> Job:
+    """Of 9600 s on one GPU, which is what it asks for; ``rates`` on 1, 2, ... GPUs."""
+    spec = JobSpec(id=str(number), submit_time=0.0, gpus=1.0, min_gpus=1.0, max_gpus=len(rates))
+    return Job(spec, Truth(work=9600.0, throughput=Table(rates)))
+
+
+def test_elastic_jobs_have_the_gpus_that_they_make_most_of() -> None:
+    """Three of four GPUs go to the job that is as much quicker; alone, a job has all that quicken it."""
+    jobs = [elastic_job(0, (1.0, 2.0, 3.0)), elastic_job(1, (1.0, 1.05, 1.1))]
+    seen: list[list[float]] = []
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="shockwave:elastic=true")
+    happen(scenario, on_moment=lambda w: seen.append(w.scheduler.view().jobs.held.tolist()))
+    assert seen[0] == [3.0, 1.0]
+    assert [3.0] in seen
+
+
+def test_no_gpus_are_chosen_on_which_a_job_stands_still() -> None:
+    job = elastic_job(0, (1.0, 0.0, 0.0, 3.0))
+    seen: list[float] = []
+    scenario = Scenario.of(parse_cluster("1x4"), [job], policy="shockwave:elastic=true")
+    happen(scenario, on_moment=lambda w: seen.extend(w.scheduler.view().jobs.held.tolist()))
+    assert set(seen) == {4.0}
+
+
+def test_elastic_plans_are_for_one_gpu_type() -> None:
+    jobs = [elastic_job(0, (1.0, 2.0))]
+    scenario = Scenario.of(parse_cluster("1x2:a,1x2:b"), jobs, policy="shockwave:elastic=true")
+    with pytest.raises(Problem, match="plans for one GPU type, and this cluster has a, b"):
+        simulate(Workload.of(jobs), scenario.setting)

@@ -190,8 +190,10 @@ class RegimePredictor(Estimator):
         foreseen = self._foreseen(spec, believed)
         if foreseen is None:
             return None
-        # One that failed is back where it was at its last checkpoint.
         before, near = self._courses.get(spec.id, (0.0,)), _ROUNDING * believed.work
+        if batch_size is None and self.rule != "bayesian" and _as_expected(job, before, work_done):
+            return None
+        # One that failed is back where it was at its last checkpoint.
         begins = (0.0, *(one for one in before[1:] if one <= work_done + near))
         if batch_size is not None:
             foreseen = _having_come(foreseen, len(begins) - 1, batch_size, believed)
@@ -345,6 +347,16 @@ def _kinds(model: AnyThroughput) -> tuple[str, ...]:
             return tuple({kind: None for one in model.batch_sizes.values() for kind in _kinds(one)})
         case _:
             return ("",)
+
+
+def _as_expected(job: KnownJob, begins: Sequence[float], done: float) -> bool:
+    """Whether a job that began regimes at ``begins`` is in the one in which it is believed to be.
+
+    Rules that do not split what is left in proportion then go on to expect what they did.
+    """
+    regimes, ongoing = job.believed.regimes, len(begins)
+    following = regimes[ongoing].start_work if ongoing < len(regimes) else job.believed.work
+    return begins[-1] <= done <= following
 
 
 def _passed(regimes: Sequence[Regime], ongoing: int, batch_size: int) -> int:

@@ -27,7 +27,11 @@ from volvelle.plan.plan import Plan, Window
 
 
 class PlanPolicy(Policy):
-    """Base of policies that plan: subclasses give `plan`. Jobs are gangs, on the GPUs they request."""
+    """Base of policies that plan: subclasses give `plan`. Jobs are gangs, on the GPUs they request.
+
+    Unless the policy `resizes`: then they have as many as the plan says, and the others what they request;
+    or less where less is left.
+    """
 
     kind: ClassVar[str] = "plan"
 
@@ -69,8 +73,13 @@ class PlanPolicy(Policy):
         """Plan where something changed; then the GPUs of this round."""
         plan = self._current(view)
         jobs, slot = view.jobs, plan.window.slot(view.now)
-        planned = plan.held_by(jobs.number, slot) > 0.0
+        held = plan.held_by(jobs.number, slot)
+        planned = held > 0.0
         order = self.turns(view, planned)
+        if self.resizes:
+            most, there = np.where(planned, held, jobs.gpus), (view.capacity, view.quota)
+            given = fill(jobs.matrix, order, jobs.min_gpus, most, *there, True, False)
+            return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
         if plan.types is None:
             return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
         # What a job holds is what `fill` gives it first; here that is what the plan gives.

@@ -236,24 +236,8 @@ class Case(NamedTuple):
         """More rounds, for whoever gains most for a GPU, until GPUs or gains are used up."""
         topped = rounds.copy()
         room = self.there * self.window.slots - float(self.gpus @ topped)
-        while room > 0.0:
-            able = np.flatnonzero((topped < self.most) & (self.gpus <= room))
-            able = able[self._next_gain(topped)[able] > 0.0]
-            if not len(able):
-                break
-            best = able[np.argsort(-self._next_gain(topped)[able] / self.gpus[able], kind="stable")]
-            fits = np.cumsum(self.gpus[best]) <= room
-            best = best[: max(int(np.count_nonzero(fits)), 1)]
-            topped[best] += 1
-            room -= float(self.gpus[best].sum())
+        top_up(topped, self.gpus, self.most, self.width, self.slope, room)
         return topped
-
-    def _next_gain(self, rounds: IntColumn) -> FloatColumn:
-        """What one more round gains each job, on average over its piece of the envelope."""
-        behind = np.cumsum(self.width, axis=1) <= rounds[:, None]
-        piece = np.minimum(behind.sum(axis=1), self.width.shape[1] - 1)
-        following: FloatColumn = self.slope[np.arange(len(rounds)), piece]
-        return following
 
     def packed(self, rounds: IntColumn) -> Bools:
         """So many rounds of each job in slots, as far as they go, and what is left for whoever gains."""
@@ -414,6 +398,35 @@ def concave_pieces(gain: Floats, most: Ints) -> tuple[Ints, Floats]:
                 width[job, last], slope[job, last] = 0, 0.0
                 last -= 1
     return width, slope
+
+
+@compiled
+def top_up(rounds: Ints, gpus: Floats, most: Ints, width: Ints, slope: Floats, room: float) -> None:
+    """Give ``room`` rounds on a GPU to jobs that gain by them, most for a GPU first; in place.
+
+    Each gets one round more in turn, as far as there is room. A round gains the average of its piece.
+    """
+    key = np.zeros(len(rounds))
+    while room > 0.0:
+        able = 0
+        for row in range(len(rounds)):
+            key[row] = np.inf
+            if rounds[row] >= most[row] or gpus[row] > room:
+                continue
+            piece, behind = 0, width[row, 0]
+            while behind <= rounds[row] and piece < width.shape[1] - 1:
+                piece += 1
+                behind += width[row, piece]
+            if slope[row, piece] > 0.0:
+                key[row] = -slope[row, piece] / gpus[row]
+                able += 1
+        if able == 0:
+            break
+        for row in np.argsort(key, kind="mergesort")[:able]:
+            if gpus[row] > room:
+                break
+            rounds[row] += 1
+            room -= gpus[row]
 
 
 @compiled

@@ -15,15 +15,15 @@ def expect(
     """Add an entry."""
     heap, i = s.expected, s.count[EXPECTED]
     s.count[EXPECTED] = i + 1
-    at, kinds, numbers = heap.at, heap.kind, heap.of
+    at, kinds, numbers, columns = heap.at, heap.kind, heap.of, heap.floats
     while i > 0:
         up = (i - 1) // 2
         if at[up] < time or (
             at[up] == time and (kinds[up] < kind or (kinds[up] == kind and numbers[up] <= number))
         ):
             break
-        for column in range(len(heap.floats)):
-            heap.floats[column][i] = heap.floats[column][up]
+        for column in range(len(columns)):
+            columns[column][i] = columns[column][up]
         i = up
     _write(s, i, time, kind, number, row, stamp, value)
 
@@ -82,7 +82,7 @@ def take_expected(s: State) -> None:
 def _settle(s: State, i: int, source: int, size: int) -> None:
     """Put the entry that stands at ``source`` where it belongs at or below ``i``."""
     heap = s.expected
-    at, kinds, numbers = heap.at, heap.kind, heap.of
+    at, kinds, numbers, columns = heap.at, heap.kind, heap.of, heap.floats
     time, kind, number = at[source], kinds[source], numbers[source]
     row, stamp, value = heap.row[source], heap.stamp[source], heap.value[source]
     while True:
@@ -105,8 +105,8 @@ def _settle(s: State, i: int, source: int, size: int) -> None:
             and (kind < kinds[down] or (kind == kinds[down] and number <= numbers[down]))
         ):
             break
-        for column in range(len(heap.floats)):
-            heap.floats[column][i] = heap.floats[column][down]
+        for column in range(len(columns)):
+            columns[column][i] = columns[column][down]
         i = down
     _write(s, i, time, kind, number, row, stamp, value)
 
@@ -114,12 +114,12 @@ def _settle(s: State, i: int, source: int, size: int) -> None:
 @kernel
 def drop_outdated(s: State) -> None:
     """Take out all entries that are outdated."""
-    heap, kept = s.expected, 0
+    columns, kept = s.expected.floats, 0
     for i in range(s.count[EXPECTED]):
         if is_current(s, i):
             if kept < i:
-                for column in range(len(heap.floats)):
-                    heap.floats[column][kept] = heap.floats[column][i]
+                for column in range(len(columns)):
+                    columns[column][kept] = columns[column][i]
             kept += 1
     s.count[EXPECTED] = kept
     for i in range(kept // 2 - 1, -1, -1):

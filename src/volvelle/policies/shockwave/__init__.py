@@ -38,6 +38,10 @@ type of each job on which its gang fits, as if it were alone there; a round on a
 the job is slower there in its regime now, and the program also chooses types (`volvelle.plan.typed_rounds`).
 A job whose rates by type are not known is as fast on all.
 
+With ``elastic`` (which the paper does not have either) the number of GPUs of a job that can run on several
+is chosen for each window, at one price of a round on a GPU (`volvelle.plan.gangs`). Budgets, rho and Z0 are
+still those of the GPUs that its user asked for, so that rho says how fair it is to have asked for them.
+
 What batch sizes are believed to come is the estimator's to say (`regimes`, or `oracle`).
 """
 
@@ -56,11 +60,12 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
+from volvelle.plan.gangs import choose_gangs
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
 from volvelle.plan.rounds import RoundJobs, share_rounds
 from volvelle.plan.typed_rounds import share_typed_rounds
-from volvelle.policies.shockwave.run_times import BelievedCourse, run_times, speeds
+from volvelle.policies.shockwave.run_times import Courses, gangs_of, room, run_times, speeds
 from volvelle.policies.shockwave.sequence import by_priority
 from volvelle.policies.shockwave.welfare import (
     OWN_COLUMNS,
@@ -69,6 +74,7 @@ from volvelle.policies.shockwave.welfare import (
     count_jobs,
     finish_time_fairness,
     gains,
+    less_to_come,
 )
 
 
@@ -95,6 +101,7 @@ class Shockwave(PlanPolicy):
         0.1, description="what the end of a job counts beside its progress, in logarithms of it"
     )
     reactive: bool = Field(True, description="plan anew when a job changes its batch size")
+    elastic: bool = Field(False, description="choose how many GPUs elastic jobs have")
     gap: Annotated[float, Field(ge=0)] = Field(
         5e-4, description="how much better than a plan another might be, relative to it"
     )
@@ -102,10 +109,15 @@ class Shockwave(PlanPolicy):
         10.0, description="seconds of real time for each plan"
     )
 
-    _courses: dict[int, BelievedCourse] = PrivateAttr(default_factory=dict)
+    _courses: Courses = PrivateAttr(default_factory=dict)
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
     _waits: bool = PrivateAttr(default=False)
-    """Whether anybody does, for GPUs or, it may be, for those of a quicker type."""
+    """Whether anybody does, for GPUs or, it may be, for more, or those of a quicker type."""
+
+    @property
+    def resizes(self) -> bool:
+        """As the parameter ``elastic`` says."""
+        return self.elastic
 
     @property
     def solver_gaps(self) -> SolverGaps | None:
@@ -130,7 +142,14 @@ class Shockwave(PlanPolicy):
         return copy
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
-        """Raise `Problem` where a job has no budget: it would never be planned."""
+        """Raise `Problem` where a job has no budget and is never planned, or ``elastic`` meets types."""
+        if self.elastic and len(cluster.gpu_types) > 1:
+            raise Problem(
+                f"policy {self.name!r} with elastic=true plans for one GPU type, and this cluster has "
+                + ", ".join(cluster.gpu_types),
+                mend="leave elastic out: jobs then have the GPUs that they ask for",
+                usage=True,
+            )
         for spec, _ in jobs:
             if not spec.weight > 0.0:
                 raise Problem(
@@ -142,7 +161,9 @@ class Shockwave(PlanPolicy):
         """This round of the plan, and idle GPUs for who waits."""
         count_jobs(view.jobs.own, view.jobs.submit_time, view.now)
         allocation = super().allocate(view)
-        self._waits = bool((allocation.gpus == 0.0).any()) or len(view.gpu_types) > 1
+        waiting = bool((allocation.gpus == 0.0).any())
+        fewer = self.elastic and bool((allocation.gpus < view.jobs.max_gpus).any())
+        self._waits = waiting or fewer or len(view.gpu_types) > 1
         return allocation
 
     def next_wake(self, view: View) -> float | None:
@@ -161,21 +182,33 @@ class Shockwave(PlanPolicy):
         jobs, gpus = view.jobs, view.gpus
         several = len(view.gpu_types) > 1
         speed = speeds(view) if several else np.ones((len(jobs), 1))
-        times = run_times(view, self._courses, speed.argmax(axis=1) if several else None)
-        left, so_far = times.left, times.so_far
-        whole = so_far + left
+        gangs = gangs_of(view) if self.elastic else jobs.gpus[:, None].astype(np.float64)
+        times = run_times(view, self._courses, gangs, speed.argmax(axis=1) if several else None)
+        left, so_far = (one.reshape(gangs.shape) for one in (times.left, times.so_far))
+        row = np.arange(len(jobs))
+        asked = row, (gangs == jobs.gpus[:, None]).argmax(axis=1)
+        whole = so_far[asked] + left[asked]
         factor = contention(jobs.own, jobs.submit_time, view.now, gpus)
-        rho = finish_time_fairness(view.now - jobs.submit_time, left, whole, factor)
-        weight = budgets(view) * rho**self.power
+        rho = finish_time_fairness(view.now - jobs.submit_time, left[asked], whole, factor)
+        weight = np.repeat(budgets(view) * rho**self.power, gangs.shape[1])
         progress = times.progress(self.window, self.round)
         normal = float((whole * factor).sum())
-        gained = gains(progress, weight, self.pieces, self.ending)
+        cost = self.makespan * len(jobs) * gpus / normal if normal else 0.0
+        gained = gains(progress, weight, self.pieces, self.ending).reshape(*gangs.shape, -1)
+        taken = asked
+        if self.elastic:
+            sooner = less_to_come(gangs, left, progress.reshape(*gangs.shape, -1)) / gpus
+            fits = (gangs <= room(view)[:, None])[:, :, None]
+            worth = np.where(fits, gained + cost * sooner, 0.0)
+            taken = row, choose_gangs(gangs, worth, gpus * self.window)[0]
+        gang, run_time = gangs[taken], (left + times.gap.reshape(gangs.shape))[taken]
+        goes_on = jobs.running & (gang == jobs.held)
         sharing = RoundJobs(
-            jobs.number.astype(np.int64), jobs.gpus, gained, left + times.gap, running=jobs.running
+            jobs.number.astype(np.int64), gang, gained[taken], run_time, running=goes_on
         )
         ran_on = np.where(jobs.running, jobs.column("type"), -1.0).astype(np.int64)
         how: dict[str, Any] = {
-            "makespan_weight": self.makespan * len(jobs) * gpus / normal if normal else 0.0,
+            "makespan_weight": cost,
             "gap": self.gap,
             "seconds": self.time_limit,
         }
@@ -184,7 +217,7 @@ class Shockwave(PlanPolicy):
         else:
             share = share_rounds(sharing, window, gpus, **how)
         self._gaps.note(share.gap)
-        return by_priority(share.plan, jobs.gpus, -left, ran_on, view.capacity)
+        return by_priority(share.plan, gang, -left[taken], ran_on, view.capacity)
 
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:
         """Those who are planned, those who run first; then the others, longest first."""

@@ -17,8 +17,12 @@ from volvelle.model.job import Truth
 Floats = NDArray[np.float64]
 
 
+_STILL = 1e-12
+"""Units of work per second of a job that makes no progress on so many GPUs."""
+
+
 class RunTimes(NamedTuple):
-    """Jobs by row of a view, on the GPUs that they request.
+    """Jobs, each on a number of GPUs, by row.
 
     work, seconds: (jobs, regimes + 1), ascending from 0: after how many seconds, without interruption, how
     much of the work is done; between these evenly. done: units of work done now. scale: how much longer what
@@ -82,54 +86,103 @@ def speeds(view: View) -> Floats:
     return speeds
 
 
-def run_times(
-    view: View, known: dict[int, BelievedCourse], quickest: IntColumn | None = None
-) -> RunTimes:
-    """Those of all jobs in ``view``.
+def room(view: View) -> FloatColumn:
+    """(jobs,) GPUs that each could have if it were alone: those that are there, and its pool's quota."""
+    there = np.append(np.minimum(view.quota, view.gpus), view.gpus)
+    most: FloatColumn = there[view.jobs.pool]  # -1, no pool, is the last
+    return most
 
-    known: courses by number; those of beliefs that have not changed are kept, in place. quickest: (jobs,)
-    the GPU type on which times are told (None: the first that will do).
+
+def gangs_of(view: View) -> Floats:
+    """(jobs, ways) numbers of GPUs on which each job may run, ascending; the last one repeated as needed.
+
+    The fewest, the most that there is room for, those asked for, those it has, and powers of two between
+    them; of a job that cannot be resized now those it has.
     """
     jobs = view.jobs
+    powers = 2.0 ** np.arange(max(int(view.gpus), 1).bit_length())
+    choices = []
+    for there, pinned, least, most, asked, held in zip(
+        room(view).tolist(),
+        jobs.column("pinned").tolist(),
+        jobs.min_gpus.tolist(),
+        jobs.max_gpus.tolist(),
+        jobs.gpus.tolist(),
+        jobs.held.tolist(),
+        strict=True,
+    ):
+        if pinned:
+            choices.append([held])
+            continue
+        ends = {least, max(min(most, there), least), asked}
+        some = {one for one in (held, *powers.tolist()) if least <= one <= max(ends)}
+        choices.append(sorted(ends | some))
+    ways = max(map(len, choices), default=1)
+    padded = [some + some[-1:] * (ways - len(some)) for some in choices]
+    return np.array(padded, dtype=np.float64).reshape(len(jobs), ways)
+
+
+Courses = dict[tuple[int, float], BelievedCourse]
+"""By number of the job, and GPUs."""
+
+
+def run_times(
+    view: View, known: Courses, gangs: Floats, quickest: IntColumn | None = None
+) -> RunTimes:
+    """Those of all jobs in ``view`` on the GPUs of ``gangs``, (jobs, ways): a row for each job and way.
+
+    known: courses; those of beliefs that have not changed are kept, in place. quickest: (jobs,) the GPU
+    type on which times are told (None: the first that will do).
+    """
+    jobs, ways = view.jobs, gangs.shape[1]
     before = known.copy()
     known.clear()
     bits, rates = jobs.column("types").astype(np.int64), jobs.column("request_rate")
     first = [(types & -types).bit_length() - 1 for types in bits.tolist()]
-    for number, gpu_type, gpus, rate in zip(
+    courses = []
+    for number, gpu_type, some, asked, rate in zip(
         jobs.number.astype(np.int64).tolist(),
         first if quickest is None else quickest.tolist(),
+        gangs.tolist(),
         jobs.gpus.tolist(),
         rates.tolist(),
         strict=True,
     ):
-        believed, former = view.believed(number), before.get(number)
-        if former is not None and former.believed is believed and former.gpu_type == gpu_type:
-            known[number] = former
-        elif believed.regimes:
-            known[number] = _by_regime(believed, gpus, gpu_type, view.gpu_types[gpu_type])
-        else:
-            work, known_rate = believed.work, rate
-            if quickest is not None:
-                known_rate = believed.rate(gpus, view.gpu_types[gpu_type], 1, 0.0)
-            seconds = (0.0, work / known_rate)
-            known[number] = BelievedCourse(believed, gpu_type, (0.0, work), seconds)
-    width = max((len(course.work) for course in known.values()), default=2)
-    table = np.zeros((2, len(known), width))
-    for row, course in enumerate(known.values()):
+        believed = view.believed(number)
+        for gpus in some:
+            course = before.get((number, gpus))
+            if course is None or course.believed is not believed or course.gpu_type != gpu_type:
+                on_type = view.gpu_types[gpu_type]
+                if believed.regimes:
+                    course = _by_regime(believed, gpus, gpu_type, on_type)
+                else:
+                    work, known_rate = believed.work, rate
+                    if quickest is not None or gpus != asked:
+                        known_rate = max(believed.rate(gpus, on_type, 1, 0.0), _STILL)
+                    seconds = (0.0, work / known_rate)
+                    course = BelievedCourse(believed, gpu_type, (0.0, work), seconds)
+            known[number, gpus] = course
+            courses.append(course)
+    width = max((len(course.work) for course in courses), default=2)
+    table = np.zeros((2, len(courses), width))
+    for row, course in enumerate(courses):
         padding = width - len(course.work)
         table[0, row] = course.work + course.work[-1:] * padding
         table[1, row] = course.seconds + course.seconds[-1:] * padding
     restoring = np.maximum(jobs.column("progress_from") - view.now, 0.0)
-    gap = np.where(jobs.running, restoring, jobs.column("start_gap"))
-    done = np.minimum(jobs.work_done, table[0, :, -1])
-    return RunTimes(table[0], table[1], done, jobs.column("scale"), gap)
+    resized = np.where(
+        gangs == jobs.held[:, None], restoring[:, None], jobs.column("resize")[:, None]
+    )
+    gap = np.where(jobs.running[:, None], resized, jobs.column("start_gap")[:, None]).ravel()
+    done = np.minimum(np.repeat(jobs.work_done, ways), table[0, :, -1])
+    return RunTimes(table[0], table[1], done, np.repeat(jobs.column("scale"), ways), gap)
 
 
 def _by_regime(believed: Truth, gpus: float, kind: int, gpu_type: str) -> BelievedCourse:
     work, seconds = [0.0], [0.0]
     begins = [one.start_work for one in believed.regimes if 0.0 < one.start_work < believed.work]
     for end in [*begins, believed.work]:
-        rate = believed.rate(gpus, gpu_type, 1, work[-1])
+        rate = max(believed.rate(gpus, gpu_type, 1, work[-1]), _STILL)
         seconds.append(seconds[-1] + (end - work[-1]) / rate)
         work.append(end)
     return BelievedCourse(believed, kind, tuple(work), tuple(seconds))

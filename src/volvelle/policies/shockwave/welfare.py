@@ -73,3 +73,15 @@ def gains(progress: Floats, weight: FloatColumn, pieces: int, ending: float = 0.
     worth += ending * (progress >= _ALL)
     gained: Floats = weight[:, None] * np.diff(worth, axis=1)
     return gained
+
+
+def less_to_come(gangs: Floats, left: Floats, progress: Floats) -> Floats:
+    """(jobs, ways, rounds) by how many GPU-seconds each further round lessens what is left of a job.
+
+    Told on the number of GPUs that takes least of them, as the sum in the makespan's bound has to be.
+    gangs, left: (jobs, ways) GPUs, and seconds on them. progress: (jobs, ways, rounds + 1), UTIL.
+    """
+    least = (gangs * left).min(axis=1)
+    rest = np.maximum(1.0 - progress[:, :, :1], NO_PROGRESS)
+    lessened: Floats = least[:, None, None] * np.diff(progress, axis=2) / rest
+    return lessened
