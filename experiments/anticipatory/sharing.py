@@ -204,7 +204,7 @@ def run(
     doc: str | None,
     what: Callable[[Jobs, Given, Learned], None],
     *,
-    draws: int = 12,
+    draws: int = 37,
     days: float = 4.0,
     warm_up: float = 2.0,
 ) -> None:
@@ -289,7 +289,9 @@ def worst_and_total(found: Mapping[str, Found]) -> str:
             continue
         fewer = (fair > 0.0).sum() / (ours > 0.0).sum()
         shorter = fair[fair > 0.0].mean() / ours[ours > 0.0].mean()
-        said.append(f"{name}: {fewer:.0f} times fewer jobs, each {shorter:.1f} times less in the mean")
+        said.append(
+            f"{name}: {fewer:.0f} times fewer jobs, each {shorter:.1f} times less in the mean"
+        )
     return (
         "All delays together are how many jobs are late times how late they are, and predictions mostly "
         f"make late jobs few (against max-min's; {'; '.join(said)}). The worst delay is that of one job, "
