@@ -34,6 +34,8 @@ from volvelle.simulate.run import Setting, Simulation, simulate
 Floats = NDArray[np.float64]
 
 SCALES = (0.9, 0.95, 1.0, 1.1)
+COMPILED_FROM = 200
+"""Jobs of a draw from which on machine code is worth loading: it serves all draws."""
 
 
 @policies.register
@@ -362,7 +364,8 @@ def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
         tracked=tracked,
         play_outs=0,
     )
-    return simulate(one.workload, setting, compiled=True)
+    compiled = len(one.workload) >= COMPILED_FROM
+    return simulate(one.workload, setting, compiled=compiled)
 
 
 def row_of(name: str, one: Found) -> tuple[str, str, str, str, str, str]:
