@@ -34,6 +34,8 @@ from volvelle.simulate.run import Setting, Simulation, simulate
 Floats = NDArray[np.float64]
 
 SCALES = (0.9, 0.95, 1.0, 1.1)
+COMPILED_FROM = 200
+"""Jobs of a draw from which on machine code is worth loading: it serves all draws."""
 
 
 @policies.register
@@ -204,7 +206,7 @@ def run(
     doc: str | None,
     what: Callable[[Jobs, Given, Learned], None],
     *,
-    draws: int = 12,
+    draws: int = 37,
     days: float = 4.0,
     warm_up: float = 2.0,
 ) -> None:
@@ -262,6 +264,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     rows = [row_of(name, one) for name, one in found.items()]
     report.table(HEADS, rows)
     report.picture(picture(found))
+    report.say(worst_and_total(found))
     report.say("## Figure 18: pools of other sizes (Philly instead of Helios)")
     sized, lines = {}, []
     for scale in SCALES:
@@ -277,6 +280,27 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
 
 
 HEADS = ("scheduler", "speed-up", "p95", "jobs slowed", "harm, total, h", "harm, worst, h")
+
+
+def worst_and_total(found: Mapping[str, Found]) -> str:
+    """Why the worst delay falls by less than all delays together."""
+    fair, said = found["mmfs"].delays, []
+    for name in ("anticipatory", "anticipatory, bins"):
+        ours = found[name].delays
+        if not ours.any() or not fair.any():
+            continue
+        fewer = (fair > 0.0).sum() / (ours > 0.0).sum()
+        shorter = fair[fair > 0.0].mean() / ours[ours > 0.0].mean()
+        said.append(
+            f"{name}: {fewer:.0f} times fewer jobs, each {shorter:.1f} times less in the mean"
+        )
+    return (
+        "All delays together are how many jobs are late times how late they are, and predictions mostly "
+        f"make late jobs few (against max-min's; {'; '.join(said)}). The worst delay is that of one job, "
+        "and being rare does not shorten it: one loan to a job that outlives what was expected is enough. "
+        "With exact durations a lender waits for what comes in more than was expected, with learned ones "
+        "also for borrowers that take longer than their bin says."
+    )
 
 
 def picture(found: Mapping[str, Found]) -> Drawing:
@@ -340,7 +364,8 @@ def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
         tracked=tracked,
         play_outs=0,
     )
-    return simulate(one.workload, setting, compiled=True)
+    compiled = len(one.workload) >= COMPILED_FROM
+    return simulate(one.workload, setting, compiled=compiled)
 
 
 def row_of(name: str, one: Found) -> tuple[str, str, str, str, str, str]:

@@ -6,13 +6,20 @@ from hypothesis import given, settings
 from strategies import Scenario, happen, linear_job
 from test_anticipatory import run, workloads
 
+from volvelle.core import machine
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.forward.advance import advance
+from volvelle.core.policy import Policy
+from volvelle.core.state import Rules, State
 from volvelle.core.view import View
 from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.policies.anticipatory import coarse
+from volvelle.policies.anticipatory import coarse, memory, queues
 from volvelle.policies.anticipatory.coarse import Anticipatory
+from volvelle.simulate.run import Setting, simulate
+from volvelle.workload.workload import Workload
 
 QUANTA = "quanta=10/100"
 
@@ -58,6 +65,47 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)
+
+
+def predicted(policy: Policy) -> np.ndarray:
+    """Chances and loads that were predicted last, and where predictions do not hold."""
+    assert isinstance(policy, Anticipatory)
+    coming = policy._coming
+    assert coming is not None
+    return np.array([coming.chances, coming.load, coming.off])
+
+
+class PlainMachine:
+    """The forward loop over arrays, interpreted: nothing has to be compiled."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def advance(self, rules: Rules, until: float, moments: int) -> int:
+        return advance(self._state, rules, until, moments)
+
+
+@settings(max_examples=12, deadline=None)
+@given(workloads())
+def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
+    workload: tuple[Cluster, list[Job]],
+) -> None:
+    """To the last bit, with predictions seen to hold or not, and where queues or notes do not suffice."""
+    where, jobs = workload
+    composition = WrittenComposition(f"anticipatory:{QUANTA},least_recall=0.9")
+    setting = Setting(cluster=where, composition=composition)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "Machine", PlainMachine)
+        asked = simulate(Workload(tuple(jobs)), setting, compiled=False)
+        for room, most in ((64, 512), (6, 2)):
+            patch.setattr(memory, "_ROOM", room)
+            patch.setattr(queues, "_FULL", most)
+            kept = simulate(Workload(tuple(jobs)), setting, compiled=True)
+            assert kept.scheduler.rules.hands_over
+            np.testing.assert_array_equal(kept.outcomes.first_start, asked.outcomes.first_start)
+            np.testing.assert_array_equal(kept.outcomes.finish, asked.outcomes.finish)
+            ours, theirs = (predicted(run.scheduler.composition.policy) for run in (kept, asked))
+            np.testing.assert_array_equal(ours, theirs)
 
 
 @settings(max_examples=40, deadline=None)

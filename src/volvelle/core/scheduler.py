@@ -344,9 +344,10 @@ class Scheduler:
 
     def remember(self) -> bool:
         """Let kernels that hand over go on with what their policy remembers; whether it is new to them."""
-        queues = self.composition.policy.queue_kernels(named=self.resources.named)
-        if queues is None or not self.rules.hands_over:
+        if not self.rules.hands_over:
             return False
+        queues = self.composition.policy.queue_kernels(named=self.resources.named)
+        assert queues is not None
         new = queues.parameters is not self.state.parameters
         if new:
             self.state.parameters = queues.parameters

@@ -62,10 +62,10 @@ from volvelle.policies.anticipatory.memory import (
     LANE,
     LENDS,
     LEVEL,
+    MOST_QUEUES,
     NO_LANE,
     NOTED,
     OWNED,
-    QUEUES,
     STRANGE,
     WANTED_WAKE,
     Memory,
@@ -138,7 +138,7 @@ class Anticipatory(Policy):
         if self.harm or self.preempt or type(self).expected is not Anticipatory.expected:
             return None  # what is kept changes at every decision, or jobs are stopped
         return QueueKernels(
-            queues.queue_of, queues.serve, np.ones(QUEUES), self._memory.words, hands_over=True
+            queues.queue_of, queues.serve, np.ones(MOST_QUEUES), self._memory.words, hands_over=True
         )
 
     def allocate(self, view: View) -> Allocation:

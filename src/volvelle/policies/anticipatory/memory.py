@@ -19,11 +19,11 @@ NOTED, LANE = COUNT, COUNT + 1
 """Own columns: whether it is noted that the job came; the lane of a job that runs."""
 NO_LANE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
 
-ASK_AT, WANTED_WAKE, POOLS, QUANTA, NOTES, ROOM, QUEUES_USED, STRANGE = range(8)
+ASK_AT, WANTED_WAKE, POOLS, QUANTA, NOTES, ROOM, USED, STRANGE = range(8)
 """From when on Python decides; when it is to be woken; how many pools, quanta, notes, notes that fit and
 queues there are; 1 once there was a job that no queue can hold."""
 HEAD = STRANGE + 1
-QUEUES = 512
+MOST_QUEUES = 512
 """The most queues: each of one pool, number of GPUs and quantum within which its jobs end."""
 OWNED, LENDS, LEVEL, HERE = range(4)
 _ROOM = 1024
@@ -49,13 +49,13 @@ def tables(words: Floats) -> Tables:
     """What stands where."""
     pools, quanta, room = int(words[POOLS]), int(words[QUANTA]), int(words[ROOM])
     queues = HEAD + quanta
-    by_pool = queues + 3 * QUEUES
+    by_pool = queues + 3 * MOST_QUEUES
     expected = by_pool + 4 * pools
     kept = expected + quanta * pools
     notes = kept + quanta * pools
     return Tables(
         words[HEAD:queues],
-        words[queues:by_pool].reshape((3, QUEUES)),
+        words[queues:by_pool].reshape((3, MOST_QUEUES)),
         words[by_pool:expected].reshape((4, pools)),
         words[expected:kept].reshape((quanta, pools)),
         words[kept:notes].reshape((quanta, pools)),
@@ -73,7 +73,7 @@ class Memory:
     def begin(self, quanta: Floats, owned: Floats, lends: NDArray[np.bool_]) -> None:
         """Nothing is noted yet, and nothing expected."""
         pools, many = len(owned), len(quanta)
-        fixed = HEAD + many + 3 * QUEUES + (4 + 2 * many) * pools
+        fixed = HEAD + many + 3 * MOST_QUEUES + (4 + 2 * many) * pools
         self.words = np.zeros(fixed + NOTE * _ROOM)
         self.words[[ASK_AT, WANTED_WAKE]] = np.inf
         self.words[[POOLS, QUANTA, ROOM]] = pools, many, _ROOM

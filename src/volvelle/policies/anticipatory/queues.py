@@ -28,20 +28,21 @@ from volvelle.policies.anticipatory.memory import (
     BORROWED,
     DEDICATED,
     HEAD,
+    MOST_QUEUES,
     NO_LANE,
     NOTE,
     NOTES,
     POOLS,
     QUANTA,
-    QUEUES,
-    QUEUES_USED,
     ROOM,
     STRANGE,
+    USED,
 )
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_FULL = MOST_QUEUES
 _NOTED, _LANE = COLUMNS, COLUMNS + 1  # as in `memory`, among the columns of the state
 
 
@@ -52,7 +53,7 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
     if quanta == 0:
         return 0  # Python begins
     pool, gpus = jobs.pool[row], jobs.gpus[row]
-    by_pool = HEAD + quanta + 3 * QUEUES
+    by_pool = HEAD + quanta + 3 * MOST_QUEUES
     if pool >= 0.0 and jobs.floats[_NOTED][row] == 0.0:
         if words[NOTES] + 1 + pools > words[ROOM]:
             words[ASK_AT] = -INFINITY
@@ -64,28 +65,28 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
     within = 0
     while within < quanta and seconds > words[HEAD + within] + ROUNDING:
         within += 1
-    used, first = int(words[QUEUES_USED]), HEAD + quanta
+    used, first = int(words[USED]), HEAD + quanta
     for queue in range(used):
         if (
             words[first + queue] == pool
-            and words[first + QUEUES + queue] == gpus
-            and words[first + 2 * QUEUES + queue] == within
+            and words[first + MOST_QUEUES + queue] == gpus
+            and words[first + 2 * MOST_QUEUES + queue] == within
         ):
             return queue
     alike = jobs.least[row] == gpus and jobs.most[row] == gpus and int(jobs.types[row]) & 1 == 1
-    if used == QUEUES or not alike:
+    if used == _FULL or not alike:
         words[STRANGE], words[ASK_AT] = 1.0, -INFINITY
         return 0
-    words[first + used], words[first + QUEUES + used] = pool, gpus
-    words[first + 2 * QUEUES + used] = within
-    words[QUEUES_USED] = used + 1.0
+    words[first + used], words[first + MOST_QUEUES + used] = pool, gpus
+    words[first + 2 * MOST_QUEUES + used] = within
+    words[USED] = used + 1.0
     return used
 
 
 @kernel
 def _note(words: Numbers, pool: float, time: float, gpus: float) -> None:
     pools, quanta = int(words[POOLS]), int(words[QUANTA])
-    at = HEAD + quanta + 3 * QUEUES + (4 + 2 * quanta) * pools + NOTE * int(words[NOTES])
+    at = HEAD + quanta + 3 * MOST_QUEUES + (4 + 2 * quanta) * pools + NOTE * int(words[NOTES])
     words[at], words[at + 1], words[at + 2] = pool, time, gpus
     words[NOTES] += 1.0
 
@@ -94,11 +95,11 @@ def _note(words: Numbers, pool: float, time: float, gpus: float) -> None:
 def serve(s: State) -> None:
     """As `coarse.share` serves who waits; when to look again."""
     words, jobs = s.parameters, s.jobs
-    pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[QUEUES_USED])
+    pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[USED])
     if quanta == 0 or words[STRANGE] > 0.0:
         return  # Python decides
     queues = HEAD + quanta
-    by_pool = queues + 3 * QUEUES
+    by_pool = queues + 3 * MOST_QUEUES
     running = np.zeros(used, dtype=np.int64)
     held, own, owns = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
     owns[pools] = s.types.capacity[0]
@@ -120,7 +121,7 @@ def serve(s: State) -> None:
     waiting, head = np.zeros(used, dtype=np.int64), np.full(used, -1)
     others = 0  # jobs that wait and could run on what their pools own
     for queue in range(used):
-        pool, gpus = int(words[queues + queue]), words[queues + QUEUES + queue]
+        pool, gpus = int(words[queues + queue]), words[queues + MOST_QUEUES + queue]
         many = int(s.queues.demand[queue] / gpus + 0.5)
         here[pool] += many
         waiting[queue] = many - running[queue]
@@ -156,7 +157,7 @@ def serve(s: State) -> None:
             best, least = queue, held[pool] / owns[pool]
         if best < 0:
             break
-        pool, gpus = int(words[queues + best]), words[queues + QUEUES + best]
+        pool, gpus = int(words[queues + best]), words[queues + MOST_QUEUES + best]
         if (
             own[pool] + gpus > owns[pool] + ROUNDING
             or gpus > left[pool] + ROUNDING
@@ -182,9 +183,9 @@ def serve(s: State) -> None:
             for queue in range(used):
                 if head[queue] < 0:
                     continue
-                pool, gpus = int(words[queues + queue]), words[queues + QUEUES + queue]
+                pool, gpus = int(words[queues + queue]), words[queues + MOST_QUEUES + queue]
                 last_resort = alone and gpus > owns[pool] + ROUNDING
-                if words[queues + 2 * QUEUES + queue] > at and not last_resort:
+                if words[queues + 2 * MOST_QUEUES + queue] > at and not last_resort:
                     continue
                 room = free if last_resort else usable
                 if gpus > room + ROUNDING or gpus > left[pool] + ROUNDING:
@@ -198,7 +199,7 @@ def serve(s: State) -> None:
                     best, least = queue, ratio
             if best < 0:
                 break
-            pool, gpus = int(words[queues + best]), words[queues + QUEUES + best]
+            pool, gpus = int(words[queues + best]), words[queues + MOST_QUEUES + best]
             _start(s, best, head, waiting, gpus, BORROWED)
             free -= gpus
             held[pool] += gpus
@@ -227,7 +228,7 @@ def _first_of(
     for queue in range(len(head)):
         if head[queue] < 0 or int(words[queues + queue]) != wanted:
             continue
-        if words[queues + QUEUES + queue] > owned + ROUNDING:
+        if words[queues + MOST_QUEUES + queue] > owned + ROUNDING:
             continue
         if found < 0 or s.jobs.number[head[queue]] < s.jobs.number[head[found]]:
             found = queue
@@ -246,7 +247,7 @@ def _usable(
     free: float,
 ) -> float:
     """What is idle and not kept for a quantum; what is kept is written."""
-    by_pool = HEAD + quanta + 3 * QUEUES
+    by_pool = HEAD + quanta + 3 * MOST_QUEUES
     expected = by_pool + 4 * pools
     usable = free
     for pool in range(pools + 1):
