@@ -1,6 +1,7 @@
 """Backends: what provides an executor with nodes. Agents behind a proxy, agents of the server, raylets."""
 
 import random
+import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -57,6 +58,10 @@ class Backend(ABC):
         pid = holder_of(lock)
         return "agent killed" if pid is not None and kill(pid) else None
 
+    def delete_folder(self, rng: random.Random) -> InjectedFault:
+        """Kill an agent and delete its folder; another one begins there with nothing."""
+        return None
+
     def disconnect(self, node: str) -> InjectedFault:
         """Close the connection of a node."""
         raise NotImplementedError
@@ -91,6 +96,7 @@ class DialIn(Backend):
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
         """Start the agents."""
+        super().start(start_command, folder, token_file)
         self._agents = [
             start_command(
                 node.name, "agent", "--node", node.name, "--gpus", str(node.gpus), "--pretend",
@@ -109,6 +115,14 @@ class DialIn(Backend):
         """Kill -9 one, which is started again after a while."""
         agent = rng.choice(self._agents)
         return "agent killed" if agent.kill(rng.uniform(0.0, _MAX_ABSENCE_SECONDS)) else None
+
+    def delete_folder(self, rng: random.Random) -> InjectedFault:
+        """The next agent is accepted once the jobs of this one have certainly ended."""
+        node, agent = rng.choice(list(zip(self.nodes, self._agents, strict=True)))
+        if not agent.kill(_MAX_ABSENCE_SECONDS):
+            return None
+        shutil.rmtree(self._folder / node, ignore_errors=True)
+        return "agent killed and its folder deleted"
 
     def disconnect(self, node: str) -> InjectedFault:
         """Close the connection; the agent may connect again."""

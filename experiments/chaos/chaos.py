@@ -120,6 +120,8 @@ class Chaos:
             self._kill_server()
             if done % _PAUSE_KILLS == 0:
                 self._let_jobs_progress()
+            if done == kills // 4 and kills > 2 * _PAUSE_KILLS:
+                self._faults.delete_a_folder()
             if done == kills // 2 and kills > 2 * _PAUSE_KILLS:
                 self._faults.remove_a_node_until_given_up()
 

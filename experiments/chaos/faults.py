@@ -94,6 +94,10 @@ class Faults:
             self._background.start()
         return None
 
+    def delete_a_folder(self) -> None:
+        """Kill an agent and delete its folder, with what it knows of the jobs that run there."""
+        self._note(self.cluster.backend.delete_folder(self._rng))
+
     def join(self) -> None:
         """Wait until the fault in the background is over."""
         if self._background is not None:
