@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 FRAMEWORKS = "requirements-frameworks.lock"
+SITE = "requirements-site.lock"
 
 
 def _locked(name: str) -> dict[str, list[Requirement]]:
@@ -33,7 +34,9 @@ def _needed(*extras: str) -> list[Requirement]:
     return [Requirement(line) for line in lines]
 
 
-@pytest.mark.parametrize(("name", "extras"), [(LOCKS[0], ()), (LOCKS[1], ("dev",))])
+@pytest.mark.parametrize(
+    ("name", "extras"), [(LOCKS[0], ()), (LOCKS[1], ("dev",)), (SITE, ("site",))]
+)
 def test_lock_pins_what_the_project_needs(name: str, extras: tuple[str, ...]) -> None:
     pins = _locked(name)
     for requirement in _needed(*extras):
@@ -58,7 +61,7 @@ def test_frameworks_are_installed_beside_the_tools_and_for_the_cpu() -> None:
     assert not any(name.startswith(("cuda", "nvidia", "triton")) for name in frameworks)
 
 
-@pytest.mark.parametrize("name", (*LOCKS, FRAMEWORKS))
+@pytest.mark.parametrize("name", (*LOCKS, FRAMEWORKS, SITE))
 def test_lock_names_no_host_and_no_folder(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert "://" not in text

@@ -193,10 +193,10 @@ def _compare(
     began = time.monotonic()
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
         comparison = make_comparison(
-            experiment,
-            cluster,
+            runs,
             sources,
             directory,
+            reference=experiment.reference,
             price=price,
             workers=workers,
             resume=resume,

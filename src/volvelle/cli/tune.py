@@ -116,10 +116,8 @@ def tune(
     volvelle simulate november.csv --cluster 120x8 --policy pcs:volvelle-tune/front.json#balanced
     """
     from volvelle.cli.results import free_folder
-    from volvelle.metrics.catalogue import read_objective
-    from volvelle.notebook.search import OBJECTIVES
+    from volvelle.notebook.search import OBJECTIVES, search_of
     from volvelle.tune.front import FRONT
-    from volvelle.tune.search import Search, algorithm_named
 
     experiment = options.experiment(
         config,
@@ -140,18 +138,17 @@ def tune(
         seeds=seed,
         out=out,
     )
-    search = Search(
-        objectives=tuple(dict.fromkeys(read_objective(o) for o in objectives or OBJECTIVES)),
+    search = search_of(
+        objectives or OBJECTIVES,
+        algorithm,
         candidates=candidates,
         refine=refine,
         samples=samples,
         jobs=jobs,
         test=test,
         population=population,
-        algorithm=algorithm_named(algorithm),
         seed=experiment.seeds[0],
     )
-    search.check()
     directory = experiment.out or DEFAULT_OUT
     if not resume:
         free_folder(directory, FRONT, force=force)

@@ -243,11 +243,12 @@ def compare(
         directory = experiment.out
         if directory is None:
             directory = Path(stack.enter_context(TemporaryDirectory())) / "comparison"
+        sources = experiment.sources_of(source, there)
         found = make_comparison(
-            experiment,
-            there,
-            experiment.sources_of(source, there),
+            planned_runs(experiment, there, sources),
+            sources,
             directory,
+            reference=experiment.reference,
             price=price,
             workers=workers,
             resume=resume,
@@ -356,18 +357,17 @@ def planned_runs(
 
 
 def make_comparison(
-    experiment: Experiment,
-    cluster: Cluster,
+    runs: Sequence[PlannedRun],
     sources: Mapping[WorkloadKey, Source],
     directory: Path,
     *,
+    reference: str | None = None,
     price: float | None = None,
     workers: int | None = None,
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """The runs of ``experiment`` in ``directory``; those that finished are read again. Raises `Problem`."""
-    runs = planned_runs(experiment, cluster, sources)
+    """Make ``runs`` in ``directory``; those that finished are read again. Raises `Problem`."""
     made = compare_runs(runs, sources, directory, workers=workers, resume=resume, progress=progress)
     specs = {run.name: sources[run.workload].workload.specs for run in runs}
     records: dict[str, RunRecord] = {}
@@ -379,7 +379,7 @@ def make_comparison(
             if one.summary is not None:
                 hand_on(one.summary, found)
             records[one.name], outcomes[one.name] = record, found
-    return Comparison(records, outcomes, experiment.reference, price, tuple(made))
+    return Comparison(records, outcomes, reference, price, tuple(made))
 
 
 def experiment_of(

@@ -91,15 +91,15 @@ def tune(
     settings: the keys of an experiment file. Raises `Problem`.
     """
     experiment = experiment_of(settings, policy, out)
-    search = Search(
-        objectives=tuple(dict.fromkeys(map(read_objective, objectives))),
+    search = search_of(
+        objectives,
+        algorithm,
         candidates=candidates,
         refine=refine,
         samples=samples,
         jobs=sample_jobs,
         test=test,
         population=population,
-        algorithm=algorithm_named(algorithm),
         seed=experiment.seeds[0],
     )
     there = cluster_of(cluster)
@@ -116,6 +116,14 @@ def tune(
             callbacks=callbacks,
         )
     )
+
+
+def search_of(objectives: Sequence[str], algorithm: str, **sizes: Any) -> Search:
+    """A search as it is written; ``sizes`` are the other fields of `Search`. Raises `Problem`."""
+    measured = tuple(dict.fromkeys(map(read_objective, objectives)))
+    search = Search(objectives=measured, algorithm=algorithm_named(algorithm), **sizes)
+    search.check()
+    return search
 
 
 def make_front(

@@ -81,18 +81,26 @@ class Best(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What ``run`` asks for: known durations, and how often it takes a job's GPUs away."""
+    """What ``run`` asks for: known durations, how often it takes a job's GPUs away, elastic jobs.
+
+    resized: share of the jobs that held another number of GPUs than they ask for, 0 to 1.
+    """
 
     run: str
     durations: bool
     preemptions: float
+    resized: float
 
     def __str__(self) -> str:
         knows = "has to know how long jobs take" if self.durations else "needs no known durations"
-        if self.preemptions == 0.0:
-            return f"{self.run} {knows} and never preempts a job."
-        often = format_cell(self.preemptions)
-        return f"{self.run} {knows} and preempts {often} times a job on average."
+        often = f"preempts {format_cell(self.preemptions)} times a job on average"
+        said = f"{self.run} {knows} and {often if self.preemptions else 'never preempts a job'}"
+        if not self.resized:
+            return f"{said}."
+        share = format_cell(100.0 * self.resized, "%")
+        return (
+            f"{said}; {share} of the jobs are elastic: they hold more or fewer GPUs than asked for."
+        )
 
 
 class Without(NamedTuple):
@@ -221,6 +229,10 @@ class _Composition:
         return statistics.fmean(float(run.outcomes.gpu_seconds.sum()) / 3600.0 for run in self.runs)
 
     @property
+    def resized(self) -> float:
+        return statistics.fmean(_resized(run.outcomes) for run in self.runs)
+
+    @property
     def needs_durations(self) -> bool:
         written = self.runs[0].parts.get("policy", "")
         kind = policies.all().get(written.partition(":")[0])
@@ -306,7 +318,8 @@ def _judged(
     quickest = min(judged, key=lambda one: one.figure("jct:mean"))
     if _same(quickest.figure("jct:mean"), baseline.figure("jct:mean")):
         return
-    needs = Needs(quickest.label, quickest.needs_durations, quickest.figure("preemptions:mean"))
+    preempts = quickest.figure("preemptions:mean")
+    needs = Needs(quickest.label, quickest.needs_durations, preempts, quickest.resized)
     yield needs
     if needs.durations:
         yield from _without([one for one in judged if not one.needs_durations], baseline, True)
@@ -316,6 +329,13 @@ def _judged(
     hours = quickest.gpu_hours, baseline.gpu_hours
     if price is not None or not _same(*hours):
         yield Costs(quickest.label, hours[0], baseline.label, hours[1], price)
+
+
+def _resized(outcomes: Outcomes) -> float:
+    """Share of the jobs that held another number of GPUs than they ask for."""
+    held, of = outcomes.segments.gpus, outcomes.segments.job
+    other = of[held != outcomes.gpus[of]]
+    return len(np.unique(other)) / len(outcomes) if len(outcomes) else 0.0
 
 
 def _without(
