@@ -29,7 +29,9 @@ BLOX = 2.4
 def main() -> None:
     given = options(__doc__, jobs=160, seeds=1, traces="Pollux' workload files")
     report = Report(
-        "pollux_interval", "Pollux by its interval (Blox, section 4.1, figure 3)", given
+        "pollux_interval",
+        "Pollux by its interval (Blox, section 4.1, figure 3)",
+        replace(given, jobs=given.jobs - 1, before=0.0, coming=1.0),
     )
     cases = [
         Case(
