@@ -87,8 +87,8 @@ BLOX = (
         "blox/pollux_interval",
         "4.1, figure 3",
         {
-            "JCT grows with": "from 60 s on it does; at 30 s it is 0.5 % more than at 60 s, more on two of "
-            "the four workloads and less on two ([by interval](pollux_interval.md))"
+            "JCT grows with": "from the second interval on it does; between the two shortest it falls on two "
+            "of the four workloads and grows on two ([by workload](pollux_interval.md))"
         },
         "python experiments/blox/pollux_interval.py TRACE...",
     ),
