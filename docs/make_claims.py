@@ -198,7 +198,7 @@ TOLERANCE = (
 )
 
 SMALLER = (
-    "no reason found: none of the points run is as good ([points](long_traces.md)), of 120 configurations, "
+    "no reason found: none of the points predicted is as good ([points](long_traces.md)), of 120 configurations, "
     "where the artifact tries 1,280"
 )
 
