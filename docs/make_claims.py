@@ -198,8 +198,8 @@ TOLERANCE = (
 )
 
 SMALLER = (
-    "no reason found: none of the points predicted is as good ([points](long_traces.md)), of 120 configurations, "
-    "where the artifact tries 1,280"
+    "no reason found: none of the points predicted is as good ([points](long_traces.md)), of 120 "
+    "configurations, where the artifact tries 1,280"
 )
 
 PCS = (
