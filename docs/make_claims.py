@@ -87,9 +87,8 @@ BLOX = (
         "blox/pollux_interval",
         "4.1, figure 3",
         {
-            "JCT by interval is": "one of the eight workloads was run: the longest interval is off, the "
-            "others "
-            "are within it ([by interval](pollux_interval.md))"
+            "JCT grows with": "from the second interval on it does; between the two shortest it falls on two "
+            "of the four workloads and grows on two ([by workload](pollux_interval.md))"
         },
         "python experiments/blox/pollux_interval.py TRACE...",
     ),
@@ -199,8 +198,8 @@ TOLERANCE = (
 )
 
 SMALLER = (
-    "no reason found: none of the points run is as good ([points](long_traces.md)), of 120 configurations, "
-    "where the artifact tries 1,280"
+    "no reason found: none of the points predicted is as good ([points](long_traces.md)), of 120 "
+    "configurations, where the artifact tries 1,280"
 )
 
 PCS = (
