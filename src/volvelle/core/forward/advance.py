@@ -336,7 +336,10 @@ def wake_at(s: State, rules: Rules) -> float:
             named = boundary(now, rules.round, True)
         elif named < INFINITY:
             named = boundary(named, rules.round, False)
-    return float(min(named, s.clock[PROMISED], s.clock[ELIGIBLE], s.clock[TIMED]))
+    for clock in (PROMISED, ELIGIBLE, TIMED):
+        if s.clock[clock] < named:
+            named = s.clock[clock]
+    return float(named)
 
 
 @kernel
