@@ -337,8 +337,7 @@ def wake_at(s: State, rules: Rules) -> float:
         elif named < INFINITY:
             named = boundary(named, rules.round, False)
     for clock in (PROMISED, ELIGIBLE, TIMED):
-        if s.clock[clock] < named:
-            named = s.clock[clock]
+        named = min(named, s.clock[clock])
     return float(named)
 
 
