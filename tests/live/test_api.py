@@ -29,7 +29,7 @@ TRAIN = {"name": "bert", "command": ["python", "train.py"], "environment": {"KEY
 def test_a_job_is_submitted_read_and_cancelled_by_its_user(api: ApiFixture) -> None:
     dana = api.client("dana")
     answered = dana.post("/v1/jobs", json=TRAIN)
-    assert (answered.status_code, answered.json()) == (201, {"numbers": [0]})
+    assert (answered.status_code, answered.json()) == (201, {"numbers": [0], "notices": []})
     job = dana.get("/v1/jobs/0").json()
     assert (job["user"], job["state"], job["request"]["environment"]) == (
         "dana", "starting", {"KEY": "secret"},
