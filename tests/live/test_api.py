@@ -301,7 +301,7 @@ def test_while_the_store_is_down_submissions_are_answered_503_with_retry_after(
     api.store.down = False
     _until(lambda: dana.get("/readyz").status_code == 200)
     again = dana.post("/v1/jobs", json=TRAIN, headers=key)
-    assert again.json() == {"numbers": [0]}
+    assert again.json() == {"numbers": [0], "notices": []}
     assert len(api.controller.status.jobs) == 1
 
 
@@ -377,7 +377,7 @@ def test_a_policy_that_cannot_decide_is_refused_and_the_one_before_goes_on(
     assert said in refused.text
     assert root.get("/v1/policy").json()["policy"] == "fifo"
     assert root.get("/healthz").status_code == 200
-    assert root.post("/v1/jobs", json=TRAIN).json() == {"numbers": [20]}
+    assert root.post("/v1/jobs", json=TRAIN).json() == {"numbers": [20], "notices": []}
 
 
 def test_the_forecast_of_a_policy_changes_nothing(api: ApiFixture) -> None:
