@@ -29,7 +29,7 @@ TRAIN = {"name": "bert", "command": ["python", "train.py"], "environment": {"KEY
 def test_a_job_is_submitted_read_and_cancelled_by_its_user(api: ApiFixture) -> None:
     dana = api.client("dana")
     answered = dana.post("/v1/jobs", json=TRAIN)
-    assert (answered.status_code, answered.json()) == (201, {"numbers": [0]})
+    assert (answered.status_code, answered.json()) == (201, {"numbers": [0], "notices": []})
     job = dana.get("/v1/jobs/0").json()
     assert (job["user"], job["state"], job["request"]["environment"]) == (
         "dana", "starting", {"KEY": "secret"},
@@ -298,7 +298,10 @@ def test_the_queue_is_paginated(api: ApiFixture) -> None:
 def test_jobs_of_a_user_and_of_all_users_have_a_quota(api: ApiFixture) -> None:
     dana, lee = api.client("dana"), api.client("lee")
     assert dana.post("/v1/jobs", json=TRAIN | {"array": 41}).status_code == 429
-    assert dana.post("/v1/jobs", json=TRAIN | {"array": 40}).json() == {"numbers": list(range(40))}
+    assert dana.post("/v1/jobs", json=TRAIN | {"array": 40}).json() == {
+        "numbers": list(range(40)),
+        "notices": [],
+    }
     assert lee.post("/v1/jobs", json=TRAIN | {"array": 11}).status_code == 429
     assert lee.post("/v1/jobs", json=TRAIN | {"array": 10}).status_code == 201
 
@@ -318,7 +321,7 @@ def test_while_the_store_is_down_submissions_are_answered_503_with_retry_after(
     api.store.down = False
     _until(lambda: dana.get("/readyz").status_code == 200)
     again = dana.post("/v1/jobs", json=TRAIN, headers=key)
-    assert again.json() == {"numbers": [0]}
+    assert again.json() == {"numbers": [0], "notices": []}
     assert len(api.controller.status.jobs) == 1
 
 
@@ -396,7 +399,7 @@ def test_a_policy_that_cannot_decide_is_refused_and_the_one_before_goes_on(
     assert said in refused.text
     assert root.get("/v1/policy").json()["policy"] == "fifo"
     assert root.get("/healthz").status_code == 200
-    assert root.post("/v1/jobs", json=TRAIN).json() == {"numbers": [20]}
+    assert root.post("/v1/jobs", json=TRAIN).json() == {"numbers": [20], "notices": []}
 
 
 def test_the_forecast_of_a_policy_changes_nothing(api: ApiFixture) -> None:

@@ -13,6 +13,9 @@ from volvelle.core.orders import Key
 from volvelle.core.policy import OrderPolicy, Period, policies
 from volvelle.core.view import JobView
 
+_JOBS_BETWEEN = 2.0**22
+"""By which a priority counts more than the next lower one; 1000 of them are exact in a key of 32 digits."""
+
 
 @policies.register
 class Fifo(OrderPolicy):
@@ -29,8 +32,12 @@ class Fifo(OrderPolicy):
     strict: bool = Field(True, description="stop at the first job that does not fit")
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
-        """The highest priority first; of equals, the job submitted first."""
-        return 0.0 - jobs.priority
+        """The highest priority first; of equals, the job submitted first.
+
+        As one whole number, which is compared more quickly than a priority and then a number. Jobs that wait
+        together were not submitted 2^22 jobs apart.
+        """
+        return jobs.number - jobs.priority * _JOBS_BETWEEN
 
 
 @policies.register

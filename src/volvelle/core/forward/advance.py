@@ -339,7 +339,9 @@ def wake_at(s: State, rules: Rules) -> float:
             named = boundary(now, rules.round, True)
         elif named < INFINITY:
             named = boundary(named, rules.round, False)
-    return float(min(named, s.clock[PROMISED], s.clock[ELIGIBLE], s.clock[TIMED]))
+    for clock in (PROMISED, ELIGIBLE, TIMED):
+        named = min(named, s.clock[clock])
+    return float(named)
 
 
 @kernel
