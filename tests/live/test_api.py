@@ -57,7 +57,7 @@ def test_a_submission_is_the_same_whoever_reads_it(api: ApiFixture, content_type
     headers = {"Content-Type": content_type, "Idempotency-Key": "k"}
     body = json.dumps(TRAIN | {"gpus": 2, "estimate": "1h"})
     answered = api.client("dana").post("/v1/jobs", content=body, headers=headers)
-    assert (answered.status_code, answered.json()) == (201, {"numbers": [0]})
+    assert (answered.status_code, answered.json()) == (201, {"numbers": [0], "notices": []})
     assert api.client("dana").get("/v1/jobs/0").json()["request"]["gpus"] == 2
     wrong = api.client("dana").post("/v1/jobs", content='{"gpus": "no"}', headers=headers)
     assert (wrong.status_code, wrong.json()["place"]) == (422, "body")
@@ -364,7 +364,11 @@ def test_logs_are_those_of_all_attempts_and_of_plain_files_only(
     other = tmp_path / "nodes" / "node-0" / "ended" / f"0-11-{own}"
     other.mkdir()
     (other / "output.log").symlink_to("/etc/passwd")
-    assert dana.get("/v1/jobs/0/logs").text == "first\nsecond\n"
+    assert dana.get("/v1/jobs/0/logs").text == (
+        "==> nothing is kept of attempts 1, 2, 3, 4, 5, 6, 7 and 8: pruned <==\n"
+        "==> attempt 9 on node-0 <==\nfirst\n"
+        "==> attempt 10 on node-0 <==\nsecond\n"
+    )
 
 
 def test_a_policy_is_set_by_name_and_never_by_file(api: ApiFixture) -> None:

@@ -81,7 +81,7 @@ class JobLogs:
                     if not chunk:
                         break
                     if log != self._last and (self._last is not None or self._several):
-                        yield f"==> attempt {log[0]} on {log[1]} <==\n".encode()
+                        yield f"==> attempt {log[0].attempt} on {log[1]} <==\n".encode()
                     self._last = log
                     self._offsets[log] = offset + len(chunk)
                     yield chunk

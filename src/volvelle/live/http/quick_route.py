@@ -18,7 +18,7 @@ _MAX_KEY = 200
 
 
 class SubmissionRoute(APIRoute):
-    """A route of ``endpoint(job, request, principal, controller, key)``."""
+    """A route of ``endpoint(job, request, principal, controller, store, key)``."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request."""
@@ -34,8 +34,9 @@ class SubmissionRoute(APIRoute):
             except (ValidationError, ValueError):
                 return await by_fastapi(request)
             principal = await authenticate(request)
+            app = request.app.state
             response: Response = await endpoint(
-                job, request, principal, request.app.state.controller, key
+                job, request, principal, app.controller, app.store, key
             )
             return response
 
