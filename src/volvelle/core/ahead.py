@@ -12,6 +12,7 @@ import numpy as np
 
 from volvelle.core.answers import ANSWERS
 from volvelle.core.decision import Promise
+from volvelle.core.dependents import Dependents
 from volvelle.core.entry import admit
 from volvelle.core.events import JobFinished, JobSubmitted
 from volvelle.core.forward.advance import begin_moment
@@ -38,7 +39,6 @@ from volvelle.core.state import (
     PROMISED,
     QUEUED,
     SUBJECT,
-    TIMED_OUT,
     TRACKED,
     UNRATED,
 )
@@ -86,6 +86,7 @@ class Ahead:
         ahead.compile_where_it_pays()
         s = ahead.state
         ahead.queue.clear()
+        ahead.dependents = Dependents()
         ahead.coming, ahead.prepared = None, False
         s.count[QUEUED] = s.count[COME] = s.count[ENDLESS] = 0
         s.count[TRACKED] = -1
@@ -142,9 +143,9 @@ _ANSWERS = {**ANSWERS, ASK_NEWS: _end, ASK_RATES: _rate}
 
 
 def _ends(ahead: "Scheduler") -> dict[int, float]:
-    """Who is through since the last look, and when."""
+    """Who has finished since the last look, and when; whose time limit is over has not."""
     batch = ahead.drain()
-    over = (batch.kind == FINISHED) | (batch.kind == TIMED_OUT)
+    over = batch.kind == FINISHED
     ends = dict(zip(batch.number[over].tolist(), batch.event_time[over].tolist(), strict=True))
     if (batch.kind == OBJECT).any():
         ends |= {
