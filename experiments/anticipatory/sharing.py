@@ -206,7 +206,7 @@ def run(
     doc: str | None,
     what: Callable[[Jobs, Given, Learned], None],
     *,
-    draws: int = 37,
+    draws: int = 74,
     days: float = 4.0,
     warm_up: float = 2.0,
 ) -> None:
