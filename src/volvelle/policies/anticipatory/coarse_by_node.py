@@ -65,9 +65,9 @@ class NodeLender:
                 self._run(row, pool)
                 continue
             matrix[LANE, row] = NO_LANE
-            short = self.needs[row] > self.left[pool] + ROUNDING
-            self.given[TARGET_REASON, row] = _QUOTA if short else _ORDER
-            if self.needs[row] <= np.append(view.quota, np.inf)[pool] + ROUNDING:
+            wide = self.needs[row] > np.append(view.quota, np.inf)[pool] + ROUNDING
+            self.given[TARGET_REASON, row] = _QUOTA if wide else _ORDER
+            if not wide:
                 self.waits.append(row)
                 self.pending[pool] += self.needs[row]
         self.roam = {row for row in self.waits if not self._fits_home(row)}
