@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from strategies import Scenario, happen, linear_job
-from test_anticipatory import run, workloads
+from test_anticipatory import run, run_together, workloads, workloads_on_nodes
 
 from volvelle.core import machine
 from volvelle.core.composition import WrittenComposition
@@ -36,6 +36,36 @@ def test_nobody_is_late_where_pools_lend_nothing(workload: tuple[Cluster, list[J
     alone = run("fcfs-pools", *workload)
     shared = run("anticipatory:harm=1e-9,step=1e-9", *workload)
     assert (shared.finish <= alone.finish + 1e-6).all()
+
+
+@settings(max_examples=4, deadline=None)
+@given(workloads_on_nodes(most=12))
+def test_nobody_is_late_on_nodes_where_pools_lend_nothing(
+    workload: tuple[Cluster, list[Job]],
+) -> None:
+    alone, _ = run_together("fcfs-pools:locality=true", *workload)
+    shared, _ = run_together("anticipatory:locality=true,harm=1e-9,step=1e-9", *workload)
+    assert (shared.finish <= alone.finish + 1e-6).all()
+
+
+def test_what_is_kept_is_a_whole_node() -> None:
+    """Two of b's GPUs are kept for its job that waits: guests fill the node that is used already."""
+    pools = (Pool("a", 4.0, lends=True), Pool("b", 8.0, lends=True))
+    nodes = tuple(Node(f"node-{at}", 4) for at in range(3))
+    jobs = [
+        linear_job(0, 0.0, 4, 500.0, pool="a"),
+        linear_job(1, 0.0, 2, 500.0, pool="b"),
+        linear_job(2, 100.0, 2, 9.0, pool="a"),
+        linear_job(3, 101.0, 4, 50.0, pool="b"),
+    ]
+    found, stood = run_together(f"anticipatory:{QUANTA},locality=true", Cluster(nodes, pools), jobs)
+    assert found.first_start[3] == 101.0
+    assert stood[1] == stood[2]
+
+
+def test_locality_and_preemption_are_not_combined() -> None:
+    with pytest.raises(Problem, match="locality and preempt"):
+        run("anticipatory:locality=true,preempt=true", cluster(2, 2), [])
 
 
 @settings(max_examples=60, deadline=None)

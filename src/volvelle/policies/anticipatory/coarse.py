@@ -19,14 +19,15 @@ little.
 Departures. Jobs longer than the last quantum borrow nothing, as in the paper. Those that no pool could ever
 serve alone (of no pool, or wider than theirs) may, whatever their length, where no others wait: as in the
 reference they run on what is idle. Where too little is known for a quantum, nothing is lent in it. GPUs are
-counted, as in `policy`.
+counted, as in `policy`; with ``locality`` they are those of nodes (`coarse_by_node`), but for `harm`, which
+is known by counting.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import (
     CHECKPOINT,
@@ -52,6 +53,7 @@ from volvelle.core.view import View
 from volvelle.estimate.quanta import DEFAULT, Quanta, read_quanta
 from volvelle.model.validation import Seconds
 from volvelle.policies.anticipatory import queues
+from volvelle.policies.anticipatory.coarse_by_node import NodeLender, homes_of
 from volvelle.policies.anticipatory.coming import LoadPredictions, lasting, read_model
 from volvelle.policies.anticipatory.dial import HarmDial
 from volvelle.policies.anticipatory.gangs import gang_type
@@ -110,6 +112,10 @@ class Anticipatory(Policy):
         0.1, description="how far one late job moves a level"
     )
     preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
+    locality: bool = Field(
+        False,
+        description="gangs stand together, what is kept too (placement that names GPUs)",
+    )
 
     _coming: LoadPredictions | None = PrivateAttr(None)
     _dial: HarmDial | None = PrivateAttr(None)
@@ -118,10 +124,21 @@ class Anticipatory(Policy):
     )
     _memory: Memory = PrivateAttr(default_factory=Memory)
 
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if self.locality and self.preempt:
+            raise ValueError("locality and preempt do not go together: set one of them")
+        return self
+
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
         return False
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """As the parameter ``locality`` says."""
+        return self.locality
 
     def next_wake(self, view: View) -> float | None:
         """When predictions are due again, while jobs wait and GPUs are idle."""
@@ -135,7 +152,12 @@ class Anticipatory(Policy):
 
     def queue_kernels(self, *, named: bool) -> QueueKernels | None:
         """What is decided between two predictions, as machine code."""
-        if self.harm or self.preempt or type(self).expected is not Anticipatory.expected:
+        if (
+            self.harm
+            or self.preempt
+            or self.locality
+            or type(self).expected is not Anticipatory.expected
+        ):
             return None  # what is kept changes at every decision, or jobs are stopped
         return QueueKernels(
             queues.queue_of, queues.serve, np.ones(MOST_QUEUES), self._memory.words, hands_over=True
@@ -148,10 +170,16 @@ class Anticipatory(Policy):
         if self.harm:
             known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
         matrix = view.jobs.matrix
-        given = serve(
-            matrix, view.capacity, view.quota, self._memory.words, coming.due, self.preempt
-        )
-        seconds, kept = view.jobs.total_seconds, known.kept.copy()
+        seconds, nodes = view.jobs.total_seconds, None
+        if self.locality and view.resources.named:
+            given, nodes = NodeLender(view, homes_of(view), known).serve(seconds)
+            unmet = (given[TARGET] == 0.0).any() and view.capacity.sum() > given[TARGET].sum()
+            self._memory.words[WANTED_WAKE] = coming.due if unmet else np.inf
+        else:
+            given = serve(
+                matrix, view.capacity, view.quota, self._memory.words, coming.due, self.preempt
+            )
+        kept = known.kept.copy()
         if self.harm and self._dial is not None:
             for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
                 if (pool := int(matrix[POOL, row])) >= 0:
@@ -167,6 +195,7 @@ class Anticipatory(Policy):
             given[TARGET_TYPE],
             given[TARGET_REASON],
             given[3].astype(np.int64),
+            nodes=nodes,
             notices=notices,
         )
 
