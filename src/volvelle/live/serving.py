@@ -2,6 +2,7 @@
 
 import gc
 import getpass
+import os
 import secrets
 import sys
 import time
@@ -58,9 +59,9 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     policy = config.composition.build().policy.label
     folder = ServeFolder(config.folder)
     folder.prepare()
-    with bind(config.listen) as socket:
+    with _private_files() as umask, bind(config.listen) as socket:
         store = Store.open(config.store_url)
-        context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder))
+        context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder), umask=umask)
         with _many_objects_that_stay():
             controller = Controller(store, header, executor, context)
         url = url_of(socket, config.listen)
@@ -81,6 +82,16 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         finally:
             folder.remove_address()
             controller.stop()
+
+
+@contextmanager
+def _private_files() -> Iterator[int]:
+    """Whatever this process makes is readable by its owner only. Yields the umask of before, that of jobs."""
+    umask = os.umask(0o077)
+    try:
+        yield umask
+    finally:
+        os.umask(umask)
 
 
 @contextmanager

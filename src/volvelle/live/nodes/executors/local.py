@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.files import current_umask, last_line, lock, write_file
+from volvelle.live.agent.files import last_line, lock, write_file
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentFolder, AgentSettings
 from volvelle.live.agent.gpus import find_gpus
 from volvelle.live.messages import Report
@@ -83,7 +83,7 @@ class _LocalAgents(ManagedAgents):
                         progress_seconds=executor.progress_seconds,
                         linger_seconds=executor.linger_seconds,
                         retention_seconds=executor.keep,
-                        umask=current_umask(),
+                        umask=context.umask,
                     ),
                 )
                 for node in nodes

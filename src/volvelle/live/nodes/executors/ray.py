@@ -21,7 +21,6 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.files import current_umask
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
@@ -211,7 +210,7 @@ class _RayAgents(ManagedAgents):
             progress_seconds=self._executor.progress_seconds,
             linger_seconds=self._executor.linger_seconds,
             retention_seconds=self._executor.keep,
-            umask=current_umask(),
+            umask=self._context.umask,
         )
         digest = hashlib.sha256(f"{self._context.token} {folder}".encode()).hexdigest()[:12]
         actor = (
