@@ -79,6 +79,11 @@ def test_all_that_server_and_agents_keep_is_readable_by_its_owner_only(server: P
     assert stat.S_IMODE(made.stat().st_mode) == 0o666  # a job's own files are as its umask has them
 
 
+def test_the_server_says_at_its_start_what_whoever_may_submit_is_trusted_with(server: Path) -> None:
+    said = (server / "log").read_text()
+    assert "whoever may submit can read what it can, and so is an operator.\n" in said
+
+
 def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(server)
     live = vv.connect()

@@ -31,13 +31,17 @@ _JOIN_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server in operation. ``policy``: that decides from now on, also if another did before."""
+    """A server in operation. ``policy``: that decides from now on, also if another did before.
+
+    trust: see `Executor`.
+    """
 
     url: str
     policy: str
     folder: ServeFolder
     cluster: Cluster
     controller: Controller
+    trust: str
 
 
 def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -> None:
@@ -70,7 +74,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         def publish() -> None:
             path = str(certificate.resolve()) if certificate else None
             folder.write_address(ServerAddress(url, path))
-            on_ready(RunningServer(url, policy, folder, cluster, controller))
+            on_ready(RunningServer(url, policy, folder, cluster, controller, executor.trust))
 
         try:
             controller.start()

@@ -25,8 +25,8 @@ class ExecutorContext:
     token: with which agents and server authenticate each other. expected: nodes on which attempts may run
     from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
     there. umask: of jobs; what executors write themselves is private. demand: the present GPU demand, for
-    executors that can add nodes. position: how far the journal is written, for agents to remember. Both may be
-    called at any time, from any thread.
+    executors that can add nodes. position: how far the journal is written, for agents to remember. Both may
+    be called at any time, from any thread.
     """
 
     cluster: Cluster
@@ -69,6 +69,9 @@ class Executor(Part):
 
     starts_agents: ClassVar[bool] = False
     """Whether it starts the nodes' agents itself, so that they connect at once."""
+
+    trust: ClassVar[str] = ""
+    """What everybody who may submit jobs is trusted with, in a sentence that the server says at its start."""
 
     def discover_cluster(self) -> Cluster | None:
         """The nodes that it finds by itself if the configuration names none; None: it finds none."""

@@ -36,6 +36,9 @@ class Local(Executor):
 
     name: ClassVar[str] = "local"
     starts_agents: ClassVar[bool] = True
+    trust: ClassVar[str] = (
+        "Jobs run as the server's own user: whoever may submit can read what it can, and so is an operator."
+    )
 
     pretend: bool = Field(False, description="hide this machine's GPUs, the cluster's are made up")
     progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")

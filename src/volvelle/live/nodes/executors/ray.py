@@ -47,6 +47,10 @@ class OnRay(Executor):
     """The nodes of a Ray cluster, as they join and leave it."""
 
     name: ClassVar[str] = "ray"
+    trust: ClassVar[str] = (
+        "Jobs run as Ray's user, and agents talk without TLS, as Ray does: "
+        "whoever may submit, or is on Ray's network, is an operator."
+    )
 
     address: str = Field("auto", description="of the Ray cluster, as for ray.init")
     host: str = Field(
