@@ -50,6 +50,7 @@ class DialIn(Executor):
             current_agents=CurrentAgents(context.folder / "current-agents"),
             security=self._security(),
             position=context.position,
+            placed=context.placed,
         )
 
     def _security(self) -> ssl.SSLContext | None:

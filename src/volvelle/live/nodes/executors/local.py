@@ -69,6 +69,7 @@ class _LocalAgents(ManagedAgents):
             report,
             leaving=context.leaving,
             position=context.position,
+            placed=context.placed,
         )
         try:
             context.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

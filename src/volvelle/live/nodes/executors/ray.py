@@ -131,7 +131,12 @@ class _RayAgents(ManagedAgents):
         """Ray's ids of nodes that are alive and were given up."""
         here = self._ray.util.get_node_ip_address()
         server = AgentsServer(
-            (), context.token, report, host=executor.host or here, position=context.position
+            (),
+            context.token,
+            report,
+            host=executor.host or here,
+            position=context.position,
+            placed=context.placed,
         )
         self._address = f"{executor.host or here}:{server.port}"
         super().__init__(server, executor.poll_seconds)
