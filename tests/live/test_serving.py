@@ -126,6 +126,13 @@ def test_a_user_without_the_folder_connects_with_url_and_token(
         "error: Authorization: the token is not known. "
         "Set VOLVELLE_TOKEN to a token from your operator (volvelle token create).\n",
     )
+    [row] = [
+        row for row in json.loads(volvelle(server, "token", "list", "-o", "json").stdout)
+        if row["user"] == "dana"
+    ]  # fmt: skip
+    rotated = volvelle(server, "token", "rotate", row["id"]).stdout.strip()
+    assert "the token is not known" in volvelle(tmp_path, "queue", **dana).stderr
+    assert volvelle(tmp_path, "queue", **dana | {"VOLVELLE_TOKEN": rotated}).returncode == 0
     assert "no server is known" in volvelle(tmp_path, "queue").stderr
     nobody = volvelle(tmp_path, "queue", VOLVELLE_SERVER="http://127.0.0.1:9", VOLVELLE_TOKEN="t")
     assert "nobody listens at http://127.0.0.1:9" in nobody.stderr

@@ -129,7 +129,8 @@ def _agents_token(folder: ServeFolder) -> str:
 
 def _ensure_first_token(folder: ServeFolder, store: Store) -> None:
     """Make sure that the folder has a valid token, so that its owner is an operator."""
-    if store.tokens.find(digest_of(read_secret(folder.token_file))) is None:
+    kept = store.tokens.find(digest_of(read_secret(folder.token_file)))
+    if kept is None or not kept.valid(time.time()):
         token, row = new_token(getpass.getuser(), Role.OPERATOR, "the first, kept in the folder")
         store.tokens.add(row)
         write_secret(folder.token_file, token)
