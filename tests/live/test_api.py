@@ -201,6 +201,11 @@ def test_the_records_say_who_asked_for_what(api: ApiFixture) -> None:
     assert [one.subject for one in asked][:3] == ["0", "1", "node-0"]
 
 
+def test_large_headers_are_refused(api: ApiFixture) -> None:
+    told = api.client("dana").get("/v1/jobs", headers={"X-Large": "a" * 40_000})
+    assert (told.status_code, told.json()["detail"]) == (431, "the headers are too large")
+
+
 def test_a_token_expires(api: ApiFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     root = api.client("root")
     assert root.post("/v1/tokens", json={"user": "eve", "expires": "0s"}).status_code == 422
