@@ -68,6 +68,11 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
             ("--gpus", "2", "--pretend", "--keep", "long"),
             "--keep: cannot read 'long' as a duration",
         ),
+        (
+            "the right token",
+            ("--gpus", "2", "--pretend", "--connect", "head.example:7475"),
+            "whoever is on the way to head.example could run code here, as there is no TLS",
+        ),
     ],
 )
 def test_errors_are_one_sentence(

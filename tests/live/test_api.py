@@ -17,6 +17,7 @@ from volvelle.live.http import controller_requests
 from volvelle.live.http.authentication import Principal, TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.role import Role
+from volvelle.live.records import AskedBy
 from volvelle.live.store import StoreFailed, Token
 from volvelle.policies.orders import SmallestJob
 from volvelle.simulate.onward import onward, setting_of
@@ -182,6 +183,46 @@ def test_tokens_are_stored_hashed_and_can_be_revoked(api: ApiFixture, tmp_path: 
     (eves,) = [one for one in root.get("/v1/tokens").json() if one["user"] == "eve"]
     assert root.delete(f"/v1/tokens/{eves['id']}").status_code == 204
     assert api.client("eve").get("/v1/jobs").status_code == 401
+
+
+def test_the_records_say_who_asked_for_what(api: ApiFixture) -> None:
+    dana, root = api.client("dana"), api.client("root")
+    assert dana.post("/v1/jobs", json={"command": ["true"], "array": 2}).status_code == 201
+    assert api.client("lee").post("/v1/jobs/0/cancel").status_code == 404
+    assert dana.post("/v1/jobs/0/hold").status_code == 204
+    assert root.post("/v1/jobs/1/cancel").status_code == 204
+    assert root.post("/v1/nodes/node-0/drain").status_code == 204
+    assert root.put("/v1/policy", json={"policy": "las"}).status_code == 200
+    entries = api.store.entries()
+    asked = [one for each in entries for one in each.records if isinstance(one, AskedBy)]
+    assert [(one.user, one.what) for one in asked] == [
+        ("dana", "hold"), ("root", "cancel"), ("root", "drain"), ("root", "recompose"),
+    ]  # fmt: skip
+    assert [one.subject for one in asked][:3] == ["0", "1", "node-0"]
+
+
+def test_large_headers_are_refused(api: ApiFixture) -> None:
+    told = api.client("dana").get("/v1/jobs", headers={"X-Large": "a" * 40_000})
+    assert (told.status_code, told.json()["detail"]) == (431, "the headers are too large")
+
+
+def test_a_token_expires(api: ApiFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = api.client("root")
+    assert root.post("/v1/tokens", json={"user": "eve", "expires": "0s"}).status_code == 422
+    api.tokens["eve"] = root.post("/v1/tokens", json={"user": "eve", "expires": "30d"}).json()[
+        "token"
+    ]
+    (eves,) = [one for one in root.get("/v1/tokens").json() if one["user"] == "eve"]
+    assert eves["expires"] - eves["created"] == pytest.approx(30 * 86_400.0)
+    assert api.client("eve").get("/v1/jobs").status_code == 200
+    later = eves["expires"]
+    monkeypatch.setattr("volvelle.live.http.authentication.time.time", lambda: later)
+    told = api.client("eve").get("/v1/jobs")
+    assert (told.status_code, told.json()["detail"]) == (401, "the token has expired")
+    told = api.client().post("/v1/session", json={"token": api.tokens["eve"]})
+    assert (told.status_code, told.json()["detail"]) == (401, "the token has expired")
+    assert "eve" not in [one["user"] for one in root.get("/v1/tokens").json()]
+    assert root.get("/v1/jobs").status_code == 200
 
 
 def test_tokens_are_not_unknown_while_the_store_fails(

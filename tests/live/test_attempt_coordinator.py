@@ -10,6 +10,7 @@ from volvelle.live.agent.wire import NodeTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
+    AttemptProgress,
     AttemptStarted,
     Forget,
     Grant,
@@ -218,6 +219,38 @@ def test_other_nodes_start_once_the_leading_node_has_reported_its_port() -> None
     assert sent[1:] == [("b", wire.StartTask(start=start, rank=1, address="10.0.0.1", port=7))]
     coordinator.on_message("b", task_started("b", 1))
     assert reports[-1] == AttemptStarted(JOB, 1)
+
+
+def test_an_agent_reports_only_on_attempts_that_are_on_its_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sent: list[tuple[str, wire.ToAgent]] = []
+    reports: list[Report] = []
+    placed = {AttemptKey(JOB, 2): ("a",)}
+    coordinator = AttemptCoordinator(
+        [Node(name, 1) for name in NAMES], reports.append, lambda *it: sent.append(it), (), placed
+    )
+    for name in NAMES:
+        coordinator.node_joined(name, "", (task_started(name, 0),) if name == "a" else ())
+    coordinator.on_message("b", task_started("b", 1))
+    reports.clear()
+    sent.clear()
+    forged = NodeTask(JOB, 1, 0, ("c",))
+    for task in (forged, NodeTask(JOB, 1, 0, ("a", "b")), NodeTask(JOB, 2, 0, ("c",))):
+        coordinator.on_message("c", TaskEnded(task=task, outcome=Outcome.FAILED))
+    coordinator.on_message("c", AttemptProgress(JOB, 1, iterations=9, saved_iterations=9))
+    coordinator.on_message("c", wire.ExitAt(JOB, 1, iteration=1))
+    coordinator.on_message("c", wire.SignalTask(JOB, 1))
+    assert reports == []
+    assert sent == [("c", Forget(JOB, 1)), ("c", Forget(JOB, 1)), ("c", Forget(JOB, 2))]
+    assert capsys.readouterr().err == (
+        "warning: the agent of c reports on attempt 1 of job 1, which is not on that node; "
+        "such reports are refused\n"
+    )
+    coordinator.on_message(
+        "b", TaskEnded(task=NodeTask(JOB, 1, 1, ("a", "b")), outcome=Outcome.FAILED)
+    )
+    assert ("a", Stop(JOB, 1, kill=True)) in sent  # its own reports count
 
 
 def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_gets_the_confirmation() -> (

@@ -12,6 +12,7 @@ ROOT = Path(volvelle.live.__file__).parent
 SHARED = {
     "job_request",
     "messages",
+    "plain_connections",
     "records",
     "scheduler_queries",
     "serve_folder",

@@ -2,10 +2,11 @@
 
 import importlib
 import json
+import os
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -36,10 +37,20 @@ streams_of_a_user = 2
 """
 
 
+@contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder in which a server runs."""
-    with server_process(tmp_path_factory.mktemp("served"), CONFIG) as server:
+    """The folder in which a server runs, started by somebody whose files anybody may read and write."""
+    folder = tmp_path_factory.mktemp("served")
+    with _umask(0), server_process(folder, CONFIG) as server:
         yield server.folder
         server.stop()
         assert not (server.folder / "volvelle-serve" / "server.json").exists()
@@ -54,6 +65,23 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     assert bad.returncode == 1
     ended = json.loads(volvelle(server, "history", "--state", "failed", "-o", "json").stdout)
     assert [job["name"] for job in ended] == ["bad"]
+
+
+def test_all_that_server_and_agents_keep_is_readable_by_its_owner_only(server: Path) -> None:
+    ran = volvelle(server, "submit", "--wait", "--", "sh", "-c", "echo 1 > made")
+    assert ran.returncode == 0, ran.stderr
+    assert volvelle(server, "backup", "copy.db").returncode == 0
+    kept = server / "volvelle-serve"
+    paths = [kept, server / "copy.db", *kept.rglob("*")]
+    assert [path for path in paths if path.stat().st_mode & 0o077] == []
+    assert {"store.db", "token", "agents.token", "output.log"} <= {path.name for path in paths}
+    made = server / "made"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o666  # a job's own files are as its umask has them
+
+
+def test_the_server_says_at_its_start_what_whoever_may_submit_is_trusted_with(server: Path) -> None:
+    said = (server / "log").read_text()
+    assert "whoever may submit can read what it can, and so is an operator.\n" in said
 
 
 def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,13 +111,6 @@ def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> N
     assert not (tmp_path / "b" / "volvelle-serve").exists()
 
 
-def test_secret_files_are_private(server: Path) -> None:
-    folder = server / "volvelle-serve"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    for name in ("token", "agents.token"):
-        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
-
-
 def test_a_user_without_the_folder_connects_with_url_and_token(
     server: Path, tmp_path: Path
 ) -> None:
@@ -105,6 +126,13 @@ def test_a_user_without_the_folder_connects_with_url_and_token(
         "error: Authorization: the token is not known. "
         "Set VOLVELLE_TOKEN to a token from your operator (volvelle token create).\n",
     )
+    [row] = [
+        row for row in json.loads(volvelle(server, "token", "list", "-o", "json").stdout)
+        if row["user"] == "dana"
+    ]  # fmt: skip
+    rotated = volvelle(server, "token", "rotate", row["id"]).stdout.strip()
+    assert "the token is not known" in volvelle(tmp_path, "queue", **dana).stderr
+    assert volvelle(tmp_path, "queue", **dana | {"VOLVELLE_TOKEN": rotated}).returncode == 0
     assert "no server is known" in volvelle(tmp_path, "queue").stderr
     nobody = volvelle(tmp_path, "queue", VOLVELLE_SERVER="http://127.0.0.1:9", VOLVELLE_TOKEN="t")
     assert "nobody listens at http://127.0.0.1:9" in nobody.stderr

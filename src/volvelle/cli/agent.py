@@ -45,10 +45,16 @@ def agent(
             metavar="FILE", help="PEM file of the certificates to trust; turns TLS on.", exists=True
         ),
     ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure", help="No TLS on a network: who is on the way can run code here."
+        ),
+    ] = False,
 ) -> None:
     """Run jobs on this machine for a controller whose executor is dial-in.
 
-    volvelle agent --connect head:7475 --node gpu03 --token-file agents.token
+    volvelle agent --connect head:7475 --node gpu03 --token-file agents.token --authority head.pem
     """
     import asyncio
     import os
@@ -57,9 +63,17 @@ def agent(
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
     from volvelle.live.agent.node_agent import run_agent
+    from volvelle.live.plain_connections import stays_on_machine
     from volvelle.model.node import Node
     from volvelle.model.problems import Problem
 
+    host = connect.rpartition(":")[0]
+    if not (authority or insecure or stays_on_machine(host)):
+        raise Problem(
+            f"whoever is on the way to {host} could run code here, as there is no TLS",
+            mend="give --authority, or say --insecure",
+            usage=True,
+        )
     devices = _devices(gpus, pretend=pretend)
     settings = AgentSettings(
         node=Node(node, len(devices) if gpus is None else gpus, gpu_type),

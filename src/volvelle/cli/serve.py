@@ -127,4 +127,6 @@ def _print_ready(server: "RunningServer") -> None:
     print(
         f"The first operator's token is in {server.folder.token_file}; Ctrl-C stops, jobs run on."
     )
+    if server.trust:
+        print(server.trust)
     print("Next, beside this folder: volvelle submit --gpus 1 -- python train.py", flush=True)

@@ -1,6 +1,6 @@
 """``volvelle token``: access tokens (for operators)."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from volvelle.live.http.role import Role
 
 app = typer.Typer(no_args_is_help=True, help="Access tokens (for operators).")
 
-_KEYS = ("id", "user", "role", "label", "created")
+_KEYS = ("id", "user", "role", "label", "created", "expires")
 
 
 @app.command()
@@ -21,14 +21,20 @@ def create(
         Role, typer.Option("--role", help="user: submit jobs; operator: manage the cluster too.")
     ] = Role.USER,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires", metavar="DURATION", help="How long it is valid.  [default: ever]"
+        ),
+    ] = None,
 ) -> None:
     """Create a token and print it. It is shown only once; the server stores its hash.
 
-    volvelle token create --user dana
+    volvelle token create --user dana --expires 30d
     """
     from volvelle.live.http.client import ApiClient
 
-    wanted = {"user": user, "role": role.value, "label": label}
+    wanted = {"user": user, "role": role.value, "label": label, "expires": expires}
     print(ApiClient.find().post("/v1/tokens", wanted)["token"])
 
 
@@ -43,9 +49,38 @@ def list_tokens(output: options.Output = Form.TABLE) -> None:
         Head("user", lambda token: token["user"]),
         Head("role", lambda token: token["role"]),
         Head("created", lambda token: format_moment(token["created"], local_now())),
+        Head("expires", _expiry),
         Head("label", lambda token: token["label"]),
     ]
     show_rows(ApiClient.find().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
+
+
+def _expiry(token: dict[str, Any]) -> str:
+    from volvelle.cli.moments import format_moment, local_now
+
+    return "-" if token["expires"] is None else format_moment(token["expires"], local_now())
+
+
+@app.command()
+def rotate(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As volvelle token list shows it.")],
+) -> None:
+    """Create a token like another one, print it, and revoke the other one.
+
+    It is valid for as long as the other one was from its creation on.
+    """
+    from volvelle.live.http.client import ApiClient
+    from volvelle.model.problems import Problem
+
+    client = ApiClient.find()
+    old = next((each for each in client.get("/v1/tokens") if each["id"] == id), None)
+    if old is None:
+        raise Problem(f"there is no token {id}", mend="see: volvelle token list")
+    wanted = {key: old[key] for key in ("user", "role", "label")}
+    if old["expires"] is not None:
+        wanted["expires"] = old["expires"] - old["created"]
+    print(client.post("/v1/tokens", wanted)["token"])
+    client.delete(f"/v1/tokens/{id}")
 
 
 @app.command()

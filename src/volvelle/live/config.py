@@ -14,6 +14,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import seen_from
 from volvelle.core.written import Written
 from volvelle.live.nodes.executor import Executor, executors
+from volvelle.live.plain_connections import stays_on_machine
 from volvelle.live.serve_folder import DEFAULT_FOLDER
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.cluster import Cluster, check_cluster, cluster_from, parse_cluster
@@ -31,11 +32,20 @@ class Listen(StrictModel):
     port: Annotated[int, Field(ge=0, le=65535)] = Field(8421, description="0: any that is free")
     certificate: Path | None = Field(None, description="TLS certificate (PEM)")
     key: Path | None = Field(None, description="its private key (PEM)")
+    insecure: bool = Field(
+        False, description="listen on a network without TLS: tokens and jobs can be read on the way"
+    )
 
     @model_validator(mode="after")
     def _check_pair(self) -> "Listen":
         if (self.certificate is None) != (self.key is None):
             raise ValueError("listen: certificate and key belong together: give both or none")
+        plain = self.certificate is None and not self.insecure
+        if plain and not stays_on_machine(self.address):
+            raise ValueError(
+                f"listen: whoever is on the way to {self.address} could read tokens, as there is no TLS: "
+                "give certificate and key, or say insecure = true"
+            )
         return self
 
 

@@ -16,6 +16,17 @@ class NodeDrained(msgspec.Struct, frozen=True, tag="node-drained"):
     drained: bool
 
 
+class AskedBy(msgspec.Struct, frozen=True, tag="asked-by"):
+    """Who had a job cancelled, held or released, a node drained or resumed, or the policy changed.
+
+    what: as in ``cancel``. subject: the job's number, the node, or the parts as they are written.
+    """
+
+    user: str
+    what: str
+    subject: str
+
+
 class AttemptLostNode(OfAttempt, frozen=True, tag="attempt-lost-node", kw_only=True):
     """An attempt has lost one of its nodes; on its other nodes it may still run for a while."""
 
@@ -93,5 +104,11 @@ ProfileRecord = ProfileQueued | ProfileStarted | ProfileRunOver | ProfileRunEnde
 ServerRecord = ServerBegan | StoreBehind | StoreSettled
 
 ControlRecord = (
-    AttemptStarted | AttemptEnded | AttemptLostNode | NodeDrained | ProfileRecord | ServerRecord
+    AttemptStarted
+    | AttemptEnded
+    | AttemptLostNode
+    | NodeDrained
+    | AskedBy
+    | ProfileRecord
+    | ServerRecord
 )

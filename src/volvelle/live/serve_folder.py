@@ -78,7 +78,7 @@ class ServeFolder:
     def starting(self) -> Iterator[None]:
         """Say that this process is on its way to listen, until it does or the block ends."""
         self.prepare()
-        self._starting_file.write_text(str(os.getpid()), encoding="utf-8")
+        write_secret(self._starting_file, str(os.getpid()))
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 import gc
 import getpass
+import os
 import secrets
 import sys
 import time
@@ -30,13 +31,17 @@ _JOIN_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server in operation. ``policy``: that decides from now on, also if another did before."""
+    """A server in operation. ``policy``: that decides from now on, also if another did before.
+
+    trust: see `Executor`.
+    """
 
     url: str
     policy: str
     folder: ServeFolder
     cluster: Cluster
     controller: Controller
+    trust: str
 
 
 def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -> None:
@@ -58,9 +63,9 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     policy = config.composition.build().policy.label
     folder = ServeFolder(config.folder)
     folder.prepare()
-    with bind(config.listen) as socket:
+    with _private_files() as umask, bind(config.listen) as socket:
         store = Store.open(config.store_url)
-        context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder))
+        context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder), umask=umask)
         with _many_objects_that_stay():
             controller = Controller(store, header, executor, context)
         url = url_of(socket, config.listen)
@@ -69,7 +74,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         def publish() -> None:
             path = str(certificate.resolve()) if certificate else None
             folder.write_address(ServerAddress(url, path))
-            on_ready(RunningServer(url, policy, folder, cluster, controller))
+            on_ready(RunningServer(url, policy, folder, cluster, controller, executor.trust))
 
         try:
             controller.start()
@@ -81,6 +86,16 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         finally:
             folder.remove_address()
             controller.stop()
+
+
+@contextmanager
+def _private_files() -> Iterator[int]:
+    """Whatever this process makes is readable by its owner only. Yields the umask of before, that of jobs."""
+    umask = os.umask(0o077)
+    try:
+        yield umask
+    finally:
+        os.umask(umask)
 
 
 @contextmanager
@@ -114,7 +129,8 @@ def _agents_token(folder: ServeFolder) -> str:
 
 def _ensure_first_token(folder: ServeFolder, store: Store) -> None:
     """Make sure that the folder has a valid token, so that its owner is an operator."""
-    if store.tokens.find(digest_of(read_secret(folder.token_file))) is None:
+    kept = store.tokens.find(digest_of(read_secret(folder.token_file)))
+    if kept is None or not kept.valid(time.time()):
         token, row = new_token(getpass.getuser(), Role.OPERATOR, "the first, kept in the folder")
         store.tokens.add(row)
         write_secret(folder.token_file, token)

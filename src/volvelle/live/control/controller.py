@@ -117,6 +117,7 @@ class Controller:
             context,
             folder=context.folder / f"since-{state.epoch:.3f}",
             expected=expected_nodes(state),
+            placed=state.ledger.placed(),
             demand=lambda: gpu_demand(self.status),
             position=lambda: self._position,
         )

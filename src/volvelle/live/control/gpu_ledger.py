@@ -297,6 +297,13 @@ class GpuLedger:
         numbers = {self.occupied[slot] for slot in self.slots_of(node) if slot in self.occupied}
         return [self.attempts[number] for number in sorted(numbers)]
 
+    def placed(self) -> dict[AttemptKey, tuple[str, ...]]:
+        """The nodes of every attempt that has not ended."""
+        return {
+            attempt.key: tuple(grant.node for grant in self.grants(attempt.granted))
+            for attempt in self.attempts.values()
+        }
+
     def grants(self, slots: tuple[int, ...]) -> tuple[Grant, ...]:
         """Slots as GPUs by node, as executors number them."""
         by_node: dict[str, list[int]] = {}

@@ -32,7 +32,7 @@ from volvelle.live.control.requests import (
     Submit,
 )
 from volvelle.live.messages import Stop, new_identity
-from volvelle.live.records import NodeDrained, ProfileConcluded, ProfileQueued
+from volvelle.live.records import AskedBy, NodeDrained, ProfileConcluded, ProfileQueued
 from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
@@ -70,6 +70,7 @@ class RequestIngestion:
             return
         try:
             answer: Any = self._handle(pending.request)
+            self._record_who(pending.request)
         except Problem as problem:
             answer = problem
         self.answers.append((pending.answer, answer))
@@ -95,6 +96,19 @@ class RequestIngestion:
             case _:
                 assert_never(request)
         return None
+
+    def _record_who(self, request: ControlRequest) -> None:
+        """Record who asked for what was accepted; jobs have their users anyway."""
+        if isinstance(request, Submit) or not request.by:
+            return
+        match request:
+            case SetNodeState(name, state):
+                what, subject = "drain" if state is NodeState.DRAINING else "resume", name
+            case Recompose(policy, admission):
+                what, subject = "recompose", f"{policy} {admission}"
+            case _:
+                what, subject = type(request).__name__.lower(), str(request.number)
+        self._changes.record(AskedBy(request.by, what, subject))
 
     def _cancel(self, number: int) -> None:
         now = self._changes.now

@@ -1,7 +1,8 @@
 """Requests of users and operators to the controller. Authorisation is the HTTP API's task.
 
 `Controller.request` returns a future. It is done only once the effect of the request is stored, and fails
-with a `Problem` if the request cannot be fulfilled.
+with a `Problem` if the request cannot be fulfilled. ``by``: the user who asks, for the record;
+empty: the server itself.
 """
 
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class Cancel:
     """End a job for good."""
 
     number: int
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Hold:
     """Keep a job from running until it is released; a running one stops at a checkpoint."""
 
     number: int
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Release:
     """Let a held job run again."""
 
     number: int
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class SetNodeState:
 
     name: str
     state: NodeState
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Recompose:
 
     policy: str
     admission: str
+    by: str = ""
 
 
 ControlRequest = Submit | Cancel | Hold | Release | SetNodeState | Recompose

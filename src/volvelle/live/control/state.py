@@ -40,6 +40,7 @@ from volvelle.live.messages import (
     attempt_identity,
 )
 from volvelle.live.records import (
+    AskedBy,
     AttemptLostNode,
     ControlRecord,
     NodeDrained,
@@ -136,6 +137,8 @@ class ControllerState:
         match record:
             case NodeDrained():
                 (self.drained.add if record.drained else self.drained.discard)(record.name)
+            case AskedBy():
+                pass  # for people
             case AttemptStarted() | AttemptEnded() | AttemptLostNode():
                 self._apply_attempt(record, time)
             case ServerBegan() | StoreBehind() | StoreSettled():

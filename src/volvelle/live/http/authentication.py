@@ -6,6 +6,7 @@ digest is stored. Tokens are read from the store again now and then, and stay va
 
 import asyncio
 import hashlib
+import math
 import secrets
 import time
 from contextlib import suppress
@@ -37,10 +38,13 @@ class Principal:
         return self.is_operator or job.user == self.user
 
 
-def new_token(user: str, role: Role, label: str = "") -> tuple[str, Token]:
-    """A new token, and what is stored of it."""
-    token = f"vv_{secrets.token_urlsafe(32)}"
-    return token, Token(digest_of(token), user, role.value, label, created=time.time())
+def new_token(
+    user: str, role: Role, label: str = "", valid_seconds: float | None = None
+) -> tuple[str, Token]:
+    """A new token, and what is stored of it. valid_seconds: None: for ever."""
+    token, now = f"vv_{secrets.token_urlsafe(32)}", time.time()
+    expires = None if valid_seconds is None else now + valid_seconds
+    return token, Token(digest_of(token), user, role.value, label, created=now, expires=expires)
 
 
 def digest_of(token: str) -> str:
@@ -54,6 +58,7 @@ class TokenAuthenticator:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._principals: dict[str, Principal] | None = None
+        self._expiries: dict[str, float] = {}
         self._read_at = 0.0
         self._first_read = asyncio.Lock()
 
@@ -62,7 +67,7 @@ class TokenAuthenticator:
         return await self.principal_of(digest_of(token))
 
     async def principal_of(self, digest: str) -> Principal | None:
-        """The principal whose token has this digest; None if there is none.
+        """The principal whose token has this digest; None if there is none, or it has expired.
 
         Raises `StoreFailed` if the store was never read: then no token can be called unknown.
         """
@@ -73,16 +78,20 @@ class TokenAuthenticator:
         elif time.monotonic() - self._read_at > REFRESH_SECONDS:
             with suppress(StoreFailed):
                 self._principals = await self._read()
-        return self._principals.get(digest)
+        return None if self.has_expired(digest) else self._principals.get(digest)
+
+    def has_expired(self, digest: str) -> bool:
+        """Whether the token with this digest is known, and valid no longer."""
+        return time.time() >= self._expiries.get(digest, math.inf)
 
     async def _read(self) -> dict[str, Principal]:
         self._read_at = time.monotonic()
         tokens = await run_in_threadpool(self._store.tokens.list_all)
-        return {
-            token.digest: Principal(token.user, Role(token.role))
-            for token in tokens
-            if not token.revoked
+        kept = [token for token in tokens if not token.revoked]
+        self._expiries = {
+            token.digest: token.expires for token in kept if token.expires is not None
         }
+        return {token.digest: Principal(token.user, Role(token.role)) for token in kept}
 
     def invalidate(self) -> None:
         """Read the store again at the next request."""

@@ -65,9 +65,12 @@ async def authenticate(request: Request) -> Principal:
     given = scheme.lower() == "bearer" and token
     digest = digest_of(token) if given else _session_token(request)
     principal = None
+    authenticator: TokenAuthenticator = request.app.state.authenticator
     if digest is not None:
-        principal = await (await _authenticator(request)).principal_of(digest)
+        principal = await authenticator.principal_of(digest)
     if principal is None:
+        if digest is not None and authenticator.has_expired(digest):
+            raise unknown_token("the token has expired")
         raise unknown_token("the token is not known" if given else "there is no token")
     return principal
 

@@ -155,7 +155,7 @@ async def cancel(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
     """End a job for good."""
-    return await _change(Cancel(number), principal, controller, store)
+    return await _change(Cancel(number, principal.user), principal, controller, store)
 
 
 @router.post("/{number}/hold", status_code=204, responses=error_responses(404, 409))
@@ -163,7 +163,7 @@ async def hold(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
     """Keep a job from running until it is released; a running one stops at a checkpoint."""
-    return await _change(Hold(number), principal, controller, store)
+    return await _change(Hold(number, principal.user), principal, controller, store)
 
 
 @router.post("/{number}/release", status_code=204, responses=error_responses(404, 409))
@@ -171,7 +171,7 @@ async def release(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
     """Let a held job run again."""
-    return await _change(Release(number), principal, controller, store)
+    return await _change(Release(number, principal.user), principal, controller, store)
 
 
 async def _change(

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Response
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import SetNodeState
+from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, OperatorPrincipal, TheController
 from volvelle.live.http.errors import HttpError, error_responses
@@ -30,7 +31,7 @@ async def drain(
     name: NodeName, principal: OperatorPrincipal, controller: TheController
 ) -> Response:
     """Let jobs on a node run to their ends and start nothing new there."""
-    return await _set_state(name, NodeState.DRAINING, controller)
+    return await _set_state(name, NodeState.DRAINING, controller, principal)
 
 
 @router.post("/{name}/resume", status_code=204, responses=error_responses(403, 404, 409))
@@ -38,13 +39,15 @@ async def resume(
     name: NodeName, principal: OperatorPrincipal, controller: TheController
 ) -> Response:
     """Let a drained node take jobs again."""
-    return await _set_state(name, NodeState.UP, controller)
+    return await _set_state(name, NodeState.UP, controller, principal)
 
 
-async def _set_state(name: str, state: NodeState, controller: Controller) -> Response:
+async def _set_state(
+    name: str, state: NodeState, controller: Controller, principal: Principal
+) -> Response:
     names = [node.name for node in controller.status.nodes]
     if name not in names:
         detail = f"there is no node {name!r}{nearest(name, names)}"
         raise HttpError(404, detail, place="node", hint="see: volvelle nodes")
-    await execute(controller, SetNodeState(name, state))
+    await execute(controller, SetNodeState(name, state, principal.user))
     return Response(status_code=204)

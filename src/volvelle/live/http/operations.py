@@ -1,5 +1,7 @@
 """For operators: the policy, the journal, snapshots, tokens."""
 
+import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from tempfile import NamedTemporaryFile
@@ -32,10 +34,12 @@ from volvelle.live.http.responses import (
 )
 from volvelle.live.http.role import Role
 from volvelle.live.strict_model import StrictModel
+from volvelle.model.validation import Seconds
 
 router = APIRouter(prefix="/v1", tags=["operating"])
 
 _ID_LENGTH = 12
+_MAX_VALID_SECONDS = 100 * 365 * 86_400.0
 _JOURNAL_TYPE = "application/jsonl"
 
 Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
@@ -49,11 +53,12 @@ class NewPolicy(StrictModel):
 
 
 class NewToken(StrictModel):
-    """User and role of a new token."""
+    """User and role of a new token. expires: how long it is valid, as in 30d; None: for ever."""
 
     user: Annotated[Printable, Field(min_length=1)]
     role: Role = Role.USER
     label: Printable = ""
+    expires: Annotated[Seconds, Field(gt=0, le=_MAX_VALID_SECONDS)] | None = None
 
 
 @router.get("/policy", response_model=CurrentPolicy, responses=error_responses())
@@ -69,7 +74,7 @@ async def set_policy(
 ) -> Response:
     """Go on with another policy or admission; what runs is touched only as these demand."""
     request = recomposition(wanted.policy, wanted.admission, controller)
-    await execute(controller, request)
+    await execute(controller, replace(request, by=principal.user))
     return json_response(CurrentPolicy(request.policy, request.admission))
 
 
@@ -127,7 +132,7 @@ async def create_token(
     authenticator: TheAuthenticator,
 ) -> Response:
     """Make a token. It is shown this once; only its hash is kept."""
-    token, row = new_token(wanted.user, wanted.role, wanted.label)
+    token, row = new_token(wanted.user, wanted.role, wanted.label, wanted.expires)
     await run_in_threadpool(store.tokens.add, row)
     authenticator.invalidate()
     return json_response(IssuedToken(token, wanted.user, wanted.role), 201)
@@ -136,11 +141,18 @@ async def create_token(
 @router.get("/tokens", response_model=tuple[ListedToken, ...], responses=error_responses(403))
 async def list_tokens(principal: OperatorPrincipal, store: TheStore) -> Response:
     """The valid tokens."""
-    found = await run_in_threadpool(store.tokens.list_all)
+    found, now = await run_in_threadpool(store.tokens.list_all), time.time()
     valid = (
-        ListedToken(each.digest[:_ID_LENGTH], each.user, each.role, each.label, each.created)
+        ListedToken(
+            each.digest[:_ID_LENGTH],
+            each.user,
+            each.role,
+            each.label,
+            each.created,
+            each.expires,
+        )
         for each in found
-        if not each.revoked
+        if each.valid(now)
     )
     return json_response(tuple(valid))
 

@@ -9,6 +9,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from volvelle.live.http.errors import HttpError, ProblemDetails, error_response
 
+MAX_HEADER_BYTES = 32 * 1024
+"""Of all headers of a request; the parser refuses more only where they come in pieces."""
+
 
 class RequestLimits:
     """ASGI middleware: a body has at most ``body_bytes`` and arrives within ``seconds``."""
@@ -22,6 +25,11 @@ class RequestLimits:
         """Pass the request on with its whole body, or answer with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+            await _send_error(
+                431, "the headers are too large", scope, receive, send, place="headers"
+            )
             return
         try:
             async with asyncio.timeout(self._seconds):
@@ -48,9 +56,11 @@ class RequestLimits:
                 return bytes(body)
 
 
-async def _send_error(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_error(
+    status: int, detail: str, scope: Scope, receive: Receive, send: Send, place: str = "body"
+) -> None:
     problem = ProblemDetails(
-        detail=detail, place="body", hint="send less, or ask the operator for larger limits"
+        detail=detail, place=place, hint="send less, or ask the operator for larger limits"
     )
     await error_response(status, problem, {"Connection": "close"})(scope, receive, send)
 

@@ -79,13 +79,14 @@ class IssuedToken:
 
 @dataclass(frozen=True)
 class ListedToken:
-    """A token as operators see it. ``id``: the first characters of its digest."""
+    """A token as operators see it. ``id``: the first characters of its digest. expires: None: never."""
 
     id: str
     user: str
     role: str
     label: str
     created: float
+    expires: float | None
 
 
 @dataclass(frozen=True)

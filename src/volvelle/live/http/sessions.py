@@ -30,7 +30,8 @@ async def begin_session(
         raise HttpError(403, "a session cannot be begun from another site")
     principal = await authenticator.principal(login.token)
     if principal is None:
-        raise unknown_token("the token is not known")
+        expired = authenticator.has_expired(digest_of(login.token))
+        raise unknown_token(f"the token {'has expired' if expired else 'is not known'}")
     sessions: SessionTable = request.app.state.sessions
     new = sessions.begin(digest_of(login.token))
     started = StartedSession(_view(principal, new.expires), new.key)

@@ -11,12 +11,13 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from volvelle.live.agent import wire
-from volvelle.live.messages import JournalPosition, NodeLost, Order, Report
+from volvelle.live.messages import AttemptKey, JournalPosition, NodeLost, Order, Report
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
@@ -44,7 +45,8 @@ class AgentsServer:
     reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
     current_agents: the last agent of each node. An agent with another folder does not know what the last one
     started, and is accepted only once that has ended. None: there is never another folder.
-    position: how far the journal is written, which agents are told to remember.
+    position: how far the journal is written, which agents are told to remember. placed: see
+    `AttemptCoordinator`.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class AgentsServer:
         current_agents: CurrentAgents | None = None,
         security: ssl.SSLContext | None = None,
         position: Callable[[], JournalPosition | None] = lambda: None,
+        placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
@@ -69,7 +72,7 @@ class AgentsServer:
         self._report = report
         self._position = position
         self._orders: deque[Order] = deque()
-        self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving)
+        self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
         self._connections: dict[str, _Connection] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self._last_contact = dict.fromkeys(self._nodes, time.monotonic())

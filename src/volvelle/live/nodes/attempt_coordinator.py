@@ -6,7 +6,9 @@ each node it mirrors what the agent reported (`NodeSession`); for each attempt i
 messages does not matter, nor whether one is repeated or lost.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.wire import NodeTask, StartTask, TaskEnded, TaskStarted
@@ -18,6 +20,7 @@ from volvelle.live.messages import (
     Forget,
     JournalPosition,
     NodeJoined,
+    OfAttempt,
     Order,
     Outcome,
     Report,
@@ -37,7 +40,8 @@ from volvelle.model.node import Node
 class AttemptCoordinator:
     """Coordinates attempts on ``nodes`` and on those that are ``leaving``.
 
-    ``report`` goes to the controller, ``send`` to the agent of a connected node.
+    ``report`` goes to the controller, ``send`` to the agent of a connected node. placed: the nodes of
+    attempts from before. What an agent reports on attempts of other nodes than its own is refused.
     """
 
     def __init__(
@@ -46,8 +50,10 @@ class AttemptCoordinator:
         report: Callable[[Report], None],
         send: Callable[[str, wire.ToAgent], None],
         leaving: Iterable[Node] = (),
+        placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
-        self._report, self._send = report, send
+        self._report, self._send, self._placed = report, send, placed
+        self._refused: set[str] = set()
         self._sessions = {node.name: NodeSession(node) for node in nodes}
         self._sessions |= {node.name: NodeSession(node, leaving=True) for node in leaving}
         self._attempts: dict[AttemptKey, CoordinatedAttempt] = {}
@@ -172,20 +178,20 @@ class AttemptCoordinator:
                     attempt = self._attempts[message.task.key]
                     self._settle(attempt, repeat=isinstance(message, TaskEnded))
             case AttemptProgress():
-                known = self._attempts.get(message.key)
+                known = self._attempt_on(name, message)
                 if known is not None and known.end is None:
                     self._report(message)
             case wire.SignalTask():
-                if known := self._attempts.get(message.key):
+                if known := self._attempt_on(name, message):
                     known.signal = message
                     known.signal_sent = {name}
                     self._settle(known)
             case wire.ExitAt():
-                if known := self._attempts.get(message.key):
+                if known := self._attempt_on(name, message):
                     known.exit_at, known.exit_confirmed = message.iteration, {name}
                     self._settle(known)
             case wire.ExitConfirmed():
-                known = self._attempts.get(message.key)
+                known = self._attempt_on(name, message)
                 if known is not None and known.exit_at == message.iteration:
                     known.exit_confirmed.add(name)
                     self._forward_exit(known)
@@ -195,10 +201,31 @@ class AttemptCoordinator:
                 valid = asking is not None and asking.stop is None
                 self._send(name, wire.LeaseRenewal(request_id, valid))
 
+    def _attempt_on(self, name: str, message: OfAttempt) -> CoordinatedAttempt | None:
+        """The attempt of a node's message; None, and a refusal, if it is not on that node."""
+        known = self._attempts.get(message.key)
+        if known is not None and name not in known.nodes:
+            self._refuse(name, message.key)
+            return None
+        return known
+
+    def _refuse(self, name: str, key: AttemptKey) -> None:
+        if name not in self._refused:  # once: an agent could say it for ever
+            self._refused.add(name)
+            sys.stderr.write(
+                f"warning: the agent of {name} reports on attempt {key.attempt} of job {key.number}, "
+                "which is not on that node; such reports are refused\n"
+            )
+
     def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
-        """Record a task's state unless its attempt was forgotten. Returns whether it was recorded."""
-        key = state.task.key
-        if key.attempt > self._latest_forgotten.get(_line(key), 0):
+        """Record a task's state, unless its attempt was forgotten or is of other nodes; whether it was."""
+        key, task = state.task.key, state.task
+        known = self._attempts.get(key)
+        nodes = known.nodes if known is not None and known.nodes else task.nodes
+        own = 0 <= task.rank < len(task.nodes) and task.nodes[task.rank] == name
+        if not own or name not in self._placed.get(key, nodes):
+            self._refuse(name, key)
+        elif key.attempt > self._latest_forgotten.get(_line(key), 0):
             self._record(name, state)
             return True
         ended = isinstance(state, TaskEnded)

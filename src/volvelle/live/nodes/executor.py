@@ -4,13 +4,14 @@ An executor is a part like any other: found through the registry ``executors`` (
 ``volvelle.executors``), its parameters are fields. Its life cycle: `open`, any number of `send`, `close`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from volvelle.core.registry import Part, Registry
-from volvelle.live.messages import JournalPosition, Order, Report
+from volvelle.live.agent.files import current_umask
+from volvelle.live.messages import AttemptKey, JournalPosition, Order, Report
 from volvelle.live.nodes.gpu_demand import GpuDemand
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster
@@ -23,14 +24,17 @@ class ExecutorContext:
 
     token: with which agents and server authenticate each other. expected: nodes on which attempts may run
     from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
-    there. demand: the present GPU demand, for executors that can add nodes. position: how far the journal is
-    written, for agents to remember. Both may be called at any time, from any thread.
+    there. placed: the nodes of attempts from before. umask: of jobs; what executors write themselves is
+    private. demand: the present GPU demand, for executors that can add nodes. position: how far the journal
+    is written, for agents to remember. Both may be called at any time, from any thread.
     """
 
     cluster: Cluster
     folder: Path
     token: str
     expected: tuple[Node, ...] = ()
+    placed: Mapping[AttemptKey, tuple[str, ...]] = field(default_factory=dict)
+    umask: int = field(default_factory=current_umask)
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
     position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
 
@@ -66,6 +70,9 @@ class Executor(Part):
 
     starts_agents: ClassVar[bool] = False
     """Whether it starts the nodes' agents itself, so that they connect at once."""
+
+    trust: ClassVar[str] = ""
+    """What everybody who may submit jobs is trusted with, in a sentence that the server says at its start."""
 
     def discover_cluster(self) -> Cluster | None:
         """The nodes that it finds by itself if the configuration names none; None: it finds none."""

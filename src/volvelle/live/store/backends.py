@@ -1,6 +1,7 @@
 """What differs between databases: how a connection is set up, and how a second writer is excluded."""
 
 import fcntl
+import os
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
@@ -78,7 +79,8 @@ class Sqlite(Backend):
 
     def lock(self) -> bool:
         """Take the lock file."""
-        file = self.path.with_name(f"{self.path.name}.lock").open("wb")
+        path = self.path.with_name(f"{self.path.name}.lock")
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

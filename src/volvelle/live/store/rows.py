@@ -88,7 +88,7 @@ class FirstForecast:
 
 @dataclass(frozen=True)
 class Token:
-    """An access token, of which only the digest is kept."""
+    """An access token, of which only the digest is kept. expires: None: never."""
 
     digest: str
     user: str
@@ -96,6 +96,11 @@ class Token:
     label: str = ""
     created: float = 0.0
     revoked: bool = False
+    expires: float | None = None
+
+    def valid(self, now: float) -> bool:
+        """Whether it opens anything at ``now``, in seconds since the Unix epoch."""
+        return not self.revoked and (self.expires is None or now < self.expires)
 
 
 @dataclass(frozen=True)

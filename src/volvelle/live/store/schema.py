@@ -89,6 +89,7 @@ tokens = Table(
     Column("label", String(200), nullable=False),
     Column("created", Double, nullable=False),
     Column("revoked", Boolean, nullable=False),
+    Column("expires", Double),  # null: never
 )
 
 writer = Table(

@@ -11,6 +11,7 @@ from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
+from volvelle.live.plain_connections import stays_on_machine
 from volvelle.model.problems import Problem
 
 _DESCRIPTORS_BESIDE_AGENTS = 256
@@ -29,6 +30,10 @@ class DialIn(Executor):
     )
     certificate: str = Field("", description="PEM file for TLS, with its chain")
     key: str = Field("", description="PEM file of the certificate's key")
+    insecure: bool = Field(
+        False,
+        description="listen on a network without TLS: who is on the way can run code on nodes",
+    )
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Listen. Raises `Problem`."""
@@ -45,11 +50,18 @@ class DialIn(Executor):
             current_agents=CurrentAgents(context.folder / "current-agents"),
             security=self._security(),
             position=context.position,
+            placed=context.placed,
         )
 
     def _security(self) -> ssl.SSLContext | None:
         if not self.certificate:
-            return None
+            if self.insecure or stays_on_machine(self.host):
+                return None
+            raise Problem(
+                f"executor 'dial-in': whoever is on the way to {self.host} could run code on nodes, as there "
+                "is no TLS",
+                mend="give certificate and key, or say insecure=true",
+            )
         security = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
             security.load_cert_chain(self.certificate, self.key or None)

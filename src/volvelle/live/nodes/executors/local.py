@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.files import current_umask, last_line, lock, write_file
+from volvelle.live.agent.files import last_line, lock, write_file
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentFolder, AgentSettings
 from volvelle.live.agent.gpus import find_gpus
 from volvelle.live.messages import Report
@@ -36,6 +36,9 @@ class Local(Executor):
 
     name: ClassVar[str] = "local"
     starts_agents: ClassVar[bool] = True
+    trust: ClassVar[str] = (
+        "Jobs run as the server's own user: whoever may submit can read what it can, and so is an operator."
+    )
 
     pretend: bool = Field(False, description="hide this machine's GPUs, the cluster's are made up")
     progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")
@@ -66,6 +69,7 @@ class _LocalAgents(ManagedAgents):
             report,
             leaving=context.leaving,
             position=context.position,
+            placed=context.placed,
         )
         try:
             context.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,7 +87,7 @@ class _LocalAgents(ManagedAgents):
                         progress_seconds=executor.progress_seconds,
                         linger_seconds=executor.linger_seconds,
                         retention_seconds=executor.keep,
-                        umask=current_umask(),
+                        umask=context.umask,
                     ),
                 )
                 for node in nodes

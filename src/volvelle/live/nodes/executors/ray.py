@@ -21,7 +21,6 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from pydantic import Field
 
-from volvelle.live.agent.files import current_umask
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
@@ -48,6 +47,10 @@ class OnRay(Executor):
     """The nodes of a Ray cluster, as they join and leave it."""
 
     name: ClassVar[str] = "ray"
+    trust: ClassVar[str] = (
+        "Jobs run as Ray's user, and agents talk without TLS, as Ray does: "
+        "whoever may submit, or is on Ray's network, is an operator."
+    )
 
     address: str = Field("auto", description="of the Ray cluster, as for ray.init")
     host: str = Field(
@@ -128,7 +131,12 @@ class _RayAgents(ManagedAgents):
         """Ray's ids of nodes that are alive and were given up."""
         here = self._ray.util.get_node_ip_address()
         server = AgentsServer(
-            (), context.token, report, host=executor.host or here, position=context.position
+            (),
+            context.token,
+            report,
+            host=executor.host or here,
+            position=context.position,
+            placed=context.placed,
         )
         self._address = f"{executor.host or here}:{server.port}"
         super().__init__(server, executor.poll_seconds)
@@ -211,7 +219,7 @@ class _RayAgents(ManagedAgents):
             progress_seconds=self._executor.progress_seconds,
             linger_seconds=self._executor.linger_seconds,
             retention_seconds=self._executor.keep,
-            umask=current_umask(),
+            umask=self._context.umask,
         )
         digest = hashlib.sha256(f"{self._context.token} {folder}".encode()).hexdigest()[:12]
         actor = (

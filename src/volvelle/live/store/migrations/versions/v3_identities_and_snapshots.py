@@ -1,4 +1,4 @@
-"""Jobs have an identity; snapshots of the state; digests that chain the entries of the journal."""
+"""Jobs have an identity; snapshots; digests that chain the entries of the journal; tokens expire."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,9 +10,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add all three; jobs so far have no identity and keep their folders, entries have no digests."""
+    """Add all four; jobs so far have no identity and keep their folders, entries have no digests."""
     op.add_column("jobs", sa.Column("identity", sa.String(32), nullable=False, server_default=""))
     op.add_column("entries", sa.Column("digest", sa.String(32), nullable=False, server_default=""))
+    op.add_column("tokens", sa.Column("expires", sa.Double))
     op.create_table(
         "snapshots",
         sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
