@@ -1,6 +1,7 @@
 """Submissions that stand aside until the jobs that they are after are through, and how those ended."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from volvelle.core.events import JobSubmitted
@@ -32,6 +33,7 @@ class End(NamedTuple):
     ok: bool
 
 
+@dataclass
 class Dependents:
     """The submissions that stand aside, by number; ids of jobs that were through, and how they ended.
 
@@ -41,22 +43,23 @@ class Dependents:
     have ended and that somebody is after. due: times and numbers of those that are to come, as a heap.
     """
 
-    def __init__(self) -> None:
-        self.aside: dict[int, Dependent] = {}
-        self.ended: dict[str, End] = {}
-        self.watched = False
-        self.followers: dict[str, list[int]] = {}
-        self.news: list[str] = []
-        self.due: list[tuple[float, int]] = []
+    aside: dict[int, Dependent] = field(default_factory=dict)
+    ended: dict[str, End] = field(default_factory=dict)
+    watched: bool = False
+    followers: dict[str, list[int]] = field(default_factory=dict)
+    news: list[str] = field(default_factory=list)
+    due: list[tuple[float, int]] = field(default_factory=list)
 
     def copy(self) -> "Dependents":
         """The same, that goes its own way."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.aside, other.ended = self.aside.copy(), self.ended.copy()
-        other.followers = {name: numbers[:] for name, numbers in self.followers.items()}
-        other.news, other.due = self.news[:], self.due[:]
-        return other
+        return Dependents(
+            aside=self.aside.copy(),
+            ended=self.ended.copy(),
+            watched=self.watched,
+            followers={name: numbers[:] for name, numbers in self.followers.items()},
+            news=self.news[:],
+            due=self.due[:],
+        )
 
     def submissions(self) -> Iterator[JobSubmitted]:
         """Those that stand aside and are not held."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from volvelle.core.composition import Composition, WrittenComposition
 from volvelle.core.decision import IntArray, Promise, decode_array, encode_array
+from volvelle.core.dependents import Dependents
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Header
@@ -86,6 +87,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     queue: tuple[JobSubmitted, ...]
     held: tuple[tuple[int, HeldJob], ...]
     held_submissions: tuple[JobSubmitted, ...]
+    dependents: Dependents
     promises: tuple[Promise, ...]
     neighbours: dict[int, str]
     served: tuple[int, ...] | None
@@ -115,6 +117,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
             queue=tuple(scheduler.queue),
             held=tuple((number, one) for number, one in held if isinstance(one, HeldJob)),
             held_submissions=tuple(one for _, one in held if isinstance(one, JobSubmitted)),
+            dependents=scheduler.dependents.copy(),
             promises=tuple(scheduler.promises.values()),
             neighbours=scheduler.neighbours,
             served=None if scheduler.served is None else tuple(map(int, scheduler.served)),
@@ -161,6 +164,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
         scheduler.queue = deque(self.queue)
         scheduler.held = dict(self.held)
         scheduler.held |= {event.number: event for event in self.held_submissions}
+        scheduler.dependents = self.dependents.copy()
         scheduler.promises = {promise.number: promise for promise in self.promises}
         scheduler.neighbours = self.neighbours
         scheduler.served = None if self.served is None else list(self.served)

@@ -201,13 +201,15 @@ class Cycle:
             self.book.type[row] = next(iter(look.types(at)), 0)
             look.own[ROW, at] = row + 1.0
             self._try(at, row, given.finish_by)
-        elif spec.rewards and (limit := self._limit(spec)):
+        elif spec.rewards and (limit := self._limit(at, spec)):
             self.told.append(Promise(number, reason=limit))
         elif spec.rewards and not self._promise(at, steps_of(spec)) and given is None:
             self._offer(at, spec)
 
-    def _limit(self, spec: JobSpec) -> str:
-        """Which limit of its user or pool a promise to this job would exceed; empty for none."""
+    def _limit(self, at: int, spec: JobSpec) -> str:
+        """Which limit, its own or that of its user or pool, a promise to it would exceed; empty for none."""
+        if (most := spec.time_limit_seconds) is not None and self.look.least_seconds[at] > most:
+            return "its time limit ends it before it is done"
         shares = {"user": self.policy.user_share, "pool": self.policy.pool_share}
         if min(shares.values()) == 1.0:
             return ""
@@ -309,7 +311,7 @@ class Cycle:
         }
         lease, parts, gaps = self.policy.lease, self.policy.parts, self.memory.gaps
         for at in select(look, self.book, found, worth, lease, parts, gaps):
-            if not self._limit(specs[at]):
+            if not self._limit(at, specs[at]):
                 self._promise(at, steps_of(specs[at]))
 
     # ------------------------------------------------------------------ who runs
@@ -422,7 +424,7 @@ class Cycle:
             return False
         look.own[ROW, at] = row + 1.0
         finish, spec = self.view.now + seconds, self.view.spec(look.number(at))
-        for finish_by, step in [] if self._limit(spec) else steps_of(spec):
+        for finish_by, step in [] if self._limit(at, spec) else steps_of(spec):
             if finish <= finish_by:
                 self.told.append(Promise(look.number(at), finish_by, step))
                 break
