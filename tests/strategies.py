@@ -252,8 +252,8 @@ class Features:
     amounts: bool = True  # nodes that say what CPUs and memory they have, jobs that need these
     sharing: bool = True  # jobs that say how fast they are beside others on the same GPUs
     deadlines: bool = False  # jobs have deadlines, which only some parts ask about
-    dependencies: bool = True  # jobs that wait for others
-    limits: bool = True  # jobs with priorities and time limits
+    dependencies: bool = False  # jobs that wait for others
+    limits: bool = False  # jobs with priorities and time limits
     crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
@@ -272,8 +272,6 @@ GANGS = Features(
     impossible=False,
     amounts=False,
     sharing=False,
-    dependencies=False,
-    limits=False,
 )
 """Rigid jobs on equal GPUs that are only counted."""
 CROWDED = Features(nodes=False, slots=False, crowded=True)

@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,22 @@ def test_a_run_keeps_what_every_policy_promises(
         _a_snapshot_read_back_stands_where_it_was_taken(encoded, original, path)
 
 
+@pytest.mark.parametrize("policy", ["fifo", "easy", "srsf", "las:round=30", "max-min"])
+@settings(max_examples=15)
+@given(scenario=scenarios(replace(EVERYTHING, dependencies=True, limits=True)))
+def test_a_run_with_dependencies_and_limits_keeps_it_too(
+    policy: str, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    scenario = scenario.under(policy)
+    audit = Audit(scenario)
+    run = happen(scenario, audit)
+    _nothing_is_given_twice_and_all_work_is_done(audit, run)
+    _the_same_seed_leaves_the_same_journal(scenario, run)
+    path = tmp_path_factory.mktemp("run") / "journal.jsonl"
+    _replaying_the_written_journal_rebuilds_the_state(run, path)
+    _following_without_asking_the_policy_leads_to_the_same_holdings(run)
+
+
 def _every_job_that_waits_can_say_why(world: World) -> None:
     jobs = world.scheduler.view().jobs
     reasons = reasons_to_wait(world.scheduler)
@@ -270,9 +287,7 @@ def test_a_policy_that_needs_no_durations_does_not_look_at_them(
 
 
 @settings(max_examples=8)
-@given(
-    scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False, limits=False))
-)
+@given(scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False)))
 def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario) -> None:
     foreseen: dict[int, float] = {}
 

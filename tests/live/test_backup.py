@@ -49,7 +49,10 @@ def test_a_restored_backup_gives_nobody_the_jobs_of_another(tmp_path: Path) -> N
         restore(tmp_path / "backup.db", url)
         server.start(CONFIG)
         client = client_of(server)
-        assert client.post("/v1/jobs", {"command": "echo two", "gpus": 2}) == {"numbers": [2]}
+        assert client.post("/v1/jobs", {"command": "echo two", "gpus": 2}) == {
+            "numbers": [2],
+            "notices": [],
+        }
         until(lambda: len(client.get("/v1/jobs", over="true")["jobs"]) == 2)
         assert logs(client, 2) == b"two\n"
         with pytest.raises(Problem, match="there is no job 1"):

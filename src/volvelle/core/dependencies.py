@@ -72,7 +72,7 @@ def _hear(scheduler: "Scheduler", number: int, name: str) -> None:
         return
     thinks = [one.think_seconds for one in dependent.left if one.job == name]
     left = tuple(one for one in dependent.left if one.job != name)
-    since = max(dependent.since, *(end.time + think for think in thinks))
+    since = max([dependent.since, *(end.time + think for think in thinks)])
     dependents.aside[number] = dependent._replace(left=left, since=since)
     if not left:
         _expect(scheduler, number, since)

@@ -126,7 +126,8 @@ class Batch:
             rejected: tuple[Rejection, ...] = ()
             concluded: tuple[Conclusion, ...] = ()
             if not plain:
-                rejected = tuple(self._rejected(i) for i in here if kinds[i] == REJECTED)
+                turned_away = [self._rejected(i) for i in here if kinds[i] == REJECTED]
+                rejected = tuple(sorted(turned_away, key=lambda one: one.number))
                 concluded = tuple(
                     self._concluded(i, timed_out=kinds[i] == TIMED_OUT)
                     for i in here

@@ -40,7 +40,7 @@ class Part(BaseModel):
         for name, value in self:
             if isinstance(value, (int, float)) and not _is_moderate(value):
                 raise ValueError(
-                    f"{name} is {value:.3g}: write 0, or a number from {_LEAST:g} to {_MOST:g}"
+                    f"{name} is {value:.3g}: write 0, or a number from {LEAST:g} to {MOST:g}"
                 )
         return self
 
@@ -63,12 +63,13 @@ class Part(BaseModel):
         return self.model_copy(deep=True) if self.__private_attributes__ else self
 
 
-_LEAST, _MOST = 1e-9, 1e15
+LEAST, MOST = 1e-9, 1e15
+"""Of a parameter that is a number and neither 0 nor infinite."""
 
 
 def _is_moderate(value: float) -> bool:
     """Whether a parameter may be so; infinity stands for "no limit"."""
-    return value == 0 or _LEAST <= abs(value) <= _MOST or abs(value) == math.inf
+    return value == 0 or LEAST <= abs(value) <= MOST or abs(value) == math.inf
 
 
 def _written(value: Any) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from volvelle.core.registry import LEAST
+
 Point = tuple[float, ...]
 """A value for each dimension of a space."""
 
@@ -24,7 +26,8 @@ class Dimension(NamedTuple):
             value = self.low * math.exp(share * math.log(self.high / self.low))
         else:
             value = self.low + share * (self.high - self.low)
-        return min(max(value, self.low), self.high)
+        value = min(max(value, self.low), self.high)
+        return value if abs(value) >= LEAST else 0.0
 
     def share(self, value: float) -> float:
         """Where ``value`` lies; `at` is its inverse."""

@@ -190,9 +190,7 @@ def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
 
 def _signature(view: View) -> bytes:
     """What fractions follow from, but for the work done: the jobs, their rates, the GPUs."""
-    view.rates()
-    jobs = view.jobs
-    return jobs.number.tobytes() + jobs.column("curve").tobytes() + view.capacity.tobytes()
+    return view.jobs.number.tobytes() + view.rates_basis() + view.capacity.tobytes()
 
 
 def knows_types(throughput: AnyThroughput) -> bool:

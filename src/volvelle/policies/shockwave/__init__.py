@@ -52,7 +52,6 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import CURVE, NUMBER
 from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.space import Dimension, Space
 from volvelle.core.view import BoolColumn, IntColumn, View
@@ -172,10 +171,8 @@ class Shockwave(PlanPolicy):
 
     def plan_basis(self, view: View) -> bytes:
         """The jobs, their batch sizes if reactive, the GPUs."""
-        if self.reactive:
-            view.rates()
-        about = [NUMBER, CURVE] if self.reactive else [NUMBER]
-        return view.jobs.matrix[about].tobytes() + view.capacity.tobytes()
+        rates = view.rates_basis() if self.reactive else b""
+        return view.jobs.number.tobytes() + rates + view.capacity.tobytes()
 
     def plan(self, view: View, window: Window) -> Plan:
         """The window by equation 11 times N M."""
