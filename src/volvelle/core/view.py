@@ -267,8 +267,9 @@ class View(NamedTuple):
         """The rates of the jobs, as bytes: the same as long as nobody's change, wherever tables hold them."""
         table, curve = self.rates(), self.jobs.curve
         distinct, first, place = np.unique(curve, return_index=True, return_inverse=True)
-        by_job = np.argsort(first)
-        return np.argsort(by_job)[place].tobytes() + table[distinct[by_job]].tobytes()
+        by_job, most = np.argsort(first), int(self.capacity.max(initial=0.0))
+        rates = table[distinct[by_job], :, : most + 1]
+        return np.argsort(by_job)[place].tobytes() + rates.tobytes()
 
     @property
     def gpus(self) -> float:
