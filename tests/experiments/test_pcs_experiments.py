@@ -18,7 +18,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "feasibility": ("--jobs", "40"),
     "held_back": (*SEARCH, "--jobs", "20"),
     "load_mismatch": (*SEARCH, "--jobs", "20"),
-    "long_traces": ("--jobs", "200"),
+    "long_traces": (*SEARCH, "--jobs", "100"),
     "p90_bursts": ("--jobs", "50"),
     "parameterisation": SEARCH,
     "size_error": (*SEARCH, "--jobs", "40"),

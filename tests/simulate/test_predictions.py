@@ -218,7 +218,7 @@ def on_trace(shared: Path, trace: str, cluster: str, policy: str, estimator: str
 @pytest.mark.parametrize(
     ("trace", "cluster", "policy", "estimator"),
     [
-        ("2869ce", "1x64", "las", "noisy:error=0.3"),
+        pytest.param("2869ce", "1x64", "las", "noisy:error=0.3", marks=pytest.mark.slow),
         ("2869ce", "1x64", PCS, "noisy:error=0.3"),
         ("2869ce", "1x64", PCS, "oracle"),
         ("103959", "1x16", "srsf", "noisy:error=0.3"),
