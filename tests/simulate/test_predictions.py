@@ -236,6 +236,7 @@ def test_on_traces_that_the_defaults_were_not_chosen_on(
     assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 96.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "estimator"), [("srsf", "oracle"), (PCS, "noisy:error=0.3")])
 def test_on_a_trace_that_a_default_was_chosen_on(shared: Path, policy: str, estimator: str) -> None:
     """That lengths of jobs are left out was chosen on ee9e8c too (decision 41): a guard, no evidence."""
