@@ -88,6 +88,11 @@ def waiting_for_admission(scheduler: "Scheduler") -> list[JobSubmitted]:
     return [scheduler.coming(i) for i in places if s.verdict[i] in (ENTERS, NO_PROGRESS)]
 
 
+def submissions(scheduler: "Scheduler") -> list[JobSubmitted]:
+    """Those of jobs that are not in the system: in the admission queue, in order, or aside for other jobs."""
+    return [*waiting_for_admission(scheduler), *scheduler.dependents.submissions()]
+
+
 def come_back(scheduler: "Scheduler", place: int) -> None:
     """Let an arrival that stood aside for other jobs be in the admission queue, where it was submitted."""
     s = scheduler.state

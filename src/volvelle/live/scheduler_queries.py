@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from volvelle.core.decision import Decision
-from volvelle.core.entry import HeldJob, waiting_for_admission
-from volvelle.core.events import JobSubmitted
+from volvelle.core.entry import HeldJob, submissions
 from volvelle.core.scheduler import Scheduler
 
 
@@ -16,12 +15,7 @@ def job_numbers(scheduler: Scheduler) -> list[int]:
 
 def unheld_job_numbers(scheduler: Scheduler) -> list[int]:
     """Numbers of all jobs that are not held."""
-    return [*scheduler.known, *(event.number for event in _submitted(scheduler))]
-
-
-def _submitted(scheduler: Scheduler) -> list[JobSubmitted]:
-    """Jobs that wait for admission or for other jobs, and are not held."""
-    return [*waiting_for_admission(scheduler), *scheduler.dependents.submissions()]
+    return [*scheduler.known, *(event.number for event in submissions(scheduler))]
 
 
 def waits_for_jobs(scheduler: Scheduler, number: int) -> bool:
@@ -90,11 +84,11 @@ def guessed_jobs(scheduler: Scheduler) -> set[int]:
     """Numbers of the jobs that are not held of which the estimator does not know how long such ones take."""
     guesses = scheduler.composition.estimator.guesses
     here = {number for number in scheduler.known if guesses(scheduler.spec(number))}
-    return here | {event.number for event in _submitted(scheduler) if guesses(event.spec)}
+    return here | {event.number for event in submissions(scheduler) if guesses(event.spec)}
 
 
 def submit_times(scheduler: Scheduler) -> Iterable[tuple[int, float]]:
     """Number and submission time of every job that is not held."""
     jobs = scheduler.view().jobs
     yield from zip(jobs.number.astype(int).tolist(), jobs.submit_time.tolist(), strict=True)
-    yield from ((event.number, event.time) for event in _submitted(scheduler))
+    yield from ((event.number, event.time) for event in submissions(scheduler))

@@ -13,7 +13,7 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Conclusion, Decision, Rejection
-from volvelle.core.entry import waiting_for_admission
+from volvelle.core.entry import submissions
 from volvelle.core.events import (
     ArrivalsForetold,
     Event,
@@ -88,7 +88,7 @@ class _Renumbered:
             (expected.of[i], expected.stamp[i]) for i in places if expected.kind[i] == STOPPED
         }
         """Attempts that had ended before, though their checkpoints were still being written."""
-        known = {event.number: event.spec for event in _submitted(scheduler)}
+        known = {event.number: event.spec for event in submissions(scheduler)}
         known |= {number: job.spec for number, job in scheduler.known.items()}
         self._numbers = np.array(sorted(known), dtype=np.int64)
         self.jobs = [_remaining(scheduler, n, known[n]) for n in self._numbers.tolist()]
@@ -135,17 +135,12 @@ class _Renumbered:
         return msgspec.structs.replace(one, number=self._place(one.number))
 
 
-def _submitted(scheduler: Scheduler) -> list[JobSubmitted]:
-    """Jobs that are not in the system yet: in the admission queue, or aside until others are through."""
-    return [*waiting_for_admission(scheduler), *scheduler.dependents.submissions()]
-
-
 def _remaining(scheduler: Scheduler, number: int, spec: JobSpec) -> Job:
     """What is left of a job, as if it were submitted only now."""
     spec = msgspec.structs.replace(spec, submit_time=0.0)
     row = scheduler.row_of(number)
     if row is None:
-        event = next(event for event in _submitted(scheduler) if event.number == number)
+        event = next(event for event in submissions(scheduler) if event.number == number)
         belief = scheduler.composition.estimator.believe(event, scheduler.seed)
         return Job(
             spec, msgspec.structs.replace(belief.truth, work=belief.truth.work * belief.scale)
