@@ -146,6 +146,12 @@ def rates(scheduler: "Scheduler", view: JobView) -> RateTable:
     return table
 
 
+def rates_basis(scheduler: "Scheduler", view: JobView) -> bytes:
+    """What `View.rates_basis` promises."""
+    rates(scheduler, view)
+    return scheduler.curves.digests(view.curve)
+
+
 def rates_beside(scheduler: "Scheduler", number: int, other: int) -> list[float]:
     """What `View.beside` promises."""
     spec, believed = scheduler.known[number]

@@ -5,6 +5,7 @@ each type, all on one node. Curves are worked out when a policy first asks for t
 distinct model; other policies pay nothing. A job whose batch size changes moves to another curve.
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.state import Jobs
-from volvelle.core.view import FloatColumn
+from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.job import Truth
 from volvelle.model.throughput import Linear, PerType, Table
 
@@ -28,12 +29,13 @@ class RateCurves:
     def __init__(self) -> None:
         self._table: RateTable = np.zeros((0, 0, 0))
         self._index: dict[bytes, int] = {}
+        self._digests: list[bytes] = []
 
     def fork(self) -> "RateCurves":
         """A copy that can go its own way; rows that are written are never changed."""
         copy = RateCurves()
         copy._table = self._table.copy()
-        copy._index = self._index.copy()
+        copy._index, copy._digests = self._index.copy(), self._digests[:]
         return copy
 
     def table(
@@ -48,6 +50,7 @@ class RateCurves:
         most = int(max(capacity.tolist(), default=0.0))
         if self._outgrown(len(gpu_types), most, len(rows)):
             self._index.clear()
+            self._digests.clear()
             self._table = np.zeros((0, len(gpu_types), most + 1))
             for row in rows:
                 jobs.curve[row] = -1.0
@@ -56,6 +59,10 @@ class RateCurves:
                 truth = believed(int(jobs.number[row]))
                 jobs.curve[row] = float(self._curve_of(truth, float(jobs.done[row]), gpu_types))
         return self._table
+
+    def digests(self, curves: IntColumn) -> bytes:
+        """Of what these curves are of, wherever they are in the table."""
+        return b"".join(self._digests[curve] for curve in curves.tolist())
 
     def _outgrown(self, gpu_types: int, most: int, jobs: int) -> bool:
         """Whether there are new types or GPUs, or mostly curves of jobs that have gone."""
@@ -69,6 +76,7 @@ class RateCurves:
         curve = self._index.get(key)
         if curve is None:
             curve = self._index[key] = len(self._index)
+            self._digests.append(hashlib.blake2b(key, digest_size=8).digest())
             if curve == len(self._table):
                 room = np.zeros((curve + 8, *self._table.shape[1:]))
                 self._table = np.concatenate([self._table, room])

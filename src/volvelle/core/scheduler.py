@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from volvelle.core.answers import ANSWERS
-from volvelle.core.beliefs import rates, rates_beside
+from volvelle.core.beliefs import rates, rates_basis, rates_beside
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray, Promise
@@ -402,6 +402,7 @@ class Scheduler:
             np.array([pool.lends for pool in self.cluster.pools], dtype=np.bool_),
             np.array([pool.weight for pool in self.cluster.pools], dtype=np.float64),
             lambda: rates(self, jobs),
+            lambda: rates_basis(self, jobs),
             self.spec,
             self.resources,
             lambda number, other: rates_beside(self, number, other),

@@ -240,6 +240,7 @@ class View(NamedTuple):
     ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does, ``budget`` its
     weight, NaN where its jobs have their own. ``rates()`` is the table of believed rates by (curve, GPU type,
     GPUs), for whole GPUs on a node with CPUs and memory enough; ``jobs.curve`` says which curve is whose.
+    ``rates_basis()`` is the same as long as no job's curve changes, wherever tables hold it.
     ``beside(number, other)`` is the believed rate, by GPU type, of a job that shares the GPUs it requests
     with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
@@ -256,20 +257,13 @@ class View(NamedTuple):
     lends: BoolColumn
     budget: FloatColumn
     rates: Callable[[], NDArray[np.float64]]
+    rates_basis: Callable[[], bytes]
     spec: Callable[[int], JobSpec]
     resources: Resources
     beside: Callable[[int, int], list[float]]
     believed: Callable[[int], Truth]
     promises: Mapping[int, Promise]
     pools: tuple[str, ...]
-
-    def rates_basis(self) -> bytes:
-        """The rates of the jobs, as bytes: the same as long as nobody's change, wherever tables hold them."""
-        table, curve = self.rates(), self.jobs.curve
-        distinct, first, place = np.unique(curve, return_index=True, return_inverse=True)
-        by_job, most = np.argsort(first), int(self.capacity.max(initial=0.0))
-        rates = table[distinct[by_job], :, : most + 1]
-        return np.argsort(by_job)[place].tobytes() + rates.tobytes()
 
     @property
     def gpus(self) -> float:
