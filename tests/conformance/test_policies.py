@@ -252,7 +252,7 @@ def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
 
 @every_policy
 @settings(max_examples=6)
-@given(scenarios(KNOWN))
+@given(scenarios(replace(KNOWN, dependencies=True, limits=True)))
 def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
     policy: str, scenario: Scenario
 ) -> None:
@@ -287,7 +287,7 @@ def test_a_policy_that_needs_no_durations_does_not_look_at_them(
 
 
 @settings(max_examples=8)
-@given(scenarios(Features(elastic=False, failures=False, nodes=False, impossible=False)))
+@given(scenarios(replace(KNOWN, elastic=False, dependencies=True)))
 def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario) -> None:
     foreseen: dict[int, float] = {}
 
