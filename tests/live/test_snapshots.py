@@ -11,6 +11,8 @@ from fake_cluster import ControllerHarness, header_of, sleeping
 from strategies import state_of
 
 from volvelle.core.events import ProgressReported
+from volvelle.core.journal import Entry
+from volvelle.core.scheduler import Scheduler
 from volvelle.live.control import recovery, snapshots
 from volvelle.live.control.requests import Submit
 from volvelle.live.store import Store
@@ -123,6 +125,28 @@ def test_decisions_hold_where_they_would_be_others_now(tmp_path: Path) -> None:
     assert harness.controller._cycle.state.ledger.attempts == held
     (warning,) = harness.controller.warnings
     assert "it holds, and tiresias cannot remember what was before" in warning
+
+
+def test_a_replay_that_gives_up_leaves_nothing_in_the_next(tmp_path: Path) -> None:
+    """Attempts of the snapshot end after it, and then a decision would be another."""
+    harness = busy(tmp_path, "fifo")
+    for _ in range(40):
+        harness.step(1.0)
+    before = harness.controller._cycle.state
+    last = before.next_seq - 1
+    decides_again = recovery._decides_again
+
+    def until_the_last(scheduler: Scheduler, entry: Entry) -> bool:
+        again = decides_again(scheduler, entry)
+        return again and entry.time < before.last_time
+
+    with patch.object(recovery, "_decides_again", until_the_last):
+        assert len(set(read_from(harness))) == 1
+    after = harness.controller._cycle.state
+    assert f"from entry {last:,} on" in harness.controller.warnings[0]
+    assert after.holdings == before.holdings
+    assert after.servers.last_entries == before.servers.last_entries
+    assert (after.ledger.attempts, after.jobs) == (before.ledger.attempts, before.jobs)
 
 
 @pytest.mark.parametrize("snapshot", [True, False])

@@ -137,15 +137,16 @@ class _Recovery:
         """The state from the latest snapshot that can be used; None if there is none."""
         for seq in self._store.snapshot_seqs():
             try:
-                snapshot = read_snapshot(self._store.read_snapshot(seq))
-                state = self._read(snapshot)
+                stored = self._store.read_snapshot(seq)
+                state = self._read(read_snapshot(stored))
             except (Problem, StoreFailed) as problem:
                 self._notices.append(
                     f"the snapshot of entry {seq:,} is not used: {_message(problem)}"
                 )
                 continue
             if not self._replay(state, follow=bool(self._substituted)):
-                state = self._read(snapshot, remember=False)
+                # A state shares attempts with the snapshot it was made from: read it again.
+                state = self._read(read_snapshot(stored), remember=False)
                 self._replay(state, follow=True)
             return state
         return None

@@ -16,7 +16,7 @@ from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
-from volvelle.live.http.quick_route import SubmissionRoute
+from volvelle.live.http.quick_route import MAX_KEY, SubmissionRoute
 from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView
@@ -30,7 +30,7 @@ _MAX_PAGE = 10_000
 
 Limit = Annotated[int, Query(ge=1, le=_MAX_PAGE, description="at most so many")]
 IdempotencyKey = Annotated[
-    Annotated[str, Field(min_length=1, max_length=200)] | SkipJsonSchema[None],
+    Annotated[str, Field(min_length=1, max_length=MAX_KEY)] | SkipJsonSchema[None],
     Header(
         alias="Idempotency-Key",
         description="the same key again answers with the jobs of the first time; 422 with another job",

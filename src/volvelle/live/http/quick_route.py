@@ -9,12 +9,12 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import ValidationError
 
 from volvelle.live.http.dependencies import authenticate
 from volvelle.live.job_request import JobRequest
 
-_MAX_KEY = 200
+MAX_KEY = 200
+"""Characters of an idempotency key."""
 
 
 class SubmissionRoute(APIRoute):
@@ -26,12 +26,12 @@ class SubmissionRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             key = request.headers.get("idempotency-key")
-            usual = key is None or 0 < len(key) <= _MAX_KEY
+            usual = key is None or 0 < len(key) <= MAX_KEY
             if not usual or request.headers.get("content-type") != "application/json":
                 return await by_fastapi(request)
             try:
                 job = JobRequest.model_validate(await request.json())
-            except (ValidationError, ValueError):
+            except (ValueError, RecursionError):  # of what is nested too deeply
                 return await by_fastapi(request)
             principal = await authenticate(request)
             app = request.app.state

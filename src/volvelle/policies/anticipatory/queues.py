@@ -27,22 +27,28 @@ from volvelle.policies.anticipatory.memory import (
     ASK_AT,
     BORROWED,
     DEDICATED,
-    HEAD,
+    HERE,
+    LENDS,
+    LEVEL,
     MOST_QUEUES,
     NO_LANE,
-    NOTE,
     NOTES,
+    OWNED,
     POOLS,
     QUANTA,
     ROOM,
     STRANGE,
     USED,
+    Tables,
+    tables,
 )
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _FULL = MOST_QUEUES
+"""From so many queues on Python decides; a test lowers it."""
+_POOL, _GPUS, _WITHIN = range(3)  # of `Tables.by_queue`
 _NOTED, _LANE = COLUMNS, COLUMNS + 1  # as in `memory`, among the columns of the state
 
 
@@ -52,42 +58,40 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
     pools, quanta = int(words[POOLS]), int(words[QUANTA])
     if quanta == 0:
         return 0  # Python begins
-    pool, gpus = jobs.pool[row], jobs.gpus[row]
-    by_pool = HEAD + quanta + 3 * MOST_QUEUES
+    pool, gpus, known = jobs.pool[row], jobs.gpus[row], tables(words)
     if pool >= 0.0 and jobs.floats[_NOTED][row] == 0.0:
         if words[NOTES] + 1 + pools > words[ROOM]:
             words[ASK_AT] = -INFINITY
         else:
             jobs.floats[_NOTED][row] = 1.0
-            words[by_pool + 3 * pools + int(pool)] += 1.0
-            _note(words, pool, jobs.submit[row], gpus)
+            known.by_pool[HERE, int(pool)] += 1.0
+            _note(words, known, pool, jobs.submit[row], gpus)
     seconds = jobs.total[row] * jobs.scale[row] / jobs.full_rate[row]
     within = 0
-    while within < quanta and seconds > words[HEAD + within] + ROUNDING:
+    while within < quanta and seconds > known.quanta[within] + ROUNDING:
         within += 1
-    used, first = int(words[USED]), HEAD + quanta
+    used, by_queue = int(words[USED]), known.by_queue
     for queue in range(used):
         if (
-            words[first + queue] == pool
-            and words[first + MOST_QUEUES + queue] == gpus
-            and words[first + 2 * MOST_QUEUES + queue] == within
+            by_queue[_POOL, queue] == pool
+            and by_queue[_GPUS, queue] == gpus
+            and by_queue[_WITHIN, queue] == within
         ):
             return queue
     alike = jobs.least[row] == gpus and jobs.most[row] == gpus and int(jobs.types[row]) & 1 == 1
     if used == _FULL or not alike:
         words[STRANGE], words[ASK_AT] = 1.0, -INFINITY
         return 0
-    words[first + used], words[first + MOST_QUEUES + used] = pool, gpus
-    words[first + 2 * MOST_QUEUES + used] = within
+    by_queue[_POOL, used], by_queue[_GPUS, used] = pool, gpus
+    by_queue[_WITHIN, used] = within
     words[USED] = used + 1.0
     return used
 
 
 @kernel
-def _note(words: Numbers, pool: float, time: float, gpus: float) -> None:
-    pools, quanta = int(words[POOLS]), int(words[QUANTA])
-    at = HEAD + quanta + 3 * MOST_QUEUES + (4 + 2 * quanta) * pools + NOTE * int(words[NOTES])
-    words[at], words[at + 1], words[at + 2] = pool, time, gpus
+def _note(words: Numbers, known: Tables, pool: float, time: float, gpus: float) -> None:
+    notes, at = known.notes, int(words[NOTES])
+    notes[at, 0], notes[at, 1], notes[at, 2] = pool, time, gpus
     words[NOTES] += 1.0
 
 
@@ -98,13 +102,13 @@ def serve(s: State) -> None:
     pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[USED])
     if quanta == 0 or words[STRANGE] > 0.0:
         return  # Python decides
-    queues = HEAD + quanta
-    by_pool = queues + 3 * MOST_QUEUES
+    known = tables(words)
+    by_queue, by_pool = known.by_queue, known.by_pool
     running = np.zeros(used, dtype=np.int64)
     held, own, owns = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
     owns[pools] = s.types.capacity[0]
     for pool in range(pools):
-        owns[pool] = words[by_pool + pool]
+        owns[pool] = by_pool[OWNED, pool]
         owns[pools] -= owns[pool]
     owns[pools] = max(owns[pools], 0.0)
     lane = jobs.floats[_LANE]
@@ -121,7 +125,7 @@ def serve(s: State) -> None:
     waiting, head = np.zeros(used, dtype=np.int64), np.full(used, -1)
     others = 0  # jobs that wait and could run on what their pools own
     for queue in range(used):
-        pool, gpus = int(words[queues + queue]), words[queues + MOST_QUEUES + queue]
+        pool, gpus = int(by_queue[_POOL, queue]), by_queue[_GPUS, queue]
         many = int(s.queues.demand[queue] / gpus + 0.5)
         here[pool] += many
         waiting[queue] = many - running[queue]
@@ -132,10 +136,10 @@ def serve(s: State) -> None:
         if gpus <= owns[pool] + ROUNDING:
             others += waiting[queue]
     for pool in range(pools):
-        before = by_pool + 3 * pools + pool
-        if words[before] > here[pool]:
-            _note(words, float(pool), s.clock[NOW], here[pool] - words[before])
-        words[before] = here[pool]
+        before = by_pool[HERE, pool]
+        if before > here[pool]:
+            _note(words, known, float(pool), s.clock[NOW], here[pool] - before)
+        by_pool[HERE, pool] = here[pool]
     if words[NOTES] + 1 + pools > words[ROOM]:
         words[ASK_AT] = -INFINITY
     if s.clock[NOW] >= words[ASK_AT]:
@@ -150,14 +154,14 @@ def serve(s: State) -> None:
         for pool in range(pools + 1):
             if spent[pool] or not (best < 0 or held[pool] < least * owns[pool]):
                 continue
-            queue = _first_of(s, words, queues, head, pool, pools, owns[pool])
+            queue = _first_of(s, by_queue, head, pool, pools, owns[pool])
             if queue < 0:
                 spent[pool] = True
                 continue
             best, least = queue, held[pool] / owns[pool]
         if best < 0:
             break
-        pool, gpus = int(words[queues + best]), words[queues + MOST_QUEUES + best]
+        pool, gpus = int(by_queue[_POOL, best]), by_queue[_GPUS, best]
         if (
             own[pool] + gpus > owns[pool] + ROUNDING
             or gpus > left[pool] + ROUNDING
@@ -175,7 +179,7 @@ def serve(s: State) -> None:
         started += 1
     for at in range(quanta):  # figure 8: spare
         while True:
-            usable = _usable(words, at, pools, quanta, owns, own, pending, free)
+            usable = _usable(known, at, owns, own, pending, free)
             alone = at == quanta - 1 and others == 0
             if free <= ROUNDING or (usable <= ROUNDING and not alone):
                 break
@@ -183,9 +187,9 @@ def serve(s: State) -> None:
             for queue in range(used):
                 if head[queue] < 0:
                     continue
-                pool, gpus = int(words[queues + queue]), words[queues + MOST_QUEUES + queue]
+                pool, gpus = int(by_queue[_POOL, queue]), by_queue[_GPUS, queue]
                 last_resort = alone and gpus > owns[pool] + ROUNDING
-                if words[queues + 2 * MOST_QUEUES + queue] > at and not last_resort:
+                if by_queue[_WITHIN, queue] > at and not last_resort:
                     continue
                 room = free if last_resort else usable
                 if gpus > room + ROUNDING or gpus > left[pool] + ROUNDING:
@@ -199,7 +203,7 @@ def serve(s: State) -> None:
                     best, least = queue, ratio
             if best < 0:
                 break
-            pool, gpus = int(words[queues + best]), words[queues + MOST_QUEUES + best]
+            pool, gpus = int(by_queue[_POOL, best]), by_queue[_GPUS, best]
             _start(s, best, head, waiting, gpus, BORROWED)
             free -= gpus
             held[pool] += gpus
@@ -220,15 +224,13 @@ def _first_waiting(jobs: Jobs, row: int) -> int:
 
 
 @kernel
-def _first_of(
-    s: State, words: Numbers, queues: int, head: Ints, pool: int, pools: int, owned: float
-) -> int:
+def _first_of(s: State, by_queue: Floats, head: Ints, pool: int, pools: int, owned: float) -> int:
     """The queue of the first job of a pool that waits and fits what the pool owns; -1 for none."""
     found, wanted = -1, pool if pool < pools else -1
     for queue in range(len(head)):
-        if head[queue] < 0 or int(words[queues + queue]) != wanted:
+        if head[queue] < 0 or int(by_queue[_POOL, queue]) != wanted:
             continue
-        if words[queues + MOST_QUEUES + queue] > owned + ROUNDING:
+        if by_queue[_GPUS, queue] > owned + ROUNDING:
             continue
         if found < 0 or s.jobs.number[head[queue]] < s.jobs.number[head[found]]:
             found = queue
@@ -237,25 +239,16 @@ def _first_of(
 
 @kernel
 def _usable(
-    words: Numbers,
-    at: int,
-    pools: int,
-    quanta: int,
-    owns: Floats,
-    own: Floats,
-    pending: Floats,
-    free: float,
+    known: Tables, at: int, owns: Floats, own: Floats, pending: Floats, free: float
 ) -> float:
-    """What is idle and not kept for a quantum; what is kept is written."""
-    by_pool = HEAD + quanta + 3 * MOST_QUEUES
-    expected = by_pool + 4 * pools
-    usable = free
+    """What is idle and not kept for a quantum."""
+    usable, pools = free, known.by_pool.shape[1]
     for pool in range(pools + 1):
         unused, soon = max(owns[pool] - own[pool], 0.0), pending[pool]
         if pool < pools:
-            lends = words[by_pool + pools + pool] > 0.0
-            soon += words[expected + at * pools + pool] if lends else np.inf
-            soon = max(soon, words[by_pool + 2 * pools + pool] * unused)
+            lends = known.by_pool[LENDS, pool] > 0.0
+            soon += known.expected[at, pool] if lends else np.inf
+            soon = max(soon, known.by_pool[LEVEL, pool] * unused)
         usable -= min(soon, unused)
     return min(usable, free)
 
