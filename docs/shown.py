@@ -11,8 +11,8 @@ A page is run from top to bottom in a folder of its own. Its fenced blocks mean:
 
 A command that ends in " &" goes on in the background until the end of its page; what it has printed is
 compared once it has printed as many lines as are shown. In what a command prints, "..." stands for
-anything, and seconds ("in 1.3 s") are not compared. A command must succeed unless the page shows an
-error. YAML is a job's file.
+anything, as a line of its own for any number of lines, and seconds ("in 1.3 s") are not compared. A command
+must succeed unless the page shows an error. YAML is a job's file.
 """
 
 import os
@@ -230,12 +230,16 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _alike(shown: list[str], printed: list[str]) -> bool:
-    pattern = re.escape(_timeless(shown)).replace(re.escape("..."), ".*")
-    return re.fullmatch(pattern, _timeless(printed), re.DOTALL) is not None
+    pattern = "".join(
+        "(?:.*\n)?" if line == "..." else re.escape(f"{line}\n").replace(re.escape("..."), ".*")
+        for line in _timeless(shown)
+    )
+    return re.fullmatch(pattern, "\n".join([*_timeless(printed), ""]), re.DOTALL) is not None
 
 
-def _timeless(lines: list[str]) -> str:
-    return _SECONDS.sub("0.0 s", "\n".join(line.rstrip() for line in lines)).strip("\n")
+def _timeless(lines: list[str]) -> list[str]:
+    text = "\n".join(line.rstrip() for line in lines)
+    return _SECONDS.sub("0.0 s", text).strip("\n").split("\n")
 
 
 def _of_file(page: Path, block: Block, folder: Path) -> Iterator[Difference]:

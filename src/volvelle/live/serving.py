@@ -25,7 +25,7 @@ from volvelle.model.cluster import Cluster
 _SWITCH_SECONDS = 0.001
 """So long the thread that answers requests waits for the controller's at most, where both compute."""
 
-_JOIN_SECONDS = 3.0
+_JOIN_SECONDS = 10.0
 """So long requests wait for the nodes that the server starts itself."""
 
 
