@@ -36,6 +36,9 @@ def main() -> None:
         raise SystemExit(f"skipped: this experiment needs the reference results in {GOLDEN}")
     every = {trace: _reference(trace) for trace in TRACES}
     theirs = {trace: jct for trace, jct in every.items() if len(jct) <= given.jobs}
+    if not theirs:
+        fewest = min(map(len, every.values()))
+        raise SystemExit(f"error: no trace has {given.jobs} jobs; --jobs of at least {fewest}")
     whole = replace(given, jobs=max(map(len, theirs.values())) - 1, before=0.0, coming=1.0)
     report = Report(
         "tiresias_jct", "Tiresias and its simulator (Blox, section 4.1, figure 4)", whole

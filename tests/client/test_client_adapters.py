@@ -17,7 +17,7 @@ from volvelle.client.control_block import (
 ITERATIONS_IN_ALL = 80
 
 
-@pytest.fixture(params=["lightning", "huggingface"])
+@pytest.fixture(params=[pytest.param("lightning", marks=pytest.mark.slow), "huggingface"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Attempts]]:
     """Two jobs that do the same."""
     pytest.importorskip({"huggingface": "transformers"}.get(request.param, request.param))

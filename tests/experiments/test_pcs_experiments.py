@@ -10,8 +10,9 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "pcs"
 EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "pcs_study")
+LONG = {"held_back", "long_traces"}  # fronts of several traces, also where they are small
 
-SEARCH = ("--candidates", "6", "--sample-jobs", "40", "--seeds", "1")
+SEARCH = ("--candidates", "4", "--sample-jobs", "25", "--seeds", "1")
 SMALL: dict[str, tuple[str, ...]] = {
     "themis_error": ("--jobs", "40"),
     "toy": (),
@@ -59,7 +60,10 @@ def rows(experiment: str, out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in EXPERIMENTS],
+)
 def test_it_runs_small_and_writes_its_page(
     experiment: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -219,10 +219,10 @@ def on_trace(shared: Path, trace: str, cluster: str, policy: str, estimator: str
     ("trace", "cluster", "policy", "estimator"),
     [
         pytest.param("2869ce", "1x64", "las", "noisy:error=0.3", marks=pytest.mark.slow),
-        ("2869ce", "1x64", PCS, "noisy:error=0.3"),
+        pytest.param("2869ce", "1x64", PCS, "noisy:error=0.3", marks=pytest.mark.slow),
         ("2869ce", "1x64", PCS, "oracle"),
         ("103959", "1x16", "srsf", "noisy:error=0.3"),
-        ("103959", "1x16", PCS, "noisy:error=0.3"),
+        pytest.param("103959", "1x16", PCS, "noisy:error=0.3", marks=pytest.mark.slow),
     ],
 )
 def test_on_traces_that_the_defaults_were_not_chosen_on(
