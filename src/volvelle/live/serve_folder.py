@@ -3,7 +3,7 @@
 ::
 
     token         the first operator's token
-    agents.token  the token of agents; both files are readable by their owner only
+    agents.token  the token with which agents join; both files are readable by their owner only
     server.json   the server's address, while it listens
     starting      the process of a server that does not listen yet
     store.db      the store, unless it is elsewhere
@@ -114,7 +114,7 @@ class ServeFolder:
 
     @property
     def agents_token_file(self) -> Path:
-        """File of the token with which agents and server authenticate each other."""
+        """File of the token with which agents join; the server makes the keys of its own agents of it."""
         return self.path / "agents.token"
 
     @property
