@@ -4,6 +4,7 @@
 
     token         the first operator's token
     agents.token  the token with which agents join; both files are readable by their owner only
+    secrets.key   the key of jobs' secrets, unless it is elsewhere; not in the store nor in its backups
     server.json   the server's address, while it listens
     starting      the process of a server that does not listen yet
     store.db      the store, unless it is elsewhere

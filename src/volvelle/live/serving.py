@@ -14,6 +14,7 @@ from volvelle import __version__
 from volvelle.core.journal import Header
 from volvelle.live.config import ServeConfig
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.authentication import digest_of, new_token
 from volvelle.live.http.role import Role
 from volvelle.live.http.server import bind, serve, url_of
@@ -70,7 +71,8 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         keys = StoredKeys(store.tokens, token)
         context = ExecutorContext(cluster, config.jobs_folder, token, joined=keys, umask=umask)
         with _many_objects_that_stay():
-            controller = Controller(store, header, executor, context)
+            secrets = SecretBox(config.secrets_file)
+            controller = Controller(store, header, executor, context, secrets=secrets)
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 
