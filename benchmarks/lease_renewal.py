@@ -38,6 +38,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.node_keys import GivenKeys
 from volvelle.model.node import Node
 
 GPUS_OF_A_NODE = 8
@@ -96,7 +97,8 @@ def measure(gpus: int, seconds: float) -> None:
     """Print a line for each way of renewal."""
     nodes = [Node(f"node-{index}", GPUS_OF_A_NODE) for index in range(gpus // GPUS_OF_A_NODE)]
     reports: SimpleQueue[Report] = SimpleQueue()
-    server = AgentsServer(nodes, TOKEN, reports.put)
+    keys = GivenKeys(TOKEN)
+    server = AgentsServer(nodes, keys, reports.put)
     agents: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as name:
         folders = [Path(name) / node.name for node in nodes]
@@ -104,7 +106,7 @@ def measure(gpus: int, seconds: float) -> None:
             for node, folder in zip(nodes, folders, strict=True):
                 connect = f"127.0.0.1:{server.port}"
                 settings = AgentSettings(
-                    node=node, connect=connect, token=TOKEN, central_renewal=True
+                    node=node, connect=connect, key=keys.key(node.name), central_renewal=True
                 )
                 AgentFolder(folder)
                 write_file(folder / "agent.json", msgspec.json.encode(settings))

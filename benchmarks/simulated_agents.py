@@ -18,6 +18,7 @@ from volvelle.live.agent.controller_connection import ControllerConnection
 from volvelle.live.agent.folders import AgentSettings
 from volvelle.live.agent.wire import TaskEnded, TaskStarted
 from volvelle.live.messages import AttemptKey, Forget, Outcome, Stop
+from volvelle.live.nodes.node_keys import GivenKeys
 from volvelle.model.cluster import parse_cluster
 
 
@@ -65,7 +66,8 @@ async def simulate(connect: str, token: str, cluster: str, run_seconds: float) -
     nodes = parse_cluster(cluster).nodes
     async with asyncio.TaskGroup() as agents:
         for node in nodes:
-            settings = AgentSettings(node=node, connect=connect, token=token)
+            key = GivenKeys(token).key(node.name)
+            settings = AgentSettings(node=node, connect=connect, key=key, token=token)
             agents.create_task(SimulatedAgent(settings, run_seconds).connection.run())
 
 

@@ -59,7 +59,7 @@ class Backend(ABC):
         return "agent killed" if pid is not None and kill(pid) else None
 
     def delete_folder(self, rng: random.Random) -> InjectedFault:
-        """Kill an agent and delete its folder; another one begins there with nothing."""
+        """Kill an agent and delete its folder; another one begins there with nothing but the node's key."""
         return None
 
     def disconnect(self, node: str) -> InjectedFault:
@@ -101,7 +101,8 @@ class DialIn(Backend):
             start_command(
                 node.name, "agent", "--node", node.name, "--gpus", str(node.gpus), "--pretend",
                 "--connect", f"127.0.0.1:{self._proxy.links[node.name].port}",
-                "--token-file", str(token_file), "--folder", str(folder / node.name),
+                "--token-file", str(token_file), "--key-file", str(folder / f"{node.name}.key"),
+                "--folder", str(folder / node.name),
                 "--work", str(folder / "work"),
             )
             for node in self._nodes

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from volvelle.live.config import Limits
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.app import create_app
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.role import Role
@@ -72,7 +73,8 @@ def open_api(folder: Path, body_bytes: int = 10_000, request: float = 0.5) -> It
     store = FragileStore.open(f"sqlite:///{folder}/store.db")
     cluster = parse_cluster("1x8")
     context = ExecutorContext(cluster, folder, "secret")
-    controller = Controller(store, header_of(cluster), IdleExecutor(), context)
+    secrets = SecretBox(folder / "secrets.key")
+    controller = Controller(store, header_of(cluster), IdleExecutor(), context, secrets=secrets)
     controller.start()
     limits = Limits(body_bytes=body_bytes, request=request, jobs=50, jobs_of_a_user=40)
     app = create_app(controller, store, limits, folder)

@@ -220,7 +220,7 @@ class DialInHarness(ExecutorHarness):
                 settings = AgentSettings(
                     node=node,
                     connect=f"127.0.0.1:{self._port}",
-                    token=self.context.token,
+                    key=self.context.given_keys.key(node.name),
                     progress_seconds=0.05,
                     central_renewal=self._central_renewal,
                     work=str(self.context.folder / "work"),

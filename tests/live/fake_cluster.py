@@ -20,6 +20,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
 from volvelle.live.control.clock import Clock
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
@@ -322,7 +323,12 @@ def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> 
     _disable_fsync(store)
     context = ExecutorContext(header.whole or header.cluster, folder, "secret")
     controller = Controller(
-        store, header, FakeExecutor(fake_cluster=fake_cluster), context, fake_cluster.clock()
+        store,
+        header,
+        FakeExecutor(fake_cluster=fake_cluster),
+        context,
+        fake_cluster.clock(),
+        SecretBox(folder / "secrets.key"),
     )
     controller.open()
     return controller

@@ -11,6 +11,8 @@ from waiting import until
 
 from volvelle.live.messages import NodeJoined, Report
 from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.store import Store
+from volvelle.live.store.node_keys import StoredKeys
 from volvelle.model.node import Node
 
 
@@ -20,8 +22,9 @@ def reports() -> list[Report]:
 
 
 @pytest.fixture
-def server(reports: list[Report]) -> Iterator[AgentsServer]:
-    server = AgentsServer([Node("gpu03", 2)], "the right token", reports.append)
+def server(reports: list[Report], tmp_path: Path) -> Iterator[AgentsServer]:
+    keys = StoredKeys(Store.open(str(tmp_path / "store.db")).tokens, "the right token")
+    server = AgentsServer([Node("gpu03", 2)], keys, reports.append)
     yield server
     server.close()
 
@@ -54,7 +57,7 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
         (
             "a wrong token",
             ("--gpus", "2", "--pretend"),
-            "refuses: the token is not that of this cluster",
+            "refuses: its token is not that of this cluster",
         ),
         (
             "the right token",

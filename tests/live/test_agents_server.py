@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dialling import dial as connect
 from waiting import until
 
 from volvelle.live.agent import wire
@@ -29,10 +30,12 @@ from volvelle.live.nodes import agents_server
 from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.nodes.executors.dial_in import DialIn
+from volvelle.live.nodes.node_keys import GivenKeys
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
 NODE = Node("gpu03", 8, "a100")
+RIGHT = GivenKeys("the right token").key(NODE.name)
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def reports() -> list[Report]:
 
 @pytest.fixture
 def server(reports: list[Report]) -> Iterator[AgentsServer]:
-    server = AgentsServer([NODE], "the right token", reports.append)
+    server = AgentsServer([NODE], GivenKeys("the right token"), reports.append)
     yield server
     server.close()
 
@@ -50,33 +53,20 @@ def server(reports: list[Report]) -> Iterator[AgentsServer]:
 def dial(
     port: int, token: str, node: Node = NODE, identity: str = "a", authority: str = ""
 ) -> None:
-    """Connect as an agent until welcomed. Raises `RefusedError`, TimeoutError."""
+    """Connect as an agent with the key made of ``token``. Raises `RefusedError`, TimeoutError."""
 
-    async def connect() -> None:
-        settings = AgentSettings(
-            node=node, connect=f"localhost:{port}", token=token, authority=authority
-        )
-        welcome = asyncio.Event()
-
-        def joined(_: wire.Welcome) -> None:
-            connection.send(wire.NodeInventory(()))
-            welcome.set()
-
-        connection = ControllerConnection(settings, identity, joined, lambda message: None)
-        running = asyncio.create_task(connection.run())
-        waiting = asyncio.create_task(welcome.wait())
-        await asyncio.wait((running, waiting), timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if running.done():
-            running.result()
-        if not welcome.is_set():
-            raise TimeoutError
-        await asyncio.sleep(0.05)
-
-    asyncio.run(connect())
+    settings = AgentSettings(
+        node=node,
+        connect=f"localhost:{port}",
+        key=GivenKeys(token).key(node.name),
+        authority=authority,
+    )
+    connect(settings, identity)
 
 
-def test_an_agent_with_the_token_is_accepted(server: AgentsServer, reports: list[Report]) -> None:
+def test_an_agent_with_its_nodes_key_is_accepted(
+    server: AgentsServer, reports: list[Report]
+) -> None:
     dial(server.port, "the right token")
     assert until(lambda: reports) == [NodeJoined(node=NODE)]
 
@@ -84,7 +74,11 @@ def test_an_agent_with_the_token_is_accepted(server: AgentsServer, reports: list
 @pytest.mark.parametrize(
     ("token", "node", "reason"),
     [
-        ("a wrong token", NODE, "the token is not that of this cluster"),
+        (
+            "a wrong token",
+            NODE,
+            "its key is not, or no longer, that of node 'gpu03'; an operator makes",
+        ),
         ("the right token", Node("gpu04", 8, "a100"), "the cluster has no node 'gpu04'"),
         (
             "the right token",
@@ -114,7 +108,7 @@ def test_an_unauthenticated_connection_that_sends_much_is_closed(server: AgentsS
     assert asyncio.run(flood()).count(b"challenge") == 1
 
 
-def test_an_agent_sends_neither_token_nor_inventory_to_a_server_without_the_token() -> None:
+def test_an_agent_sends_neither_key_nor_inventory_to_a_server_that_does_not_know_it() -> None:
     received = bytearray()
 
     async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,9 +131,7 @@ def test_a_second_agent_for_a_node_is_refused_while_the_first_is_connected(
     server: AgentsServer, reports: list[Report]
 ) -> None:
     async def first() -> None:
-        settings = AgentSettings(
-            node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
-        )
+        settings = AgentSettings(node=NODE, connect=f"127.0.0.1:{server.port}", key=RIGHT)
         connection = ControllerConnection(
             settings, "a", lambda _: connection.send(wire.NodeInventory(())), lambda message: None
         )
@@ -160,9 +152,7 @@ def test_an_agent_that_does_not_read_is_disconnected_and_blocks_nothing(
     much = Launch(command=("true",), environment={"MUCH": "x" * 100_000})
 
     async def send_to_stuck_agent() -> None:
-        settings = AgentSettings(
-            node=NODE, connect=f"127.0.0.1:{server.port}", token="the right token"
-        )
+        settings = AgentSettings(node=NODE, connect=f"127.0.0.1:{server.port}", key=RIGHT)
         reader, writer = await _connect(server.port)
         connection = ControllerConnection(settings, "a", lambda _: None, lambda message: None)
         await connection._handshake(reader, writer)

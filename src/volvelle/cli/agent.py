@@ -13,11 +13,19 @@ def agent(
     ],
     node: Annotated[str, typer.Option(metavar="NAME", help="This node, as the cluster calls it.")],
     token_file: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            metavar="FILE", help="The file with the token of agents (the server's agents.token)."
+            metavar="FILE",
+            help="The server's agents.token: with it a node joins that has no key yet.",
+            exists=True,
         ),
-    ],
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The node's key; made if there is none.  [default: DIR/key]"
+        ),
+    ] = None,
     gpus: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The first N GPUs. Default: all.")
     ] = None,
@@ -63,6 +71,7 @@ def agent(
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
     from volvelle.live.agent.node_agent import run_agent
+    from volvelle.live.agent.node_key import read_or_make_key
     from volvelle.live.plain_connections import stays_on_machine
     from volvelle.model.node import Node
     from volvelle.model.problems import Problem
@@ -75,20 +84,23 @@ def agent(
             usage=True,
         )
     devices = _devices(gpus, pretend=pretend)
+    umask = current_umask()
+    os.umask(0o077)
+    kept = AgentFolder(folder.absolute())
     settings = AgentSettings(
         node=Node(node, len(devices) if gpus is None else gpus, gpu_type),
         connect=connect,
-        token=token_file.read_text(encoding="utf-8").strip(),
+        key=read_or_make_key(key_file or folder / "key"),
+        token=token_file.read_text(encoding="utf-8").strip() if token_file else "",
         address=address,
         devices=None if pretend else devices,
         work=str(work.absolute()) if work else "",
-        umask=current_umask(),
+        umask=umask,
         authority=str(authority.absolute()) if authority else "",
         retention_seconds=_retention_seconds(keep),
     )
-    os.umask(0o077)
     try:
-        if not asyncio.run(run_agent(AgentFolder(folder.absolute()), settings, _print_problem)):
+        if not asyncio.run(run_agent(kept, settings, _print_problem)):
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
     except RefusedError as error:
         raise Problem(f"the controller at {connect} refuses: {error}") from None

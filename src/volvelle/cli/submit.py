@@ -78,6 +78,15 @@ def submit(
             "--env", "-e", metavar="NAME[=VALUE]", help="A variable, or mine.", rich_help_panel=_RUN
         ),
     ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME[=VALUE]",
+            help="A variable that is stored encrypted.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option("--checkpoint", metavar="PATH", help="Where it saves.", rich_help_panel=_RUN),
@@ -147,7 +156,8 @@ def submit(
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),
         "name": name,
         "directory": None if directory is None else str(directory.absolute()),
-        "environment": _environment(environment or []) or None,
+        "environment": _variables("--env", environment or []) or None,
+        "secrets": _variables("--secret", secret or []) or None,
         "retries": retries,
         "checkpoint": saving or None,
         "after": after or None,
@@ -194,7 +204,7 @@ def _array(given: str | None) -> dict[str, str | None]:
     return {"array": count, "at_once": at_once if throttled else None}
 
 
-def _environment(given: list[str]) -> dict[str, str]:
+def _variables(option: str, given: list[str]) -> dict[str, str]:
     """Variables of ``NAME=VALUE``, and of ``NAME`` with the value it has here. Raises `Problem`."""
     import os
 
@@ -205,7 +215,9 @@ def _environment(given: list[str]) -> dict[str, str]:
         name, equals, value = one.partition("=")
         if not equals and name not in os.environ:
             raise Problem(
-                f"--env: there is no variable {name!r} here", mend="say NAME=VALUE", usage=True
+                f"{option}: there is no variable {name!r} here",
+                mend="say NAME=VALUE",
+                usage=True,
             )
         found[name] = value if equals else os.environ[name]
     return found

@@ -16,9 +16,13 @@ _KEYS = ("id", "user", "role", "label", "created", "expires")
 
 @app.command()
 def create(
-    user: Annotated[str, typer.Option("--user", "-u", help="The user it is for.")],
+    user: Annotated[str, typer.Option("--user", "-u", help="The user, or the node, it is for.")],
     role: Annotated[
-        Role, typer.Option("--role", help="user: submit jobs; operator: manage the cluster too.")
+        Role,
+        typer.Option(
+            "--role",
+            help="user: submit jobs; operator: manage the cluster too; agent: run the node --user.",
+        ),
     ] = Role.USER,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
     expires: Annotated[
@@ -31,6 +35,8 @@ def create(
     """Create a token and print it. It is shown only once; the server stores its hash.
 
     volvelle token create --user dana --expires 30d
+
+    volvelle token create --user gpu03 --role agent > gpu03.key
     """
     from volvelle.live.http.client import ApiClient
 

@@ -97,6 +97,9 @@ class ServeConfig(StrictModel):
     folder: Path = Field(
         DEFAULT_FOLDER, description="what is kept: the store, jobs' logs, the first token"
     )
+    secrets_key: Path | None = Field(
+        None, description="key of jobs' secrets; default: secrets.key in the folder"
+    )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
     limits: Limits = Field(Limits(), description="limits on requests")
@@ -157,6 +160,11 @@ class ServeConfig(StrictModel):
         return self.folder.absolute() / "jobs"
 
     @property
+    def secrets_file(self) -> Path:
+        """The file of the key with which secrets are encrypted."""
+        return self.secrets_key or self.folder / "secrets.key"
+
+    @property
     def store_url(self) -> str:
         """The store's URL."""
         return self.store or f"sqlite:///{self.folder / 'store.db'}"
@@ -188,4 +196,4 @@ def _resolve(folder: Path, key: str, value: Any) -> Any:
 
 
 _PARTS = (*WrittenComposition.__struct_fields__, "executor")
-_PATHS = ("folder", "certificate", "key")
+_PATHS = ("folder", "secrets_key", "certificate", "key")

@@ -288,6 +288,11 @@ class JobRequest(StrictModel):
     environment: dict[VariableName, Text] = Field(
         {}, description="variables it is given", json_schema_extra={"additionalProperties": False}
     )
+    secrets: dict[VariableName, Text] = Field(
+        {},
+        description="variables too; stored encrypted, and only their names are shown",
+        json_schema_extra={"additionalProperties": False},
+    )
     retries: Annotated[int, Field(ge=0, le=1000)] = Field(3, description="after failures")
     after: Annotated[
         tuple[
@@ -313,6 +318,12 @@ class JobRequest(StrictModel):
         least, most = self.min_gpus or self.gpus, self.max_gpus or self.gpus
         if not least <= self.gpus <= most:
             raise ValueError(f"gpus must be between min_gpus and max_gpus, not {self.gpus}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_secrets(self) -> "JobRequest":
+        if twice := sorted(self.environment.keys() & self.secrets.keys()):
+            raise ValueError(f"{twice[0]} is in environment and in secrets")
         return self
 
     def spec(self, number: int, user: str, submit_time: float) -> JobSpec:
@@ -386,3 +397,10 @@ class JobRequest(StrictModel):
         """The same for the same request only."""
         text = json.dumps(self.as_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def shown(request: dict[str, Any]) -> dict[str, Any]:
+    """A request as JSON, as it is shown: without the values of secrets."""
+    if not request.get("secrets"):
+        return request
+    return request | {"secrets": dict.fromkeys(request["secrets"], "")}

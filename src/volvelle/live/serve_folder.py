@@ -3,7 +3,8 @@
 ::
 
     token         the first operator's token
-    agents.token  the token of agents; both files are readable by their owner only
+    agents.token  the token with which agents join; both files are readable by their owner only
+    secrets.key   the key of jobs' secrets, unless it is elsewhere; not in the store nor in its backups
     server.json   the server's address, while it listens
     starting      the process of a server that does not listen yet
     store.db      the store, unless it is elsewhere
@@ -114,7 +115,7 @@ class ServeFolder:
 
     @property
     def agents_token_file(self) -> Path:
-        """File of the token with which agents and server authenticate each other."""
+        """File of the token with which agents join; the server makes the keys of its own agents of it."""
         return self.path / "agents.token"
 
     @property

@@ -14,12 +14,14 @@ from volvelle import __version__
 from volvelle.core.journal import Header
 from volvelle.live.config import ServeConfig
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.authentication import digest_of, new_token
 from volvelle.live.http.role import Role
 from volvelle.live.http.server import bind, serve, url_of
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
+from volvelle.live.store.node_keys import StoredKeys
 from volvelle.model.cluster import Cluster
 
 _SWITCH_SECONDS = 0.001
@@ -65,9 +67,12 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     folder.prepare()
     with _private_files() as umask, bind(config.listen) as socket:
         store = Store.open(config.store_url)
-        context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder), umask=umask)
+        token = _agents_token(folder)
+        keys = StoredKeys(store.tokens, token)
+        context = ExecutorContext(cluster, config.jobs_folder, token, joined=keys, umask=umask)
         with _many_objects_that_stay():
-            controller = Controller(store, header, executor, context)
+            secrets = SecretBox(config.secrets_file)
+            controller = Controller(store, header, executor, context, secrets=secrets)
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 
@@ -119,7 +124,7 @@ def _wait_for_nodes(controller: Controller) -> None:
 
 
 def _agents_token(folder: ServeFolder) -> str:
-    """The token of agents. It outlives the server, as agents do."""
+    """The token with which agents join. It outlives the server, as agents do."""
     token = read_secret(folder.agents_token_file)
     if not token:
         token = secrets.token_urlsafe(32)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.folders import AgentSettings
+from volvelle.live.agent.node_key import ask_to_join, prove_key, verifier_is_proven
 from volvelle.live.agent.processes import since_boot
 
 _FIRST_RETRY_SECONDS = 0.05
@@ -125,18 +126,17 @@ class ControllerConnection:
             identity=self._identity,
             address=settings.address,
             nonce=nonce,
-            proof=wire.proof(settings.token, "agent", *transcript),
+            proof=prove_key(settings.key, *transcript),
+            join=ask_to_join(settings.token, settings.key, *transcript) if settings.token else "",
         )
         writer.write(wire.frame(hello))
         answer = await wire.receive(reader, wire.to_agent, wire.MAX_HANDSHAKE_BYTES)
         match answer:
-            case wire.Welcome(given) if wire.verify_proof(
-                given, settings.token, "controller", *transcript
-            ):
+            case wire.Welcome(given) if verifier_is_proven(given, settings.key, *transcript):
                 return answer
             case wire.Refused(reason, retry):
                 raise _RetryLaterError(reason) if retry else RefusedError(reason)
-        raise wire.FrameError("the other side does not know the token")
+        raise wire.FrameError("the other side does not know our key")
 
     async def _ping(self, lease_seconds: float) -> None:
         interval = lease_seconds / _PINGS_IN_A_LEASE or wire.PING_SECONDS

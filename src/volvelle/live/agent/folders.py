@@ -44,18 +44,20 @@ _ARCHIVED = {OUTPUT, "metrics.jsonl", "exit.json"}
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent is given at its start.
 
-    connect: HOST:PORT of the agents server, or a file that holds it. devices: the node's GPUs as
-    CUDA_VISIBLE_DEVICES names them, by their numbers on the node; None: no visible GPUs. work: where jobs
-    start that name no directory; shared by the nodes on which jobs may resume. linger_seconds: how long an
-    agent stays without jobs and without a controller; None: for ever. lifetime_pid: a process of the node;
-    when it ends, all jobs are killed. 0: none. umask: of jobs; the agent's own files are private. authority:
-    PEM file of trusted certificates; enables TLS. central_renewal: the controller renews leases (see
-    `central_renewal`). retention_seconds: how long the output of an ended attempt is kept.
+    connect: HOST:PORT of the agents server, or a file that holds it. key: of the node. token: with which a
+    node that has no key joins; empty: it has one. devices: the node's GPUs as CUDA_VISIBLE_DEVICES names
+    them, by their numbers on the node; None: no visible GPUs. work: where jobs start that name no directory;
+    shared by the nodes on which jobs may resume. linger_seconds: how long an agent stays without jobs and
+    without a controller; None: for ever. lifetime_pid: a process of the node; when it ends, all jobs are
+    killed. 0: none. umask: of jobs; the agent's own files are private. authority: PEM file of trusted
+    certificates; enables TLS. central_renewal: the controller renews leases (see `central_renewal`).
+    retention_seconds: how long the output of an ended attempt is kept.
     """
 
     node: Node
     connect: str
-    token: str
+    key: str
+    token: str = ""
     address: str = ""
     devices: tuple[str, ...] | None = None
     work: str = ""

@@ -1,16 +1,14 @@
 """The protocol between agents and the agents server.
 
-Agents dial in; the server never dials. A frame is four bytes of length and a JSON message. Both sides prove
-that they know the cluster's agent token without sending it: each answers the other's nonce with an HMAC. Then
-the agent sends all that is on its node (`NodeInventory`), and again on every new connection. So neither side
-keeps sent messages, only state.
+Agents dial in; the server never dials. A frame is four bytes of length and a JSON message. The agent proves
+that it knows the key of its node, the server that it can check that, and neither sends a key (`node_key`);
+the proofs are of both sides' nonces. Then the agent sends all that is on its node (`NodeInventory`), and
+again on every new connection. So neither side keeps sent messages, only state.
 
 A *task* is the part of an attempt that runs on one node.
 """
 
 import asyncio
-import hashlib
-import hmac
 import secrets
 from typing import TypeVar
 
@@ -28,7 +26,7 @@ from volvelle.live.messages import (
 )
 from volvelle.model.node import Node
 
-VERSION = 2
+VERSION = 3
 MAX_FRAME_BYTES = 64 << 20
 MAX_HANDSHAKE_BYTES = 64 << 10
 PING_SECONDS = 5.0
@@ -37,7 +35,7 @@ SILENCE_SECONDS = 20.0
 
 
 class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
-    """Server, first: prove that you know the token."""
+    """Server, first: prove that you know the key of your node."""
 
     nonce: str
 
@@ -46,6 +44,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     """Agent, second. ``identity``: of the agent's folder, to tell a second agent from one that reconnects.
 
     ``address``: where other nodes reach programs of this node; empty: the address it dialled in from.
+    ``proof``: that it knows its key. ``join``: its verifier, for a node without a key; empty: without token.
     """
 
     version: int
@@ -54,6 +53,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     address: str
     nonce: str
     proof: str
+    join: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
@@ -273,14 +273,3 @@ async def receive(
 def new_nonce() -> str:
     """A random number that is used once."""
     return secrets.token_hex(16)
-
-
-def proof(token: str, side: str, *transcript: str) -> str:
-    """Proof that ``side`` knows the token, valid for this connection's ``transcript`` only."""
-    message = "\n".join((side, *transcript)).encode()
-    return hmac.new(token.encode(), message, hashlib.sha256).hexdigest()
-
-
-def verify_proof(given: str, token: str, side: str, *transcript: str) -> bool:
-    """Whether ``given`` is that proof, in constant time."""
-    return hmac.compare_digest(given.encode(), proof(token, side, *transcript).encode())

@@ -28,7 +28,8 @@ from volvelle.live.control.recovery import (
     recover_state,
     restore_calibration,
 )
-from volvelle.live.control.requests import ControlRequest, Recompose
+from volvelle.live.control.requests import ControlRequest, Hold, Recompose, Submit
+from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.control.snapshots import SnapshotWriter
 from volvelle.live.control.store_retry import StoreRetry
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
@@ -43,7 +44,16 @@ from volvelle.live.forecasts.what_if import (
     forecast_request,
 )
 from volvelle.live.job_request import JobRequest
-from volvelle.live.messages import JournalPosition, NodeLost, Order, Report, new_identity
+from volvelle.live.messages import (
+    AttemptEnded,
+    JournalPosition,
+    NodeLost,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    new_identity,
+)
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
@@ -95,16 +105,20 @@ class Controller:
         executor: Executor,
         context: ExecutorContext,
         clock: Clock | None = None,
+        secrets: SecretBox | None = None,
     ) -> None:
         self.store = store
+        self._secrets = secrets or SecretBox(None)
         clock = clock or Clock()
         with store.at_start():
             store.claim()
             recovered = recover_state(store, header, clock.wall())
             calibration = restore_calibration(store, recovered.state)
         state = recovered.state
-        self.warnings = (*recovered.notices, *config_drift(state, header, store.where))
-        """What the recovery met, and differences between configuration and journal."""
+        unreadable = self._secrets.begin(state.jobs.values())
+        drift = config_drift(state, header, store.where)
+        self.warnings = (*recovered.notices, *drift, *filter(None, [unreadable]))
+        """What the recovery met, differences between configuration and journal, secrets without their key."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
@@ -191,8 +205,15 @@ class Controller:
         answer: Future[Any] = Future()
         if self._stopping.is_set():
             answer.set_exception(_stopping_problem())
-        else:
+            return answer
+        try:
+            if isinstance(request, Submit):
+                request = replace(
+                    request, request=self._secrets.seal(request.user, request.request)
+                )
             self._inbox.put(PendingRequest(request, answer))
+        except Problem as problem:
+            answer.set_exception(problem)
         return answer
 
     @property
@@ -380,7 +401,21 @@ class Controller:
 
     def _send(self, orders: Sequence[Order]) -> None:
         assert self._open_executor is not None
-        self._dispatcher.send(self._open_executor, orders)
+        opened = (self._with_secrets(order) for order in orders)
+        self._dispatcher.send(self._open_executor, [order for order in opened if order is not None])
+
+    def _with_secrets(self, order: Order) -> Order | None:
+        """``order`` with the secrets of its job; None where they cannot be read, and the job is held."""
+        job = self._cycle.state.jobs.get(order.number)
+        if not isinstance(order, Start) or job is None:
+            return order
+        try:
+            return self._secrets.opened(order, job.request.secrets)
+        except Problem as problem:
+            reason = str(problem)
+            self.report(AttemptEnded(*order.key, outcome=Outcome.STOPPED, reason=reason))
+            self.request(Hold(order.number))
+            return None
 
     def _store_promises(self, inputs: Sequence[Input]) -> None:
         for update in inputs:

@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from volvelle.live.job_request import JobRequest
+from volvelle.live.job_request import JobRequest, shown
 from volvelle.live.messages import AttemptProgress
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
@@ -16,7 +16,7 @@ _MIN_CHANGE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class LiveJob:
-    """One job. ``request_json``: its request as submitted. Times are seconds since the Unix epoch."""
+    """One job. ``request_json``: its request as it is shown. Times are seconds since the Unix epoch."""
 
     number: int
     identity: str
@@ -62,7 +62,7 @@ class LiveJob:
             identity=record.identity,
             user=record.user,
             request=request,
-            request_json=record.request,
+            request_json=shown(record.request),
             position=record.position,
             submitted=record.submitted,
             promised=record.promised_p50,

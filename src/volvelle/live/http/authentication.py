@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
+from volvelle.live.agent.node_key import new_key, verifier_of
 from volvelle.live.http.role import Role
 from volvelle.live.status.view import JobStatusView
 from volvelle.live.store import Store, StoreFailed, Token
@@ -41,10 +42,16 @@ class Principal:
 def new_token(
     user: str, role: Role, label: str = "", valid_seconds: float | None = None
 ) -> tuple[str, Token]:
-    """A new token, and what is stored of it. valid_seconds: None: for ever."""
-    token, now = f"vv_{secrets.token_urlsafe(32)}", time.time()
+    """A new token, or key of an agent, and what is stored of it. valid_seconds: None: for ever."""
+    if role is Role.AGENT:
+        token = new_key()
+        digest = verifier_of(token)
+    else:
+        token = f"vv_{secrets.token_urlsafe(32)}"
+        digest = digest_of(token)
+    now = time.time()
     expires = None if valid_seconds is None else now + valid_seconds
-    return token, Token(digest_of(token), user, role.value, label, created=now, expires=expires)
+    return token, Token(digest, user, role.value, label, created=now, expires=expires)
 
 
 def digest_of(token: str) -> str:
@@ -87,7 +94,7 @@ class TokenAuthenticator:
     async def _read(self) -> dict[str, Principal]:
         self._read_at = time.monotonic()
         tokens = await run_in_threadpool(self._store.tokens.list_all)
-        kept = [token for token in tokens if not token.revoked]
+        kept = [token for token in tokens if not token.revoked and token.role != Role.AGENT]
         self._expiries = {
             token.digest: token.expires for token in kept if token.expires is not None
         }

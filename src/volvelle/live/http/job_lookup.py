@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.errors import no_such_job
+from volvelle.live.job_request import shown
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
 
@@ -42,6 +43,6 @@ def view_of_record(record: JobRecord) -> JobStatusView:
         state=JobState.WAITING,
         gpus=float(record.request.get("gpus", 1)),
         submitted=record.submitted,
-        request=record.request,
+        request=shown(record.request),
         array_index=record.position if record.request.get("array", 1) > 1 else None,
     )

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import FileResponse
 from pydantic import Field
+from pydantic.config import JsonDict
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
@@ -40,6 +41,8 @@ router = APIRouter(prefix="/v1", tags=["operating"])
 
 _ID_LENGTH = 12
 _MAX_VALID_SECONDS = 100 * 365 * 86_400.0
+_VALID: JsonDict = {"exclusiveMinimum": 0, "maximum": _MAX_VALID_SECONDS}
+"""Pydantic leaves bounds behind a validator out of the schema."""
 _JOURNAL_TYPE = "application/jsonl"
 
 Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
@@ -53,12 +56,17 @@ class NewPolicy(StrictModel):
 
 
 class NewToken(StrictModel):
-    """User and role of a new token. expires: how long it is valid, as in 30d; None: for ever."""
+    """User and role of a new token; an agent's user is its node.
+
+    expires: how long it is valid, as in 30d; None: for ever.
+    """
 
     user: Annotated[Printable, Field(min_length=1)]
     role: Role = Role.USER
     label: Printable = ""
-    expires: Annotated[Seconds, Field(gt=0, le=_MAX_VALID_SECONDS)] | None = None
+    expires: (
+        Annotated[Seconds, Field(gt=0, le=_MAX_VALID_SECONDS, json_schema_extra=_VALID)] | None
+    ) = None
 
 
 @router.get("/policy", response_model=CurrentPolicy, responses=error_responses())
@@ -131,7 +139,7 @@ async def create_token(
     store: TheStore,
     authenticator: TheAuthenticator,
 ) -> Response:
-    """Make a token. It is shown this once; only its hash is kept."""
+    """Make a token, or the key of a node. It is shown this once; only its hash is kept."""
     token, row = new_token(wanted.user, wanted.role, wanted.label, wanted.expires)
     await run_in_threadpool(store.tokens.add, row)
     authenticator.invalidate()

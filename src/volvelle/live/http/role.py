@@ -1,10 +1,13 @@
-"""Roles of users."""
+"""Roles of users, and of the agents of nodes."""
 
 from enum import StrEnum
 
+from volvelle.live.store.rows import AGENT
+
 
 class Role(StrEnum):
-    """Use the cluster, or operate it too."""
+    """Use the cluster, or operate it too. An agent is no user: it speaks for the node that its key is for."""
 
     USER = "user"
     OPERATOR = "operator"
+    AGENT = AGENT

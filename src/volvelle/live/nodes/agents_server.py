@@ -17,15 +17,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from volvelle.live.agent import wire
+from volvelle.live.agent.node_key import prove_verifier
 from volvelle.live.messages import AttemptKey, JournalPosition, NodeLost, Order, Report
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
+from volvelle.live.nodes.node_keys import NodeKeys, another_key, check_key
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
 _MAX_UNSENT_BYTES = 64 << 20
+_KEYS_SECONDS = 2.0
+"""So often the keys in use are looked up, for revoked ones."""
+
 _LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
 """After a lease has expired by our clock: supervisors check once a second, and killing takes time."""
 
@@ -35,12 +40,14 @@ class _Connection:
     """The connected agent of a node."""
 
     identity: str
+    verifier: str
     writer: asyncio.StreamWriter
 
 
 class AgentsServer:
     """Listens at ``host``:``port`` (0: any) for the agents of ``nodes`` and of those that are ``leaving``.
 
+    keys: an agent is accepted for the node whose key it has, for as long as that is valid.
     lease_seconds: how long an agent without contact lets its jobs run; after that and a margin its node is
     reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
     current_agents: the last agent of each node. An agent with another folder does not know what the last one
@@ -52,7 +59,7 @@ class AgentsServer:
     def __init__(
         self,
         nodes: Iterable[Node],
-        token: str,
+        keys: NodeKeys,
         report: Callable[[Report], None],
         *,
         leaving: Iterable[Node] = (),
@@ -66,7 +73,7 @@ class AgentsServer:
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
-        self._token, self._current_agents = token, current_agents
+        self._keys, self._current_agents = keys, current_agents
         self._lease_seconds = lease_seconds
         self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
         self._report = report
@@ -149,12 +156,14 @@ class AgentsServer:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        leases = self._loop.create_task(self._check_leases()) if self._lease_seconds else None
+        checks = [self._loop.create_task(self._check_keys())]
+        if self._lease_seconds:
+            checks.append(self._loop.create_task(self._check_leases()))
         try:
             self._loop.run_forever()
         finally:
-            if leases is not None:
-                leases.cancel()
+            for check in checks:
+                check.cancel()
             self._server.close()
             for writer in self._writers:
                 writer.transport.abort()
@@ -170,6 +179,16 @@ class AgentsServer:
             for name, contact in list(self._last_contact.items()):
                 if name not in self._connections and now - contact > self._lost_after_seconds:
                     self._node_lost(name, f"no contact for {now - contact:.0f} s")
+
+    async def _check_keys(self) -> None:
+        """Disconnect agents whose keys are not valid any more; they are refused when they come back."""
+        while True:
+            await asyncio.sleep(_KEYS_SECONDS)
+            used = {name: each.verifier for name, each in self._connections.items()}
+            for name in await asyncio.to_thread(self._keys.invalid, used):
+                connection = self._connections.get(name)
+                if connection is not None and connection.verifier == used[name]:
+                    connection.writer.transport.abort()
 
     def _add_node(self, node: Node) -> None:
         self._nodes[node.name] = node
@@ -211,39 +230,40 @@ class AgentsServer:
                 OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError
             ):
                 async with asyncio.timeout(wire.SILENCE_SECONDS):
-                    hello = await self._handshake(reader, writer)
-                    inventory = await wire.receive(reader, wire.from_agent) if hello else None
-                if hello is not None and isinstance(inventory, wire.NodeInventory):
-                    await self._serve_agent(hello, inventory, reader, writer)
+                    accepted = await self._handshake(reader, writer)
+                    inventory = await wire.receive(reader, wire.from_agent) if accepted else None
+                if accepted is not None and isinstance(inventory, wire.NodeInventory):
+                    await self._serve_agent(*accepted, inventory, reader, writer)
         finally:
             self._writers.discard(writer)
             writer.transport.abort()
 
     async def _handshake(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> wire.Hello | None:
-        """Authenticate an agent. Returns its hello if it is accepted."""
+    ) -> tuple[wire.Hello, str] | None:
+        """Authenticate an agent. Returns its hello and its verifier if it is accepted. Raises OSError."""
         nonce = wire.new_nonce()
         writer.write(wire.frame(wire.Challenge(nonce)))
         hello = await wire.receive(reader, wire.from_agent, wire.MAX_HANDSHAKE_BYTES)
         if not isinstance(hello, wire.Hello):
             return None
         transcript = nonce, hello.nonce, hello.node.name
-        permanent = self._refusal_reason(hello, transcript)
-        if reason := permanent or self._wait_reason(hello):
+        proven = await asyncio.to_thread(check_key, self._keys, hello, *transcript)
+        permanent = self._refusal_reason(hello) if proven.verifier else proven.refusal
+        reason = permanent or self._wait_reason(hello)
+        if not reason and proven.joins:
+            joined = await asyncio.to_thread(self._keys.join, hello.node.name, proven.verifier)
+            reason = permanent = "" if joined else another_key(hello.node.name)
+        if reason:
             writer.write(wire.frame(wire.Refused(reason, retry=not permanent)))
             await writer.drain()
             return None
-        proof = wire.proof(self._token, "controller", *transcript)
+        proof = prove_verifier(proven.verifier, *transcript)
         writer.write(wire.frame(wire.Welcome(proof, self._lease_seconds)))
-        return hello
+        return hello, proven.verifier
 
-    def _refusal_reason(self, hello: wire.Hello, transcript: tuple[str, ...]) -> str:
-        """Why this agent is refused; empty if it is not."""
-        if not wire.verify_proof(hello.proof, self._token, "agent", *transcript):
-            return "the token is not that of this cluster"
-        if hello.version != wire.VERSION:
-            return f"the agent has version {hello.version}, the controller {wire.VERSION}"
+    def _refusal_reason(self, hello: wire.Hello) -> str:
+        """Why this agent is refused, whatever its key; empty if it is not."""
         expected = self._nodes.get(hello.node.name)
         if expected is None:
             return f"the cluster has no node {hello.node.name!r}"
@@ -272,6 +292,7 @@ class AgentsServer:
     async def _serve_agent(
         self,
         hello: wire.Hello,
+        verifier: str,
         inventory: wire.NodeInventory,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -282,7 +303,7 @@ class AgentsServer:
             self._current_agents.record(name, hello.identity)
         if before := self._connections.get(name):
             before.writer.transport.abort()
-        connection = self._connections[name] = _Connection(hello.identity, writer)
+        connection = self._connections[name] = _Connection(hello.identity, verifier, writer)
         self._last_contact[name] = time.monotonic()
         address = hello.address or writer.get_extra_info("peername")[0]
         try:

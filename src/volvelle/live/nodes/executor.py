@@ -13,6 +13,7 @@ from volvelle.core.registry import Part, Registry
 from volvelle.live.agent.files import current_umask
 from volvelle.live.messages import AttemptKey, JournalPosition, Order, Report
 from volvelle.live.nodes.gpu_demand import GpuDemand
+from volvelle.live.nodes.node_keys import GivenKeys, NodeKeys
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
@@ -22,7 +23,8 @@ from volvelle.model.node import Node
 class ExecutorContext:
     """What an executor works with: the cluster it provides, and a folder that outlives the controller.
 
-    token: with which agents and server authenticate each other. expected: nodes on which attempts may run
+    token: of which the keys of agents are made that the executor starts. joined: the keys of nodes whose
+    agents come by themselves; None: they too are made of the token. expected: nodes on which attempts may run
     from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
     there. placed: the nodes of attempts from before. umask: of jobs; what executors write themselves is
     private. demand: the present GPU demand, for executors that can add nodes. position: how far the journal
@@ -32,11 +34,17 @@ class ExecutorContext:
     cluster: Cluster
     folder: Path
     token: str
+    joined: NodeKeys | None = field(default=None, repr=False)
     expected: tuple[Node, ...] = ()
     placed: Mapping[AttemptKey, tuple[str, ...]] = field(default_factory=dict)
     umask: int = field(default_factory=current_umask)
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
     position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
+
+    @property
+    def given_keys(self) -> GivenKeys:
+        """The keys of agents that the executor starts."""
+        return GivenKeys(self.token)
 
     @property
     def leaving(self) -> tuple[Node, ...]:

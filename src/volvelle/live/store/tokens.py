@@ -26,6 +26,14 @@ class TokenTable:
             row = connection.execute(query).mappings().first()
         return None if row is None else Token(**row)
 
+    def of_role(self, role: str, user: str | None = None) -> list[Token]:
+        """All tokens of ``role``, of ``user`` if one is given, revoked ones too."""
+        query = select(table).where(table.c.role == role)
+        if user is not None:
+            query = query.where(table.c.user == user)
+        with self._database.reading() as connection:
+            return [Token(**row) for row in connection.execute(query).mappings()]
+
     def list_all(self) -> list[Token]:
         """All tokens, revoked ones too, the oldest first."""
         query = select(table).order_by(table.c.created, table.c.digest)

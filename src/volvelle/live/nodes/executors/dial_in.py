@@ -41,7 +41,7 @@ class DialIn(Executor):
         _raise_descriptor_limit(len(nodes) + len(leaving) + _DESCRIPTORS_BESIDE_AGENTS)
         return AgentsServer(
             nodes,
-            context.token,
+            context.joined or context.given_keys,
             report,
             leaving=leaving,
             host=self.host,

@@ -65,7 +65,7 @@ class _LocalAgents(ManagedAgents):
         devices = _assign_devices(context, nodes, pretend=executor.pretend)
         server = AgentsServer(
             context.cluster.nodes,
-            context.token,
+            context.given_keys,
             report,
             leaving=context.leaving,
             position=context.position,
@@ -81,7 +81,7 @@ class _LocalAgents(ManagedAgents):
                     AgentSettings(
                         node=node,
                         connect=str(address_file.absolute()),
-                        token=context.token,
+                        key=context.given_keys.key(node.name),
                         devices=devices[node.name] if devices else None,
                         work=str((context.folder / "work").absolute()),
                         progress_seconds=executor.progress_seconds,

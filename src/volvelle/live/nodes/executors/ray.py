@@ -132,7 +132,7 @@ class _RayAgents(ManagedAgents):
         here = self._ray.util.get_node_ip_address()
         server = AgentsServer(
             (),
-            context.token,
+            context.given_keys,
             report,
             host=executor.host or here,
             position=context.position,
@@ -214,7 +214,7 @@ class _RayAgents(ManagedAgents):
         settings = AgentSettings(
             node=node,
             connect=str(folder / "controller.address"),
-            token=self._context.token,
+            key=self._context.given_keys.key(node.name),
             work=str((self._context.folder / "work").absolute()),
             progress_seconds=self._executor.progress_seconds,
             linger_seconds=self._executor.linger_seconds,
