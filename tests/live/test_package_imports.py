@@ -10,6 +10,7 @@ import volvelle.live
 
 ROOT = Path(volvelle.live.__file__).parent
 SHARED = {
+    "declared_training",
     "job_request",
     "messages",
     "plain_connections",

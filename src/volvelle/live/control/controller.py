@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from volvelle.core.composition import Composition
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
@@ -215,6 +216,11 @@ class Controller:
     def pools(self) -> tuple[Pool, ...]:
         """The pools of the cluster."""
         return self._header.cluster.pools
+
+    @property
+    def composition(self) -> Composition:
+        """The parts that decide now: to be asked about jobs, not about the state."""
+        return self._cycle.state.scheduler.composition
 
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
         """What was forecast of a job since the controller started, the earliest first."""
