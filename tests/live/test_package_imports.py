@@ -12,6 +12,7 @@ ROOT = Path(volvelle.live.__file__).parent
 SHARED = {
     "declared_training",
     "job_request",
+    "measured_rates",
     "messages",
     "plain_connections",
     "records",

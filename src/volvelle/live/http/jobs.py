@@ -70,7 +70,7 @@ async def submit(
 
 def _notices(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
     """What the user of a job should know of what it asks for, and of what it does not say."""
-    composition, spec = controller.composition, job.spec(0, user, 0.0)
+    composition, spec = controller.composition, controller.spec(job, user)
     policy = composition.policy
     said = [lacking for part in composition if (lacking := part.lacks(spec))]
     if job.priority and not policy.heeds_priority:
