@@ -24,6 +24,7 @@ from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.what_if import forecast_request
 from volvelle.live.job_request import Deadline, JobRequest
+from volvelle.live.measured_rates import MeasuredRates
 from volvelle.model.cluster import parse_cluster
 
 _TOGETHER = 500
@@ -82,7 +83,9 @@ def measure(scheduler: Scheduler, rng: random.Random, times: int) -> None:
         forecast_jobs(scheduler.fork(), now, calibration, 0.0)
 
     def dry_run() -> None:
-        forecast_request(scheduler.fork(), calibration, request(rng), "ada", now, 0.0)
+        forecast_request(
+            scheduler.fork(), calibration, MeasuredRates(), request(rng), "ada", now, 0.0
+        )
 
     first, seconds = seconds_of(5, all_jobs)
     median = float(np.median(seconds))

@@ -261,6 +261,7 @@ def header_of(cluster: Cluster, policy: str = "fifo", **parts: str) -> Header:
         placement=parts.get("placement", "first-free"),
         admission=parts.get("admission", "accept-all"),
         estimator=parts.get("estimator", "declared"),
+        termination=parts.get("termination", "completion"),
     )
     whole = None if cluster.profiling is None else cluster
     return Header(volvelle="test", cluster=cluster.main, composition=written, whole=whole)

@@ -61,5 +61,9 @@ def _ignored_checks(response: Response) -> list[CheckFunction]:
         "a schedule needs",
         "epochs of a schedule",
         "of an unknown rule",
+        "of a sensitivity must",
+        "a sensitivity over",
+        "leave out rates",
+        "rates says nothing of",
     )
     return [positive_data_acceptance] if any(said in response.text for said in together) else []

@@ -10,7 +10,9 @@ import volvelle.live
 
 ROOT = Path(volvelle.live.__file__).parent
 SHARED = {
+    "declared_training",
     "job_request",
+    "measured_rates",
     "messages",
     "plain_connections",
     "records",

@@ -39,6 +39,8 @@ FULL = Job(
         estimate_seconds=1e-3,
         throughput=Amdahl(2.0, 0.9),
         skew=0.74,
+        spread_slowdown=0.1,
+        sensitivity=Sensitivity((1.0, 2.0), (16.0,), ((0.5,), (1.0,))),
         adaptation=Adaptation(
             rule=ScalingRule.SCHEDULE, epochs=1 / 3, sizes=(32, 64), begins=(0.0, 0.1)
         ),

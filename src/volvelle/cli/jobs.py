@@ -162,6 +162,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         if job["guarantee"] is not None:
             print(f"{formatting.format_kept(job, now).capitalize()}.")
         _print_profile(job)
+        _print_measured(found)
         return
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
     print(f"{formatting.format_job(job)}{reason}.")
@@ -176,6 +177,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if job["guarantee"] is not None:
         print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
     _print_profile(job)
+    _print_measured(found)
     if found["after"] is not None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
@@ -189,6 +191,13 @@ def _print_profile(job: Row) -> None:
 
     if job["profile"] is not None and job["profile"]["ended"] != job["ended"]:
         print(f"{formatting.format_profile(job).capitalize()}.")
+
+
+def _print_measured(found: Row) -> None:
+    from volvelle.cli import formatting
+
+    if found["measured"]:
+        print(f"Measured on jobs of its name: {formatting.format_measured(found['measured'])}.")
 
 
 def _list_jobs(numbers: list[int]) -> str:

@@ -39,7 +39,18 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-class Admission(Part):
+class JobPart(Part):
+    """A part that decides about jobs by what they declare."""
+
+    def lacks(self, spec: JobSpec) -> str:
+        """What it goes by, the job does not declare and nobody else can know, with what it does then.
+
+        One clause for the user who submits the job; empty: nothing.
+        """
+        return ""
+
+
+class Admission(JobPart):
     """Who may enter: by a `limit` on what jobs request together, or each by a verdict (`judge`).
 
     Jobs are judged in order of submission. The first that waits blocks the others, unless it `looks_past`.
@@ -85,7 +96,7 @@ class Gang(NamedTuple):
     nodes: IntColumn | None = None
 
 
-class Placement(Part):
+class Placement(JobPart):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
     names_gpus: ClassVar[bool] = True
@@ -95,6 +106,18 @@ class Placement(Part):
     """Whether it goes by CPUs and memory, and `claim`s them until the policy has divided them."""
     batches: ClassVar[bool] = False
     """Whether it places all jobs of a decision together (`choose_batch`), instead of one after another."""
+
+    goes_by_spread: ClassVar[bool] = False
+    """Whether it decides by how much slower gangs are on more nodes."""
+
+    def lacks(self, spec: JobSpec) -> str:
+        """The slowdown of a gang on more nodes, if it `goes_by_spread`."""
+        if not self.goes_by_spread or spec.most_gpus <= 1 or spec.spread_slowdown:
+            return ""
+        return (
+            f"placement {self.name!r} goes by its spread_slowdown, and it declares none: "
+            "it is taken to be as quick on several nodes"
+        )
 
     @property
     def moves(self) -> bool:
@@ -165,7 +188,7 @@ class Belief(NamedTuple):
     scale: float = 1.0
 
 
-class Estimator(Part):
+class Estimator(JobPart):
     """What we believe about a job. ``needs_truth``: it must be told (simulated worlds only)."""
 
     needs_truth: ClassVar[bool] = False
@@ -219,7 +242,7 @@ class Estimator(Part):
         """A job finished after ``run_seconds`` with GPUs held."""
 
 
-class Termination(Part):
+class Termination(JobPart):
     """When a job has what it came for, though not all its work is done."""
 
     @property

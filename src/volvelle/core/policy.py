@@ -21,8 +21,8 @@ from volvelle.core.decision import Promise
 from volvelle.core.events import ArrivalsForetold, TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.orders import Key, all_rounded, goes_by_each_job, wrong_keys
-from volvelle.core.parts import KnownJob
-from volvelle.core.registry import Part, Registry
+from volvelle.core.parts import JobPart, KnownJob
+from volvelle.core.registry import Registry
 from volvelle.core.space import Space
 from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import FloatColumn, IntColumn, JobView, View
@@ -101,7 +101,7 @@ class SolverGaps:
         self.solved, self.worst, self.latest = self.solved + 1, max(self.worst, gap), gap
 
 
-class Policy(Part):
+class Policy(JobPart):
     """Base of all policies. ``round``: decide only at multiples of this period."""
 
     kind: ClassVar[str] = "allocation"
@@ -118,6 +118,8 @@ class Policy(Part):
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
+    goes_by_rates: ClassVar[bool] = False
+    """Whether it decides by how fast elastic jobs are on other numbers of GPUs."""
     tunes_batch_size: ClassVar[bool] = False
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
@@ -181,6 +183,15 @@ class Policy(Part):
         Asked at every decision, if it `divides` and there is something to divide. Finite.
         """
         raise NotImplementedError
+
+    def lacks(self, spec: JobSpec) -> str:
+        """The rates of an elastic job, if it `goes_by_rates`."""
+        if not self.goes_by_rates or not spec.elastic or spec.throughput is not None:
+            return ""
+        return (
+            f"policy {self.name!r} goes by its rates on other numbers of GPUs, and it declares none: "
+            "they are taken to be in proportion"
+        )
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where these jobs, believed to be so, cannot be served on ``cluster``."""

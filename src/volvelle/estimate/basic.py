@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.model.job import JobSpec, Truth
+from volvelle.model.throughput import LINEAR
 from volvelle.model.validation import Seconds
 
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
@@ -97,12 +98,9 @@ class History(Estimator):
 
 
 def lasting(spec: JobSpec, seconds: float) -> Truth:
-    """A job believed to take ``seconds`` on the GPUs it requests, at the rates it declares."""
-    throughput = spec.throughput
-    if throughput is None:
-        return Truth(work=seconds * spec.gpus)
-    gpu_type = spec.gpu_types[0] if spec.gpu_types else ""
-    return Truth(work=seconds * throughput.rate(spec.gpus, gpu_type), throughput=throughput)
+    """A job believed to take ``seconds`` on the GPUs it requests, of `JobSpec.first_type`, as it declares."""
+    throughput = spec.throughput or LINEAR
+    return spec.declared(seconds * throughput.rate(spec.gpus, spec.first_type))
 
 
 def told(job: JobSubmitted, estimator: str) -> Truth:

@@ -39,7 +39,7 @@ from volvelle.estimate.measured import Measured
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import JobSpec, Regime, Truth
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
+from volvelle.model.throughput import PerBatchSize, named_types
 
 Rule = Literal["restatement", "bayesian", "greedy"]
 """How what was seen of a job's regimes changes what is expected of them."""
@@ -323,7 +323,8 @@ def declared(spec: JobSpec, adaptation: Adaptation) -> Truth:
     for size in adaptation.needed:
         try:
             rates = [
-                model.rate(spec.gpus, kind, 1, size) for kind in spec.gpu_types or _kinds(model)
+                model.rate(spec.gpus, kind, 1, size)
+                for kind in spec.gpu_types or named_types(model)
             ]
         except Problem as problem:
             raise Problem(
@@ -335,18 +336,7 @@ def declared(spec: JobSpec, adaptation: Adaptation) -> Truth:
                 f"job {spec.name or spec.id!r}, {adaptation.rule}: it makes no progress at batch size {size}",
                 mend="measure its throughput there",
             )
-    return Truth(work=adaptation.epochs, throughput=model)
-
-
-def _kinds(model: AnyThroughput) -> tuple[str, ...]:
-    """GPU types of which a model says something."""
-    match model:
-        case PerType():
-            return tuple(model.types)
-        case PerBatchSize():
-            return tuple({kind: None for one in model.batch_sizes.values() for kind in _kinds(one)})
-        case _:
-            return ("",)
+    return spec.declared(adaptation.epochs)
 
 
 def _as_expected(job: KnownJob, begins: Sequence[float], done: float) -> bool:

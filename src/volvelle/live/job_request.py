@@ -20,11 +20,11 @@ from pydantic import (
     model_validator,
 )
 
+from volvelle.live.declared_training import BatchSizes, Rates, SensitivityProfile, throughput_of
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
-from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
-from volvelle.model.throughput import Linear, PerBatchSize, PerType
+from volvelle.model.throughput import AnyThroughput, named_types
 from volvelle.model.units import DAY, parse_duration
 
 MAX_ARRAY_JOBS = 10_000
@@ -60,6 +60,16 @@ PositiveDuration = Annotated[
     ),
 ]
 """Seconds, or a text such as "4h30m". The pattern documents the simplest of the forms that are read."""
+Seconds = Annotated[
+    float,
+    Field(ge=0, le=_MAX_SECONDS),
+    BeforeValidator(
+        parse_duration,
+        json_schema_input_type=Annotated[float, Field(ge=0, le=_MAX_SECONDS)]
+        | Annotated[str, _DURATION],
+    ),
+]
+"""As `PositiveDuration`, or none at all."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Gpus = Annotated[int, Field(ge=1, le=_MAX_GPUS)]
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -135,72 +145,12 @@ class Checkpoint(StrictModel):
         json_schema_extra={"anyOf": [{"enum": _SIGNALS}, {"type": "null"}]},
     )
     grace: PositiveDuration = Field(30.0, description="from the order to stop to the end by force")
-
-
-_BatchSize = Annotated[int, Field(ge=1, le=999_999_999)]
-_Rate = Annotated[float, Field(ge=1e-9, le=1e12)]
-_TypeName = Annotated[str, Field(max_length=200)]
-
-
-class BatchSizes(StrictModel):
-    """How a job changes its batch size as it trains, and how fast it is at each size."""
-
-    rule: ScalingRule = Field(
-        description="accordion, gns, schedule, sequence (in this order), or unknown"
+    takes: Seconds | None = Field(
+        None, description="how long a checkpoint takes; default: the server's guess"
     )
-    sizes: tuple[_BatchSize, ...] = Field(
-        min_length=1,
-        max_length=1000,
-        description="accordion: small, large; gns: first, limit; unknown: the first; otherwise all in order",
+    restore: Seconds | None = Field(
+        None, description="how long it takes to resume; default: the server's guess"
     )
-    begins: tuple[Annotated[float, Field(ge=0, le=1e9)], ...] = Field(
-        (), description="of a schedule: the epoch of each size"
-    )
-    regimes: Annotated[int, Field(ge=1, le=1000)] = Field(
-        2, description="of accordion: how many stretches at one size there are at most"
-    )
-    epochs: Annotated[float, Field(gt=0, le=1e9)] = Field(description="in all")
-    epoch_samples: Annotated[int, Field(ge=1, le=10**15)] = Field(description="samples of an epoch")
-    samples_per_second: dict[_BatchSize, _Rate | dict[_TypeName, _Rate]] = Field(
-        description="by batch size, on the GPUs asked for; by GPU type where types differ",
-        json_schema_extra={"propertyNames": {"pattern": "^[1-9][0-9]{0,8}$"}},
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> "BatchSizes":
-        for size in self.adaptation.needed:
-            if size not in self.samples_per_second:
-                raise ValueError(
-                    f"samples_per_second has no batch size {size}, to which {self.rule} may come"
-                )
-        return self
-
-    @property
-    def adaptation(self) -> Adaptation:
-        """The rule. Raises ValueError where it makes no sense."""
-        return Adaptation(
-            rule=self.rule,
-            epochs=self.epochs,
-            sizes=self.sizes,
-            begins=self.begins,
-            regimes=self.regimes,
-        )
-
-    def throughput(self, gpus: float) -> PerBatchSize:
-        """Epochs per second, measured on ``gpus`` GPUs and linear in their number."""
-
-        def linear(samples_per_second: float) -> Linear:
-            return Linear(samples_per_second / self.epoch_samples / gpus)
-
-        return PerBatchSize(
-            {
-                size: PerType({kind: linear(rate) for kind, rate in rates.items()})
-                if isinstance(rates, dict)
-                else linear(rates)
-                for size, rates in self.samples_per_second.items()
-            },
-            self.sizes[0],
-        )
 
 
 class JobEnd(StrEnum):
@@ -284,6 +234,22 @@ class JobRequest(StrictModel):
     batch_sizes: BatchSizes | None = Field(
         None, description="how it changes its batch size; estimator declared-regimes predicts it"
     )
+    rates: Rates | None = Field(
+        None,
+        description="units of work per second on the GPUs asked for, or by number of GPUs; by GPU type",
+    )
+    spread_slowdown: Annotated[float, Field(ge=0, le=1000)] = Field(
+        0.0, description="longer iterations for each node beyond the fewest, as a share"
+    )
+    sensitivity: SensitivityProfile | None = Field(
+        None, description="what it loses with fewer CPUs or less memory per GPU"
+    )
+    skew: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="share of its model that lies in the largest tensor"
+    )
+    lowest_loss: Annotated[float, Field(ge=-1e12, le=1e12)] | None = Field(
+        None, description="training loss it is expected to reach; termination loss ends it there"
+    )
     checkpoint: Checkpoint = Field(Checkpoint(), description="how it stops and resumes")
     environment: dict[VariableName, Text] = Field(
         {}, description="variables it is given", json_schema_extra={"additionalProperties": False}
@@ -326,6 +292,25 @@ class JobRequest(StrictModel):
             raise ValueError(f"{twice[0]} is in environment and in secrets")
         return self
 
+    def _check_rates(self) -> "JobRequest":
+        if self.rates is None:
+            return self
+        if self.batch_sizes is not None:
+            raise ValueError("batch_sizes says how fast it is at each size: leave out rates")
+        known = named_types(throughput_of(self.rates, self.gpus, self.gpus))
+        if known != ("",) and (unknown := [kind for kind in self.gpu_types if kind not in known]):
+            raise ValueError(f"rates says nothing of {unknown[0]}, which gpu_types names")
+        return self
+
+    @property
+    def throughput(self) -> AnyThroughput | None:
+        """As it is declared; None where nothing is."""
+        if self.batch_sizes is not None:
+            return self.batch_sizes.throughput(self.gpus)
+        if self.rates is not None:
+            return throughput_of(self.rates, self.gpus, self.max_gpus or self.gpus)
+        return None
+
     def spec(self, number: int, user: str, submit_time: float) -> JobSpec:
         """The scheduler's view of job ``number``, submitted at ``submit_time`` on the journal's clock."""
         kind = JobClass.BEST_EFFORT if self.deadline is None else JobClass(self.deadline.kind)
@@ -351,7 +336,13 @@ class JobRequest(StrictModel):
             estimate_seconds=self.estimate,
             priority=self.priority,
             time_limit_seconds=self.time_limit,
-            throughput=None if batch_sizes is None else batch_sizes.throughput(self.gpus),
+            throughput=self.throughput,
+            skew=self.skew,
+            spread_slowdown=self.spread_slowdown,
+            sensitivity=None if self.sensitivity is None else self.sensitivity.profile,
+            lowest_loss=self.lowest_loss,
+            checkpoint_seconds=self.checkpoint.takes,
+            restore_seconds=self.checkpoint.restore,
             adaptation=None if batch_sizes is None else batch_sizes.adaptation,
         )
 

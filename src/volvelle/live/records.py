@@ -27,6 +27,28 @@ class AskedBy(msgspec.Struct, frozen=True, tag="asked-by"):
     subject: str
 
 
+class RateMeasured(msgspec.Struct, frozen=True, tag="rate-measured", kw_only=True):
+    """Progress reports of a job of ``user`` showed how fast jobs of its ``name`` are in a place.
+
+    rate: epochs per second, or iterations where ``epochs`` is False, on ``gpus`` GPUs of ``gpu_type`` over
+    ``nodes`` nodes. total: how many of these the job has; 0 if it does not know.
+    """
+
+    user: str
+    name: str
+    gpu_type: str
+    gpus: int
+    nodes: int
+    rate: float
+    epochs: bool
+    total: float = 0.0
+
+    @property
+    def place(self) -> tuple[str, int, int, bool]:
+        """Where it was measured, and in which unit."""
+        return self.gpu_type, self.gpus, self.nodes, self.epochs
+
+
 class AttemptLostNode(OfAttempt, frozen=True, tag="attempt-lost-node", kw_only=True):
     """An attempt has lost one of its nodes; on its other nodes it may still run for a while."""
 
@@ -108,6 +130,7 @@ ControlRecord = (
     | AttemptEnded
     | AttemptLostNode
     | NodeDrained
+    | RateMeasured
     | AskedBy
     | ProfileRecord
     | ServerRecord

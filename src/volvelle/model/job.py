@@ -13,7 +13,7 @@ import msgspec
 
 from volvelle.model.adaptation import Adaptation
 from volvelle.model.sensitivity import Sensitivity
-from volvelle.model.throughput import LINEAR, AnyThroughput
+from volvelle.model.throughput import LINEAR, AnyThroughput, named_types
 from volvelle.model.training import Training
 
 
@@ -80,10 +80,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
     ``gpu_types`` empty means any. Costs left at None are the world's defaults. ``skew`` is the share
     of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
-    reach in the end. ``accept_later``: where no deadline can be promised, the earliest finish that can will
-    do. ``adaptation``: how it changes its batch size; its ``throughput`` then is epochs per second.
-    ``after``: the jobs that have to end before it comes. ``priority``: the higher the sooner, where the
-    policy heeds it. It is ended when it has held GPUs for ``time_limit_seconds``.
+    reach in the end. ``spread_slowdown`` and ``sensitivity`` are as of `Truth`, by its user's word.
+    ``accept_later``: where no deadline can be promised, the earliest finish that can will do.
+    ``adaptation``: how it changes its batch size; its ``throughput`` then is epochs per second. ``after``:
+    the jobs that have to end before it comes. ``priority``: the higher the sooner, where the policy heeds
+    it. It is ended when it has held GPUs for ``time_limit_seconds``.
     """
 
     id: str
@@ -107,6 +108,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimate_seconds: float | None = None
     throughput: AnyThroughput | None = None
     skew: float = 0.0
+    spread_slowdown: float = 0.0
+    sensitivity: Sensitivity | None = None
     lowest_loss: float | None = None
     accept_later: bool = False
     adaptation: Adaptation | None = None
@@ -128,6 +131,20 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def elastic(self) -> bool:
         """Whether the job runs on more than one number of GPUs."""
         return self.least_gpus < self.most_gpus
+
+    @property
+    def first_type(self) -> str:
+        """The GPU type on which it takes the time that it is said to take; empty: types are alike to it."""
+        return (self.gpu_types or named_types(self.throughput or LINEAR))[0]
+
+    def declared(self, work: float) -> "Truth":
+        """A job of so much work that runs as its user says."""
+        return Truth(
+            work=work,
+            throughput=self.throughput or LINEAR,
+            spread_slowdown=self.spread_slowdown,
+            sensitivity=self.sensitivity,
+        )
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -7,6 +7,7 @@ each batch size), so that a measured profile is written as what it is.
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -128,6 +129,30 @@ class PerBatchSize(msgspec.Struct, frozen=True, tag="per-batch-size"):
         return model.rate(gpus, gpu_type, nodes, batch_size)
 
 
+def through(points: Mapping[int, float], most: int) -> Linear | Table:
+    """The model of a job that was measured on some numbers of GPUs: units per second by GPUs, at least one.
+
+    Linear between these; beyond the last, up to ``most``, in proportion to the GPUs.
+    """
+    last = max(points)
+    if len(points) == 1:
+        return Linear(points[last] / last)
+    beyond = {most: points[last] * most / last} if most > last else {}
+    return _table_through({**points, **beyond})
+
+
+def named_types(model: "AnyThroughput") -> tuple[str, ...]:
+    """The GPU types of which a model says something, in its order; ("",) where it tells none apart."""
+    match model:
+        case PerType():
+            return tuple(model.types)
+        case PerBatchSize():
+            of_all = (named_types(one) for one in model.batch_sizes.values())
+            return tuple({kind: None for kinds in of_all for kind in kinds})
+        case _:
+            return ("",)
+
+
 AnyThroughput = Linear | Table | Amdahl | Log2 | PerType | PerBatchSize
 
 LINEAR = Linear()
@@ -202,7 +227,7 @@ def _exactly(points: dict[int, float]) -> Table:
     return Table(tuple(points.get(gpus, 0.0) for gpus in range(1, max(points) + 1)))
 
 
-def _table_through(points: dict[int, float]) -> Table:
+def _table_through(points: Mapping[int, float]) -> Table:
     known = sorted({0: 0.0, **points}.items())
     rates: list[float] = []
     for (low, low_rate), (high, high_rate) in itertools.pairwise(known):

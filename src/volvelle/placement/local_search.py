@@ -40,6 +40,7 @@ class LocalSearch(Placement):
     name: ClassVar[str] = "local-search"
     source: ClassVar[str] = "Chronus (SoCC'21) section 3.4.2, algorithm 1"
     batches: ClassVar[bool] = True
+    goes_by_spread: ClassVar[bool] = True
 
     space: Annotated[int, Field(ge=1)] = Field(
         100_000, description="|S|, the most combinations of places that are tried"

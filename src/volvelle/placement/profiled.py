@@ -22,6 +22,8 @@ class Profiled(Selective):
     name: ClassVar[str] = "profiled"
     source: ClassVar[str] = "Blox (EuroSys'24) section 4.3, Tiresias+"
 
+    goes_by_spread: ClassVar[bool] = True
+
     tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="share of its rate that a job may lose on one node more"
     )

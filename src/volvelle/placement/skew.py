@@ -14,6 +14,7 @@ from pydantic import Field
 
 from volvelle.core.parts import KnownJob, placements
 from volvelle.core.resources import Resources
+from volvelle.model.job import JobSpec
 from volvelle.placement.selective import Selective
 
 
@@ -27,6 +28,12 @@ class Skew(Selective):
     limit: Annotated[float, Field(ge=0, le=1)] = Field(
         0.3, description="PACKLIMIT: share of the model in its largest tensor"
     )
+
+    def lacks(self, spec: JobSpec) -> str:
+        """The skew of a job that may be spread."""
+        if spec.skew or spec.most_gpus <= 1:
+            return ""
+        return f"placement {self.name!r} goes by its skew, and it declares none: it may be spread"
 
     def gains(self, job: KnownJob, gpus: int, gpu_type: str, resources: Resources) -> bool:
         """Whether its skew exceeds the limit."""

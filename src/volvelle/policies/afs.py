@@ -65,6 +65,7 @@ class AfsL(Policy):
     """Apathetic future share with known lengths: one GPU each, more to whoever makes most of them."""
 
     name: ClassVar[str] = "afs-l"
+    goes_by_rates: ClassVar[bool] = True
     source: ClassVar[str] = "AFS (NSDI'21)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs"
 
@@ -98,6 +99,7 @@ class AfsP(Policy):
     """Apathetic future share with unknown lengths: turns where there are too many jobs."""
 
     name: ClassVar[str] = "afs-p"
+    goes_by_rates: ClassVar[bool] = True
     needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "AFS (NSDI'21)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs without knowing durations"

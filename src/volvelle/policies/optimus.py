@@ -36,6 +36,7 @@ class Optimus(Policy):
     """One GPU each, then greedily by the largest drop in remaining time."""
 
     name: ClassVar[str] = "optimus"
+    goes_by_rates: ClassVar[bool] = True
     source: ClassVar[str] = "Optimus (EuroSys'18)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs"
 

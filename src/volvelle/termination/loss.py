@@ -36,6 +36,15 @@ class LossTermination(Termination):
         """As the parameter ``every`` says."""
         return self.every
 
+    def lacks(self, spec: JobSpec) -> str:
+        """The lowest loss."""
+        if spec.lowest_loss is not None:
+            return ""
+        return (
+            f"termination {self.name!r} goes by its lowest_loss, and it declares none: "
+            "it runs to its end"
+        )
+
     def judge(self, spec: JobSpec, work_done: float, loss: float) -> str:
         """Whether ``loss`` is low enough."""
         lowest = spec.lowest_loss

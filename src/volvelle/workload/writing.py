@@ -226,6 +226,8 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "throughput": lambda job: _json(job.truth.throughput, LINEAR),
     "beside": lambda job: _json(job.truth.beside, {}),
     "declared_throughput": lambda job: _json(job.spec.throughput, None),
+    "declared_spread_slowdown": lambda job: _unless(job.spec.spread_slowdown, 0.0),
+    "declared_sensitivity": lambda job: _json(job.spec.sensitivity, None),
     "regimes": lambda job: _json(job.truth.regimes, ()),
     "adaptation": lambda job: _json(job.spec.adaptation, None),
     "loss_curve": lambda job: _json(job.truth.loss_curve, ()),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from volvelle.core.composition import Composition
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
@@ -57,6 +58,7 @@ from volvelle.live.messages import (
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.records import RateMeasured
 from volvelle.live.scheduler_queries import job_numbers
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.view import (
@@ -69,6 +71,7 @@ from volvelle.live.status.view import (
 )
 from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
 from volvelle.model.cluster import Pool
+from volvelle.model.job import JobSpec
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
@@ -237,6 +240,19 @@ class Controller:
         """The pools of the cluster."""
         return self._header.cluster.pools
 
+    @property
+    def composition(self) -> Composition:
+        """The parts that decide now: to be asked about jobs, not about the state."""
+        return self._cycle.state.scheduler.composition
+
+    def spec(self, request: JobRequest, user: str) -> JobSpec:
+        """The scheduler's view of a job that ``user`` submits now."""
+        return self._cycle.state.spec(request, 0, user, 0.0)
+
+    def measured_rates(self, user: str, name: str) -> tuple[RateMeasured, ...]:
+        """What was measured of a user's jobs of this name, the latest last."""
+        return self._cycle.state.measured.of(user, name)
+
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
         """What was forecast of a job since the controller started, the earliest first."""
         return self._cycle.publisher.forecasts.of(number)
@@ -271,7 +287,8 @@ class Controller:
         """The forecast for ``request`` if ``user`` submitted it now. Raises `Problem` if it can never run."""
         fork = self._fork()
         now, epoch = max(self._clock.now(), fork.now), self._cycle.state.epoch
-        return forecast_request(fork, self._forecaster.calibration, request, user, now, epoch)
+        calibration, measured = self._forecaster.calibration, self._cycle.state.measured
+        return forecast_request(fork, calibration, measured, request, user, now, epoch)
 
     def forecast_recomposition(self, request: Recompose) -> RecompositionEffect:
         """What another policy would do at once. Raises `Problem` if it cannot schedule these jobs."""

@@ -130,7 +130,7 @@ class RequestIngestion:
                 )
             return tuple(range(before.first, before.first + before.count))
         first = state.next_number
-        spec = request.spec(first, submit.user, now)
+        spec = state.spec(request, first, submit.user, now)
         self._check_runnable(first, spec)
         numbers = tuple(range(first, first + request.array))
         each = any(one.each for one in request.after)
@@ -157,7 +157,7 @@ class RequestIngestion:
                 self._changes.record(queued)
                 self._changes.touched.add(number)
                 continue
-            numbered = spec if number == first else request.spec(number, submit.user, now)
+            numbered = msgspec.structs.replace(spec, id=str(number))
             after = dependencies[position if each else 0] + request.row_before(position, number)
             if after:
                 numbered = msgspec.structs.replace(numbered, after=after)

@@ -40,6 +40,8 @@ class LiveJob:
     metrics: dict[str, float] = field(default_factory=dict)
     batch_size: int = 0
     """That its present attempt has told; 0: none."""
+    measured_from: tuple[int, float] | None = None
+    """Iterations and epochs at its present attempt's first report."""
     next_progress_event: float = 0.0
     """When the scheduler is told of its progress again, on the journal's clock."""
     predicted_start: float | None = None

@@ -40,6 +40,7 @@ from volvelle.live.records import (
     AttemptLostNode,
     ProfileConcluded,
     ProfileRunEnded,
+    RateMeasured,
     ServerBegan,
     StoreSettled,
 )
@@ -49,6 +50,9 @@ from volvelle.model.cluster import NodeState
 
 _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal, unless it is no news."""
+
+_MEASURED_ITERATIONS = 10
+"""Iterations of an attempt from which on its rate counts as measured."""
 
 _SHORT_SECONDS = 60.0
 """An attempt that asks to be run again sooner than this has failed."""
@@ -117,12 +121,43 @@ class ReportIngestion:
             self._record_start(attempt)
         job.update_progress(report)
         self._changes.touched.add(report.number)
+        self._measure(attempt, job, report)
         if not attempt.wanted or attempt.profiles:
             return
         if report.batch_size not in (0, job.batch_size):
             self._add_batch_size_event(attempt, job, report)
         elif self._changes.now >= job.next_progress_event:
             self._add_progress_events(attempt, job, report)
+
+    def _measure(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
+        """Keep how fast a job is where it runs, for later jobs of its name, once enough was seen of it."""
+        if job.measured_from is None:
+            job.measured_from = report.iterations, report.epochs
+        changes_batch_size = job.request.batch_sizes is not None or report.batch_size
+        iterations = report.iterations - job.measured_from[0]
+        unfit = not job.request.name or changes_batch_size or attempt.profiles
+        if unfit or iterations < _MEASURED_ITERATIONS:
+            return
+        grants = self._state.ledger.grants(attempt.granted)
+        resources = self._state.scheduler.resources
+        kinds = {resources.nodes[resources.index[each.node]].gpu_type for each in grants}
+        rate = 1.0 / report.iteration_seconds if report.iteration_seconds > 0.0 else 0.0
+        if report.total_epochs:
+            rate *= max(report.epochs - job.measured_from[1], 0.0) / iterations
+        if rate <= 0.0 or len(kinds) != 1:
+            return
+        measured = RateMeasured(
+            user=job.user,
+            name=job.request.name,
+            gpu_type=kinds.pop(),
+            gpus=len(attempt.granted),
+            nodes=len(grants),
+            rate=rate,
+            epochs=report.total_epochs > 0,
+            total=float(report.total_epochs or report.total_iterations),
+        )
+        if self._state.measured.is_news(measured):
+            self._changes.record(measured)
 
     def _add_batch_size_event(
         self, attempt: Attempt, job: LiveJob, report: AttemptProgress
@@ -230,7 +265,7 @@ class ReportIngestion:
         profile = state.partition.profile(job, changes.now)
         if profile is not None:
             state.partition.left(job.number)
-            spec = job.request.spec(job.number, job.user, job.submitted - state.epoch)
+            spec = state.spec(job.request, job.number, job.user, job.submitted - state.epoch)
             changes.profiled.append(JobSubmitted(changes.now, job.number, spec, profile=profile))
 
     def _ended(self, attempt: Attempt, report: AttemptEnded) -> float:

@@ -18,6 +18,8 @@ from volvelle.live.control.gpu_ledger import LedgerMemory
 from volvelle.live.control.live_jobs import JobMemory
 from volvelle.live.control.servers import Servers
 from volvelle.live.control.state import ControllerState
+from volvelle.live.measured_rates import MeasuredRates
+from volvelle.live.records import RateMeasured
 from volvelle.live.status.view import HoldingView
 from volvelle.live.store import Store, StoredSnapshot, StoreFailed, Superseded
 from volvelle.model.problems import Problem
@@ -51,6 +53,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     servers: Servers
     holdings: tuple[HoldingView, ...]
     partition: bytes
+    measured: tuple[RateMeasured, ...] = ()
 
     @classmethod
     def of(cls, state: ControllerState) -> "ControllerSnapshot":
@@ -68,6 +71,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
             servers=state.servers,
             holdings=tuple(state.holdings),
             partition=b"" if state.partition is None else state.partition.memory,
+            measured=state.measured.all,
         )
 
     def state(
@@ -87,6 +91,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         state.drained = set(self.drained)
         state.servers = self.servers
         state.holdings.extend(self.holdings)
+        state.measured = MeasuredRates(self.measured)
         if state.partition is not None:
             state.partition.remember(self.partition)
         return state, forgetful

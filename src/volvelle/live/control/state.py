@@ -30,6 +30,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.profiling import LivePartition
 from volvelle.live.control.servers import Servers, Settling
 from volvelle.live.job_request import JobRequest
+from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
@@ -50,6 +51,7 @@ from volvelle.live.records import (
     ProfileRunEnded,
     ProfileRunOver,
     ProfileStarted,
+    RateMeasured,
     ServerBegan,
     StoreBehind,
     StoreSettled,
@@ -57,6 +59,7 @@ from volvelle.live.records import (
 from volvelle.live.scheduler_queries import estimated_work
 from volvelle.live.status.view import Guarantee, HoldingView, JobState, ProfileView
 from volvelle.live.store.rows import JobRecord
+from volvelle.model.job import JobSpec
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class ControllerState:
         self._concluded: list[ProfileConcluded] = []
         """Jobs of which the next decision hears that they are over."""
         self.jobs: dict[int, LiveJob] = {}
+        self.measured = MeasuredRates()
         self.drained: set[str] = set()
         """Nodes that an operator has drained, whether they are connected or not."""
         self.holdings: deque[HoldingView] = deque(maxlen=MAX_HOLDINGS)
@@ -128,6 +132,11 @@ class ControllerState:
         """Add an accepted job."""
         self.jobs[record.number] = LiveJob.of(record, request)
 
+    def spec(self, request: JobRequest, number: int, user: str, time: float) -> JobSpec:
+        """The scheduler's view of a job that is submitted at ``time``, with what was measured of its like."""
+        spec = request.spec(number, user, time)
+        return self.measured.declare(spec, self.scheduler.resources.types)
+
     def is_profiled(self, number: int) -> bool:
         """Whether a job waits for a profile or is profiled, and the scheduler does not know it yet."""
         return self.partition is not None and number in self.partition.jobs
@@ -137,6 +146,8 @@ class ControllerState:
         match record:
             case NodeDrained():
                 (self.drained.add if record.drained else self.drained.discard)(record.name)
+            case RateMeasured():
+                self.measured.add(record)
             case AskedBy():
                 pass  # for people
             case AttemptStarted() | AttemptEnded() | AttemptLostNode():
@@ -249,7 +260,7 @@ class ControllerState:
         if job is None:  # it is over by now
             return
         attempt.iterations = job.saved_iterations
-        job.batch_size = 0
+        job.batch_size, job.measured_from = 0, None
         if attempt.profiles:
             job.iteration_seconds = 0.0  # those of an earlier run are no measure of this one
         elif job.first_started is None:

@@ -10,6 +10,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
+from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.status.view import Guarantee
@@ -22,6 +23,7 @@ from volvelle.simulate.forecast import Forecast, forecast
 def forecast_request(
     fork: Scheduler,
     calibration: ForecastCalibration,
+    measured: MeasuredRates,
     request: JobRequest,
     user: str,
     now: float,
@@ -34,7 +36,7 @@ def forecast_request(
     fork.compile_where_it_pays()
     first = max(job_numbers(fork), default=-1) + 1
     numbers = range(first, first + request.array)
-    spec = request.spec(first, user, now)
+    spec = measured.declare(request.spec(first, user, now), fork.resources.types)
     if obstacle := fork.obstacle(spec):
         raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
     there = {str(number) for number in job_numbers(fork)}
@@ -43,7 +45,8 @@ def forecast_request(
             now,
             n,
             msgspec.structs.replace(
-                request.spec(n, user, now),
+                spec,
+                id=str(n),
                 after=tuple(one for one in request.dependencies(n - first) if one.job in there)
                 + request.row_before(n - first, n),
             ),

@@ -18,7 +18,12 @@ from volvelle.live.http.dependencies import (
 from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_lookup import JobNumber, find_job
 from volvelle.live.http.recomposition import WrittenPart, recomposition
-from volvelle.live.http.responses import ForecastHistoryView, JobExplanation, json_response
+from volvelle.live.http.responses import (
+    ForecastHistoryView,
+    JobExplanation,
+    MeasuredRateView,
+    json_response,
+)
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView, StatusView
 from volvelle.live.strict_model import StrictModel
@@ -47,12 +52,14 @@ async def why(
 ) -> Response:
     """Why a job waits, or how it ended; for one that waits, what would start it sooner."""
     job = await find_job(number, principal, controller, store)
+    rates = controller.measured_rates(job.user, job.name) if job.name else ()
+    measured = tuple(map(MeasuredRateView.of, rates))
     if job.state not in (JobState.WAITING, JobState.HELD):
-        return json_response(JobExplanation(job, job.reason))
+        return json_response(JobExplanation(job, job.reason, measured=measured))
     found = await threads.run(principal, partial(controller.suggest, job))
     ahead = _jobs_ahead(controller.status, job)
     return json_response(
-        JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete)
+        JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete, measured)
     )
 
 

@@ -8,7 +8,6 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.core.policy import policies
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Cancel, Hold, Release, Submit
 from volvelle.live.http.authentication import Principal
@@ -65,12 +64,15 @@ async def submit(
     request.app.state.quota.check_priority(principal, job.priority)
     request.app.state.quota.reserve(controller, principal, job.array)
     numbers = await execute(controller, Submit(principal.user, job, key))
-    return json_response(SubmittedJobs(tuple(numbers), _notices(job, controller)), 201)
+    notices = _notices(job, principal.user, controller)
+    return json_response(SubmittedJobs(tuple(numbers), notices), 201)
 
 
-def _notices(job: JobRequest, controller: Controller) -> tuple[str, ...]:
-    """What the user of a job should know of what it asks for."""
-    policy, said = policies.make(controller.status.policy), []
+def _notices(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
+    """What the user of a job should know of what it asks for, and of what it does not say."""
+    composition, spec = controller.composition, controller.spec(job, user)
+    policy = composition.policy
+    said = [lacking for part in composition if (lacking := part.lacks(spec))]
     if job.priority and not policy.heeds_priority:
         said.append(f"policy {policy.name!r} ignores priorities")
     if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:

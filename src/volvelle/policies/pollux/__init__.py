@@ -53,6 +53,7 @@ class Pollux(Policy):
     """Goodput: co-adapts GPUs, nodes and batch sizes, by genetic search."""
 
     name: ClassVar[str] = "pollux"
+    goes_by_rates: ClassVar[bool] = True
     needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "Pollux (OSDI'21)"
     optimises: ClassVar[str] = "mean JCT and fairness of jobs that adapt their batch size"

@@ -107,6 +107,15 @@ class Synergy(Policy):
         """When the inner policy wants to be asked."""
         return self._inner.next_wake(view)
 
+    def lacks(self, spec: JobSpec) -> str:
+        """What it loses with fewer CPUs and less memory, if there are any to divide by that."""
+        if not self.divides or spec.sensitivity is not None or spec.cpus or spec.memory_gb:
+            return self._inner.lacks(spec)
+        return (
+            f"policy {self.name!r} goes by its sensitivity to CPUs and memory, and it declares none: "
+            "it gets as many as come with its GPUs"
+        )
+
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where there is nothing to divide, or the inner policy cannot serve the jobs."""
         self._inner.refuse(cluster, jobs)

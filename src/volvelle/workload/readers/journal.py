@@ -111,24 +111,20 @@ def _job(happened: Happened, overheads: Overheads, ledger: Ledger) -> Job:
     throughput = spec.throughput or LINEAR
     work = _work_done(spec, Truth(work=0.0, throughput=throughput), happened, overheads)
     if happened.status in (JobStatus.RUNNING, JobStatus.WAITING):
-        expected = (spec.estimate_seconds or 0.0) * throughput.rate(spec.gpus, _type(spec))
+        expected = (spec.estimate_seconds or 0.0) * throughput.rate(spec.gpus, spec.first_type)
         work = max(work, expected)
         if work > 0:
             ledger.assumed("not through when the journal ends", happened.line)
     if work <= 0:
         raise Unfit(f"{happened.status}, never ran")
-    return Job(spec, Truth(work=work, throughput=throughput))
+    return Job(spec, spec.declared(work))
 
 
 def _work_done(spec: JobSpec, truth: Truth, happened: Happened, overheads: Overheads) -> float:
     work = lost = 0.0
     for place, (seconds, gpus, resized) in enumerate(happened.pieces):
         gap = overheads.gap_seconds(spec, resumed=place > 0, resized=resized)
-        rate = truth.rate(gpus, _type(spec))
+        rate = truth.rate(gpus, spec.first_type)
         work += max(seconds - gap, 0.0) * rate
         lost = happened.lost_gpu_seconds * rate / gpus
     return work - lost
-
-
-def _type(spec: JobSpec) -> str:
-    return spec.gpu_types[0] if spec.gpu_types else ""

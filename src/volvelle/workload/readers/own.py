@@ -85,6 +85,8 @@ COLUMNS: dict[str, str] = {
     "throughput": "its true throughput model, JSON",
     "beside": "its throughput models while it shares its GPUs, by the other job's name, JSON",
     "declared_throughput": "the throughput model its user declares, JSON",
+    "declared_spread_slowdown": "spread_slowdown, as its user declares it",
+    "declared_sensitivity": "sensitivity, as its user declares it",
     "regimes": "batch-size regimes, JSON",
     "adaptation": "how its user says that it changes its batch size, JSON",
     "loss_curve": "training loss by work, JSON",
@@ -216,6 +218,8 @@ def _specs(columns: Columns) -> list[JobSpec]:
             estimate_seconds=estimate,
             throughput=throughput,
             skew=skew,
+            spread_slowdown=slowdown,
+            sensitivity=sensitivity,
             lowest_loss=loss,
             adaptation=adaptation,
             priority=int(priority),
@@ -225,7 +229,7 @@ def _specs(columns: Columns) -> list[JobSpec]:
         for (
             line, name, submit_time, width, least, most, kinds, cpus, memory, user, pool, title,
             job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
-            throughput, skew, loss, adaptation, priority, limit, after,
+            throughput, skew, slowdown, sensitivity, loss, adaptation, priority, limit, after,
         ) in zip(
             columns.lines,
             columns.texts("id"),
@@ -251,6 +255,10 @@ def _specs(columns: Columns) -> list[JobSpec]:
                 "declared_throughput", _decoded("declared_throughput", AnyThroughput), None
             ),
             columns.numbers("skew", 0.0),
+            columns.numbers("declared_spread_slowdown", 0.0),
+            columns.optional(
+                "declared_sensitivity", _decoded("declared_sensitivity", Sensitivity), None
+            ),
             columns.optional_numbers("lowest_loss"),
             columns.optional("adaptation", _decoded("adaptation", Adaptation), None),
             columns.optional("priority", _whole, 0),
