@@ -3,11 +3,12 @@
 import random
 import shutil
 import sys
-from abc import ABC, abstractmethod
-from collections import Counter
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from address_file import replace_address
 from clients import EventCounter
 from commands import Command, holder_of, kill
 from fault_proxy import FaultProxy, FaultRates, InjectedFault
@@ -18,39 +19,66 @@ from volvelle.model.cluster import parse_cluster
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 _LEASE_SECONDS = 10.0
+_PROGRESS_SECONDS = 0.2
+_POLL_SECONDS = 0.005
 _MAX_ABSENCE_SECONDS = 4.0
 
 StartCommand = Callable[..., Command]
 """Starts a command: its name, its arguments."""
 
 
-class Backend(ABC):
+class Backend:
     """What provides an executor with nodes.
 
     executor: for the server's configuration. preloaded: modules to import before the server starts.
-    frames: counts messages between agents and controller; None if they are not counted. injected: faults of
-    these messages.
-    disconnect_weight, removal_weight: weights among the faults; 0: not supported. removal_name: the fault
-    of removing a node, in words.
+    address_file: where agents of ``{node}`` find the server, below its folder; "": they are told.
+    frames: counts messages between agents and controller. injected: faults of these messages.
+    removal_weight, deletion_weight: weights among the faults; 0: not among them. removal_name: the fault of
+    removing a node, in words.
     """
 
     executor: str
     preloaded: tuple[str, ...] = ()
-    frames: EventCounter | None = None
-    disconnect_weight = removal_weight = 0
+    address_file = ""
+    removal_weight, deletion_weight = 0, 1
     removal_name = ""
 
     def __init__(self, cluster: str, seed: int) -> None:
         self._nodes = parse_cluster(cluster).nodes
         self.nodes = [node.name for node in self._nodes]
-        self.injected: Counter[str] = Counter()
+        self.frames = EventCounter()
+        self._proxy = FaultProxy(self.nodes, random.Random(f"{seed} weather"), self.frames.add)
+        self.injected = self._proxy.injected
+        self._closing = threading.Event()
+        self._addresses = threading.Thread(target=self._replace_addresses, daemon=True)
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
         """Start; the server runs. ``folder``: for all files."""
         self._folder = folder
+        if self.address_file:
+            self._addresses.start()
 
-    def set_fault_rates(self, rates: FaultRates) -> None:  # noqa: B027 - optional
+    def _replace_addresses(self) -> None:
+        """Have agents connect to their links, at every start of the server."""
+        links = {
+            f"serve/jobs/*/{self.address_file.format(node=node)}": self._proxy.links[node]
+            for node in reversed(self.nodes)
+        }
+        while not self._closing.wait(_POLL_SECONDS):
+            for pattern, link in links.items():
+                for file in self._folder.glob(pattern):
+                    with suppress(OSError):  # tried again
+                        replace_address(file, link)
+
+    @property
+    def agents_address(self) -> tuple[str, int]:
+        """Where the server listens for agents."""
+        targets = (link.target for link in self._proxy.links.values())
+        return next(target for target in targets if target is not None)
+
+    def set_fault_rates(self, rates: FaultRates) -> None:
         """Set the rates of faults of messages."""
+        self._proxy.rates = rates
 
     def kill_agent(self, rng: random.Random) -> InjectedFault:
         """Kill -9 one of the agents; it is started again."""
@@ -59,12 +87,19 @@ class Backend(ABC):
         return "agent killed" if pid is not None and kill(pid) else None
 
     def delete_folder(self, rng: random.Random) -> InjectedFault:
-        """Kill an agent and delete its folder; another one begins there with nothing but the node's key."""
-        return None
+        """Kill an agent and delete its folder; another one begins there with nothing."""
+        node = rng.choice(self.nodes)
+        pid = holder_of(f"{self._folder}/serve/jobs/.*/nodes/{node}/lock")
+        if pid is None or not kill(pid):
+            return None
+        for folder in self._folder.glob(f"serve/jobs/*/nodes/{node}"):
+            shutil.rmtree(folder, ignore_errors=True)
+        return "agent killed and its folder deleted"
 
     def disconnect(self, node: str) -> InjectedFault:
-        """Close the connection of a node."""
-        raise NotImplementedError
+        """Close the connection of a node; its agent may connect again."""
+        self._proxy.disconnect(node)
+        return "connection of an agent cut"
 
     def remove_node(self, node: str) -> None:
         """Remove a node."""
@@ -74,25 +109,26 @@ class Backend(ABC):
         """Add the node again."""
         raise NotImplementedError
 
-    @abstractmethod
     def close(self) -> None:
-        """End all that was started."""
+        """End all that was started, but for commands."""
+        self._closing.set()
+        if self._addresses.is_alive():
+            self._addresses.join()
+        self._proxy.close()
 
 
 class DialIn(Backend):
     """Agents that are commands, each behind a link of the proxy."""
 
-    disconnect_weight, removal_weight = 3, 2
+    removal_weight, deletion_weight = 2, 0  # a deleted folder costs a lease
     removal_name = "node cut off"
 
     def __init__(self, cluster: str, seed: int) -> None:
         super().__init__(cluster, seed)
-        self._port = free_port()
-        self.frames = EventCounter()
-        rng = random.Random(f"{seed} weather")
-        self._proxy = FaultProxy(self.nodes, self._port, rng, self.frames.add)
-        self.injected = self._proxy.injected
-        self.executor = f"dial-in:port={self._port},lease_seconds={_LEASE_SECONDS}"
+        port = free_port()
+        for link in self._proxy.links.values():
+            link.target = "127.0.0.1", port
+        self.executor = f"dial-in:port={port},lease_seconds={_LEASE_SECONDS}"
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
         """Start the agents."""
@@ -108,10 +144,6 @@ class DialIn(Backend):
             for node in self._nodes
         ]  # fmt: skip
 
-    def set_fault_rates(self, rates: FaultRates) -> None:
-        """Set the rates of faults of messages."""
-        self._proxy.rates = rates
-
     def kill_agent(self, rng: random.Random) -> InjectedFault:
         """Kill -9 one, which is started again after a while."""
         agent = rng.choice(self._agents)
@@ -125,11 +157,6 @@ class DialIn(Backend):
         shutil.rmtree(self._folder / node, ignore_errors=True)
         return "agent killed and its folder deleted"
 
-    def disconnect(self, node: str) -> InjectedFault:
-        """Close the connection; the agent may connect again."""
-        self._proxy.disconnect(node)
-        return "connection of an agent cut"
-
     def remove_node(self, node: str) -> None:
         """Block the link of the node."""
         self._proxy.block(node)
@@ -138,24 +165,23 @@ class DialIn(Backend):
         """Unblock the link of the node."""
         self._proxy.unblock(node)
 
-    def close(self) -> None:
-        """Close the proxy; agents are ended with all commands."""
-        self._proxy.close()
-
 
 class Local(Backend):
-    """Agents that the server starts and restarts."""
+    """Agents that the server starts and restarts, all with the link of the first."""
 
-    executor = "local:pretend=true"
+    address_file = "agents.address"
+    executor = f"local:pretend=true,progress_seconds={_PROGRESS_SECONDS}"
 
-    def close(self) -> None:
-        """Nothing to do: the agents are ended with all other processes."""
+    def disconnect(self, node: str) -> InjectedFault:
+        """Close the connections of all."""
+        return super().disconnect(self.nodes[0])
 
 
 class OnRay(Backend):
     """Agents that are actors on raylets, in a cluster of its own. Raises LookupError where Ray is missing."""
 
     preloaded = ("ray",)
+    address_file = "nodes/{node}/controller.address"
     removal_weight = 6
     removal_name = "raylet killed"
 
@@ -170,6 +196,7 @@ class OnRay(Backend):
         except pytest.skip.Exception as skipped:
             raise LookupError(str(skipped)) from None
         self.executor = f"ray:address={self._ray.address},settle_seconds=3,poll_seconds=0.2"
+        self.executor += f",progress_seconds={_PROGRESS_SECONDS}"
 
     def remove_node(self, node: str) -> None:
         """Kill -9 its raylet; its jobs end with that."""
@@ -181,6 +208,7 @@ class OnRay(Backend):
 
     def close(self) -> None:
         """End the cluster."""
+        super().close()
         self._ray.end()
 
 

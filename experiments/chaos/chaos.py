@@ -2,22 +2,27 @@
 
 In every run clients submit short jobs over the API while the controller is killed with -9 again and again:
 while it starts, at a message of an agent or a job, at a request of a client, as soon as a job is
-acknowledged, at any moment. Agents, supervisors and jobs are killed too, the disk under everything is filled
-to its last byte, the store is stopped. Under executor `dial-in` nodes are cut off, and messages delayed,
-repeated, put after later ones and lost with their connection; under `ray` raylets are killed. Then all that
-stops, the queue has to drain, and the jobs' own traces are read. What is chosen follows from the seed; when
-it meets which message depends on the machine.
+acknowledged, at any moment. Agents, supervisors and jobs are killed too, folders of agents deleted, the
+disk under everything is filled to its last byte, also while the controller starts, the store is stopped,
+the clocks of controller and agents are set wrong by up to 400 days. Messages between agents and controller
+are delayed, repeated, put after later ones, forged for other nodes, and lost with their connection;
+requests of clients and their answers are lost, delayed and repeated; the API and the agents' port are
+flooded. Twice in a long run the store is set back: a backup is restored, its disk put back as it was, the
+end of its log lost. Under executor `dial-in` nodes are cut off, under `ray` raylets are killed. Then all
+that stops, the queue has to drain, and the jobs' own traces are read. What is chosen follows from the seed;
+when it meets which message depends on the machine.
 
-    python experiments/chaos/chaos.py [--executor ray] [--kills 200] [--runs 4] [--at-once 4] [--seed 1]
+    python experiments/chaos/chaos.py [--executor ray] [--kills 200] [--runs 4] [--at-once 4] [--add]
 """
 
 import argparse
+import csv
 import random
+import re
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +32,7 @@ from chaos_cluster import CLUSTER, ChaosCluster
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
 from fault_proxy import FREQUENT_FAULTS, NO_FAULTS
 from faults import Faults
+from set_back import StoreSetBack
 
 sys.path.append(str(Path(__file__).parents[1]))
 from findings import Report
@@ -34,11 +40,16 @@ from findings import Report
 RESULTS = Path(__file__).parent / "results"
 PROPERTIES = (
     "every acknowledged job is there, and finished",
+    "a store that was set back is said to be",
     "no GPU ever held by two",
     "no job ran twice at once",
     "every iteration once in the history that survives",
     "the queue drains",
+    "floods keep nobody from being answered, and let nobody in",
+    "no output has a traceback",
 )
+_OF_MESSAGES = re.compile("message|^report forged")
+_OF_REQUESTS = re.compile("^request|^answer")
 _STORES = ("sqlite", "postgresql")
 _TRIGGER_SECONDS = 10.0
 """Longest wait for the trigger of a kill."""
@@ -65,8 +76,8 @@ class Options:
     clients: int
     seed: int
     at_once: int
+    add: bool
     out: Path
-    setting: str
 
 
 def options() -> Options:
@@ -80,14 +91,17 @@ def options() -> Options:
     parser.add_argument("--clients", type=int, default=3, help="who submit, three open jobs each")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--at-once", type=int, default=1, help="runs beside each other")
+    parser.add_argument("--add", action="store_true", help="to the runs on the page")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    given = parser.parse_args()
-    setting = (
-        f"executor {given.executor}, {given.kills} kills of the controller in {given.runs} runs, "
-        f"{given.at_once} at once, seeds from {given.seed}, {given.clients} clients, "
-        f"{CLUSTER} made-up GPUs of one machine"
-    )
-    return Options(**vars(given), setting=setting)
+    return Options(**vars(parser.parse_args()))
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where the page is written, and what was measured, in words."""
+
+    out: Path
+    setting: str
 
 
 @dataclass
@@ -109,20 +123,32 @@ class Chaos:
         self.cluster, self.run = cluster, run
         self._rng = random.Random(f"{run.seed} faults")
         self._faults = Faults(cluster, self._rng, run.faults)
+        self._set_back = StoreSetBack(cluster)
         self._starting_seconds = 1.0
 
     def inject_faults(self, kills: int) -> None:
         """Kill the controller so often, with other faults in between."""
-        self.cluster.backend.set_fault_rates(FREQUENT_FAULTS)
+        self.cluster.set_fault_rates(FREQUENT_FAULTS)
         for done in range(1, kills + 1):
             for _ in range(self._rng.choice(_FAULTS_FOR_A_KILL)):
                 self._faults.inject_one()
             self._kill_server()
             if done % _PAUSE_KILLS == 0:
                 self._let_jobs_progress()
-            if done == kills // 4 and kills > 2 * _PAUSE_KILLS:
-                self._faults.delete_a_folder()
-            if done == kills // 2 and kills > 2 * _PAUSE_KILLS:
+            if kills > 2 * _PAUSE_KILLS:
+                self._inject_rare_faults(8 * done // kills, first=8 * done % kills < 8)
+
+    def _inject_rare_faults(self, eighth: int, *, first: bool) -> None:
+        """After every eighth of the kills a fault that takes long."""
+        self._faults.join()
+        match eighth if first else 0:
+            case 1:
+                self._faults.note(self._faults.delete_a_folder())
+            case 2 | 5:
+                self._set_back.keep()
+            case 3 | 6:
+                self._faults.note(self._set_back.set_back())
+            case 4:
                 self._faults.remove_a_node_until_given_up()
 
     # ------------------------------------------------------------------ the controller
@@ -137,7 +163,9 @@ class Chaos:
             self._wait_until_ready()
         match how:
             case "at a message":
-                met = self._wait_for_messages(1 + int(rng.expovariate(1 / 15)))
+                met = cluster.backend.frames.wait(
+                    1 + int(rng.expovariate(1 / 15)), _TRIGGER_SECONDS
+                )
             case "at a request":
                 met = cluster.submissions.requests.wait(rng.randint(1, 12), _TRIGGER_SECONDS)
                 time.sleep(rng.expovariate(1 / 0.01))
@@ -148,18 +176,6 @@ class Chaos:
         while not cluster.server.kill():
             time.sleep(0.01)
         self.run.kills[how if met else "at any moment"] += 1
-
-    def _wait_for_messages(self, count: int) -> bool:
-        """Wait for so many messages of agents, or lines of traces if messages are not counted."""
-        if (frames := self.cluster.backend.frames) is not None:
-            return frames.wait(count, _TRIGGER_SECONDS)
-        goal = self.cluster.trace_lines + count
-        until = time.monotonic() + _TRIGGER_SECONDS
-        while self.cluster.trace_lines < goal:
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.005)
-        return True
 
     def _wait_until_ready(self) -> None:
         """Wait until the server is ready, or for a limited time: the store may be stopped."""
@@ -186,7 +202,8 @@ class Chaos:
         """Inject no more faults, and wait until no job is left; problems with that."""
         self._faults.join()
         cluster = self.cluster
-        cluster.backend.set_fault_rates(NO_FAULTS)
+        cluster.set_fault_rates(NO_FAULTS)
+        self._faults.set_clocks_right()
         acknowledged = cluster.end_clients(_STUCK_SECONDS)
         mark, since = cluster.progress_mark, time.monotonic()
         while True:
@@ -221,13 +238,16 @@ class Chaos:
         traces = read_traces(cluster.traces)
         found = (
             lost,
+            self._set_back.silent,
             list(gpus_held_twice(traces)),
             list(jobs_run_twice(traces)),
             list(broken_histories(traces, submissions.totals)),
             stuck,
+            self._faults.unserved,
+            cluster.tracebacks,
         )
         run.violations = dict(zip(PROPERTIES, found, strict=True))
-        run.faults += cluster.backend.injected
+        run.faults += cluster.backend.injected + cluster.requests.injected
         run.figures.update(
             {
                 "jobs": len(submissions.totals),
@@ -236,8 +256,10 @@ class Chaos:
                 "iterations run": sum(len(one.iterations) for one in traces),
                 "iterations that survive": sum(submissions.totals.values()),
                 "checkpoints refused by the disk": sum(len(one.unsaved) for one in traces),
+                "acknowledged jobs lost with the store": self._set_back.lost,
                 "submissions repeated after their answer": submissions.repeated,
                 "requests tried again": submissions.retried,
+                "connections of floods": self._faults.flood_connections,
                 "starts of the controller": cluster.server.starts,
                 "starts it refused": cluster.server.exits,
             }
@@ -262,40 +284,85 @@ def one_run(executor: str, store: str, seed: int, kills: int, clients: int) -> R
     return run
 
 
-def write_report(runs: list[Run], report: Report) -> None:
+def write_report(runs: list[Run], given: Options) -> None:
     """Write the page of results."""
+    name = "chaos" if given.executor == "dial-in" else f"chaos-{given.executor}"
+    file = given.out / f"{name}.csv"
+    runs = (read_runs(file) if given.add else []) + runs
+    kills = sum(run.kills.total() for run in runs)
+    messages, requests = (
+        sum(count for run in runs for fault, count in run.faults.items() if kind.search(fault))
+        for kind in (_OF_MESSAGES, _OF_REQUESTS)
+    )
+    setting = (
+        f"executor {given.executor}, {kills:,} kills of the controller, {messages:,} faults of messages "
+        f"between agents and controller, {requests:,} of requests in {len(runs)} runs, "
+        f"{given.clients} clients, {CLUSTER} made-up GPUs of one machine"
+    )
+    report = Report(name, "Nothing lost", Page(given.out, setting))
     report.say(__doc__.partition("\n\n")[2].rpartition("\n\n")[0].replace("\n", " "))
     report.table(
         ("what must hold", "violations"),
-        [[each, str(sum(len(run.violations[each]) for run in runs))] for each in PROPERTIES],
+        [
+            [each, str(sum(len(run.violations.get(each, ())) for run in runs))]
+            for each in PROPERTIES
+        ],
     )
     for what in dict.fromkeys(v for run in runs for each in run.violations.values() for v in each):
         report.say(f"- {what}")
-    names = [f"{run.store}, seed {run.seed}" for run in runs]
-    heads = ("", *names, "together")
+    for head, kind in (
+        ("Kills of the controller (-9):", "kills"),
+        ("Other faults that were injected:", "faults"),
+        ("What went on meanwhile:", "figures"),
+    ):
+        report.say(head)
+        report.table(*table(runs, kind))
+    report.runs(HEADS, [row for run in runs for row in rows_of(run)])
+    report.close()
 
-    def rows(of: Callable[[Run], Counter[str]]) -> list[list[str]]:
-        total = sum((of(run) for run in runs), Counter[str]())
-        return [
-            [what, *(f"{of(run)[what]:,}" for run in runs), f"{total[what]:,}"]
-            for what in sorted(total)
-        ]
 
-    report.say("Kills of the controller (-9):")
-    report.table(heads, rows(lambda run: run.kills + Counter({"all": run.kills.total()})))
-    report.say("Other faults that were injected:")
-    report.table(heads, rows(lambda run: run.faults))
-    report.say("What went on meanwhile:")
-    report.table(heads, rows(lambda run: run.figures))
-    report.runs(
-        ("store", "seed", "kind", "what", "count"),
-        [
-            (run.store, run.seed, kind, what, count)
-            for run in runs
-            for kind, counts in (("kill", run.kills), ("fault", run.faults), ("fact", run.figures))
-            for what, count in sorted(counts.items())
-        ],
-    )
+def table(runs: list[Run], kind: str) -> tuple[list[str], list[list[str]]]:
+    """The counts of one kind, by store."""
+    counts = {store: Counter[str]() for store in _STORES}
+    for run in runs:
+        counts[run.store] += getattr(run, kind)
+    if kind != "figures":
+        for each in counts.values():
+            each["all"] = each.total()
+    total = sum(counts.values(), Counter[str]())
+    return ["", *counts, "together"], [
+        [what, *(f"{each[what]:,}" for each in (*counts.values(), total))] for what in sorted(total)
+    ]
+
+
+HEADS = ("store", "seed", "kind", "what", "count")
+
+
+def rows_of(run: Run) -> list[tuple[object, ...]]:
+    """The rows of a run in the table of all."""
+    kinds = {"kill": run.kills, "fault": run.faults, "fact": run.figures}
+    kinds |= {each: Counter(found) for each, found in run.violations.items()}
+    return [
+        (run.store, run.seed, kind, what, count)
+        for kind, counts in kinds.items()
+        for what, count in sorted(counts.items())
+    ]
+
+
+def read_runs(file: Path) -> list[Run]:
+    """The runs of a table."""
+    runs: dict[tuple[str, int], Run] = {}
+    with file.open(encoding="utf-8", newline="") as text:
+        for row in csv.DictReader(text):
+            key = row["store"], int(row["seed"])
+            run = runs.setdefault(key, Run(*key))
+            kinds = {"kill": run.kills, "fault": run.faults, "fact": run.figures}
+            if row["kind"] in kinds:
+                kinds[row["kind"]][row["what"]] = int(row["count"])
+            else:
+                found = run.violations.setdefault(row["kind"], [])
+                found += int(row["count"]) * [row["what"]]
+    return list(runs.values())
 
 
 def run(given: Options, index: int) -> Run | str:
@@ -310,15 +377,12 @@ def run(given: Options, index: int) -> Run | str:
 
 def main() -> None:
     given = options()
-    name = "chaos" if given.executor == "dial-in" else f"chaos-{given.executor}"
-    report = Report(name, "Nothing lost", given)
     with ProcessPoolExecutor(given.at_once) as pool:  # Ray wants the main thread
         results = list(pool.map(run, [given] * given.runs, range(given.runs)))
-    runs = [each for each in results if isinstance(each, Run)]
-    write_report(runs, report)
     for missing in (each for each in results if isinstance(each, str)):
-        report.say(missing)
-    report.close()
+        print(missing, file=sys.stderr)
+    runs = [each for each in results if isinstance(each, Run)]
+    write_report(runs, given)
     sys.exit(any(each for run in runs for each in run.violations.values()))
 
 

@@ -1,8 +1,10 @@
 """A small live cluster of real processes: server, agents, supervisors, jobs; clients, store, disk."""
 
+import random
+import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,14 @@ from backends import BACKENDS, Backend
 from clients import Client, SubmissionLog
 from commands import Command, CommandSupervisor, kill, processes_with
 from disk import Disk
+from fault_proxy import FaultRates
+from flood import Flood
+from request_proxy import RequestProxy
 from stores import LockedFile, PostgresqlServer, StoppableStore
 
 from volvelle.live.agent.launch import free_port
-from volvelle.live.serve_folder import ServeFolder
+from volvelle.live.http.client import ApiClient
+from volvelle.live.serve_folder import ServeFolder, read_secret
 from volvelle.model.problems import Problem
 
 CLUSTER = "2x2"
@@ -21,6 +27,7 @@ _POLICY = "las:round=4"
 _MOST_OPEN_EACH = 3
 _AGENT = "volvelle.live.agent "
 """In the command line of an agent that the server started."""
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:  .*\n)*(.*)", re.MULTILINE)
 
 
 class ChaosCluster:
@@ -29,6 +36,7 @@ class ChaosCluster:
     def __init__(self, folder: Path, executor: str, store: str, seed: int, clients: int) -> None:
         self._folder, self._seed = folder, seed
         self.submissions = SubmissionLog()
+        self.commands: list[Command] = []
         self.traces = folder / "traces"
         self.traces.mkdir()
         with ExitStack() as closing:
@@ -38,11 +46,17 @@ class ChaosCluster:
             self._serve.prepare()
             sqlite = self._serve.path / "store.db"
             self.store: StoppableStore = (
-                LockedFile(sqlite) if store == "sqlite" else PostgresqlServer()
+                LockedFile(sqlite, folder / "kept", random.Random(f"{seed} store"))
+                if store == "sqlite"
+                else PostgresqlServer()
             )
             closing.callback(self.store.close)
             self.backend: Backend = BACKENDS[executor](CLUSTER, seed)
             closing.callback(self.backend.close)
+            self._port = free_port()
+            self._url = f"http://127.0.0.1:{self._port}"
+            self.requests = RequestProxy(self._port, random.Random(f"{seed} requests"))
+            closing.callback(self.requests.close)
             closing.callback(self._kill_processes)
             self._commands = CommandSupervisor(self.backend.preloaded)
             closing.callback(self._commands.close)
@@ -54,8 +68,6 @@ class ChaosCluster:
 
     def _start_cluster(self) -> None:
         """Start the server and the nodes."""
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
         config = self._folder / "cluster.toml"
         config.write_text(
             f'cluster = "{CLUSTER}"\n'
@@ -63,7 +75,7 @@ class ChaosCluster:
             f'executor = "{self.backend.executor}"\n'
             f'store = "{self.store.url}"\n'
             f'folder = "{self._serve.path}"\n'
-            f"[listen]\nport = {port}\n",
+            f"[listen]\nport = {self._port}\n",
             encoding="utf-8",
         )
         self.server = self._start_command("serve", "serve", "--config", str(config))
@@ -71,12 +83,14 @@ class ChaosCluster:
         self.backend.start(self._start_command, self.disk.path, self._serve.agents_token_file)
 
     def _start_command(self, name: str, *arguments: str) -> Command:
-        return self._commands.start(arguments, self._folder / f"{name}.log")
+        command = self._commands.start(arguments, self._folder / f"{name}.log")
+        self.commands.append(command)
+        return command
 
     def _client(self, number: int, most_open: int) -> Client:
         return Client(
             f"client-{number}",
-            self.url,
+            f"http://127.0.0.1:{self.requests.port}",
             self._serve.token_file,
             self.traces,
             self.submissions,
@@ -86,10 +100,38 @@ class ChaosCluster:
 
     def get(self, path: str) -> Any:
         """The answer of the server at ``path``; None if there is none now."""
-        try:
-            return self._clients[0].client.get(path)
-        except Problem:
-            return None
+        with suppress(Problem):
+            return self.api.get(path)
+        return None
+
+    def post(self, path: str) -> None:
+        """Post to ``path``, as an operator; nothing happens if the server does not answer."""
+        with suppress(Problem):
+            self.api.post(path)
+
+    @property
+    def api(self) -> ApiClient:
+        """A client of the server with its first token, not through the proxy."""
+        return ApiClient(self._url, read_secret(self._serve.token_file))
+
+    def set_fault_rates(self, rates: FaultRates) -> None:
+        """Set the rates of faults of messages and requests."""
+        self.backend.set_fault_rates(rates)
+        self.requests.rate = rates.request
+
+    def pause_clients(self) -> None:
+        """Let clients submit nothing; returns once all that they submitted is acknowledged."""
+        for client in self._clients:
+            client.pause()
+
+    def resume_clients(self) -> None:
+        """Let clients submit jobs again."""
+        for client in self._clients:
+            client.resume()
+
+    def flood(self) -> Flood:
+        """Begin a flood of the server."""
+        return Flood(self._port, self.backend.agents_address, self.api.token)
 
     def processes(self) -> dict[int, str]:
         """Supervisors and all processes of jobs, with their command lines."""
@@ -119,7 +161,17 @@ class ChaosCluster:
 
     def ended_jobs(self) -> list[dict[str, Any]]:
         """The ended jobs, from the server."""
-        return list(self._clients[0].client.pages("/v1/jobs", "jobs", over=True))
+        return list(self.api.pages("/v1/jobs", "jobs", over=True))
+
+    @property
+    def tracebacks(self) -> list[str]:
+        """Where the output of server or agents has a traceback, with its last line."""
+        logs = [*self._folder.glob("*.log"), *self._serve.path.glob("jobs/*/nodes/*/agent.log")]
+        return [
+            f"{log.name}: {each}"
+            for log in logs
+            for each in _TRACEBACK.findall(log.read_text(encoding="utf-8", errors="replace"))
+        ]
 
     def close(self) -> None:
         """End all processes."""

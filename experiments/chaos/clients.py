@@ -54,7 +54,18 @@ class SubmissionLog:
     repeated: int = 0
     retried: int = 0
     contradictions: list[str] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def lose(self, kept: set[int]) -> set[int]:
+        """The store was set back to these jobs: the others, which count no longer."""
+        with self.lock:
+            lost = self.totals.keys() - kept
+            for number in lost:
+                del self.totals[number]
+            self.keys -= len(lost)
+            self.lost |= lost
+        return lost
 
 
 class Client:
@@ -74,6 +85,9 @@ class Client:
         self._traces, self._log = traces, log
         self._rng, self._most_open = random.Random(seed), most_open
         self._ending = threading.Event()
+        self._may_submit = threading.Event()
+        self._may_submit.set()
+        self._idle = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -82,9 +96,20 @@ class Client:
         """A client of the server, with its first token."""
         return ApiClient(self._url, read_secret(self._token_file))
 
+    def pause(self) -> None:
+        """Submit no jobs until `resume`; returns once all submitted ones are acknowledged."""
+        self._idle.clear()
+        self._may_submit.clear()
+        self._idle.wait()
+
+    def resume(self) -> None:
+        """Submit jobs again."""
+        self._may_submit.set()
+
     def end(self) -> None:
         """Submit no more jobs."""
         self._ending.set()
+        self.resume()
 
     def ended(self, timeout: float) -> bool:
         """Wait until the last job is acknowledged; whether it was in time."""
@@ -94,6 +119,10 @@ class Client:
     def _run(self) -> None:
         count = 0
         while not self._ending.wait(_PAUSE_SECONDS):
+            if not self._may_submit.is_set():
+                self._idle.set()
+                self._may_submit.wait()
+                continue
             open_jobs = self._retry(lambda: len(self.client.get("/v1/jobs")["jobs"]), give_up=True)
             if open_jobs is not None and open_jobs < self._most_open:
                 self._submit(f"{self._name}-{count}")
@@ -116,7 +145,7 @@ class Client:
         (number,) = self._retry(lambda: self.client.post("/v1/jobs", body, key=key)["numbers"])
         log.answers.add()
         with log.lock:
-            if number in log.totals:
+            if number in log.totals or number in log.lost:
                 log.contradictions.append(f"job {number} was acknowledged for two keys")
             log.totals[number] = total
         if rng.random() < 0.3:

@@ -4,6 +4,7 @@ Each is forked from a process that has loaded Volvelle already (`preload`): on a
 longer than all that follows.
 """
 
+import math
 import multiprocessing
 import os
 import random
@@ -16,15 +17,22 @@ from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-_IMPORTED = ["__main__", "volvelle.cli.main", "preload"]
+_IMPORTED = ["shifted_clock", "__main__", "volvelle.cli.main", "preload"]
 _POLL_SECONDS = 0.01
 _PAUSE_SECONDS = 0.1
 """Before a command that ended is started again."""
 
 
-def run_command(arguments: tuple[str, ...], log: str) -> None:
-    """Run the command ``volvelle ARGUMENTS`` in this process; its output is appended to ``log``."""
-    from volvelle.cli.main import main  # noqa: PLC0415 - in the fork
+def run_command(arguments: tuple[str, ...], log: str, clock: Path) -> None:
+    """Run the command ``volvelle ARGUMENTS`` in this process; its output is appended to ``log``.
+
+    clock: a file with the seconds by which its wall clock is ahead.
+    """
+    import shifted_clock  # noqa: PLC0415 - in the fork
+
+    from volvelle.cli.main import main  # noqa: PLC0415 - as above
+
+    shifted_clock.follow(clock)
 
     os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -39,6 +47,7 @@ class Command:
 
     def __init__(self, arguments: tuple[str, ...], log: Path) -> None:
         self.arguments, self.log = arguments, log
+        self._clock = log.with_suffix(".clock")
         self.starts = self.exits = 0
         self._process: ForkServerProcess | None = None
         self._restart_at = 0.0
@@ -56,6 +65,23 @@ class Command:
             self._process.join()
             return True
 
+    def set_clock(self, ahead_seconds: float) -> None:
+        """Set its wall clock, also of later starts."""
+        self._clock.write_text(str(ahead_seconds), encoding="utf-8")
+
+    def hold(self) -> None:
+        """Kill -9, and do not start it again until `restart_now`."""
+        with self._lock:
+            self._restart_at = math.inf
+            if self._process is not None:
+                self._killed = True
+                self._process.kill()
+                self._process.join()
+
+    def restart_now(self) -> None:
+        """End an absence."""
+        self._restart_at = 0.0
+
     def ensure_running(self, context: multiprocessing.context.ForkServerContext) -> None:
         """Start it if it does not run."""
         with self._lock:
@@ -69,7 +95,7 @@ class Command:
             if time.monotonic() < self._restart_at:
                 return
             self._process = context.Process(
-                target=run_command, args=(self.arguments, str(self.log))
+                target=run_command, args=(self.arguments, str(self.log), self._clock)
             )
             self._process.start()
             self.starts += 1

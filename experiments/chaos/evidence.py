@@ -17,7 +17,7 @@ _CLOCK_TICK_SECONDS = 0.011
 
 @dataclass
 class Traced:
-    """The trace of one process of an attempt."""
+    """The trace of one process of an attempt. ``run``: what names the attempt besides its numbers."""
 
     job: int
     attempt: int
@@ -33,6 +33,11 @@ class Traced:
     unsaved: set[int] = field(default_factory=set)
     collisions: list[str] = field(default_factory=list)
     history: list[tuple[int, int]] | None = None
+    run: str = ""
+
+    def of_attempt(self, other: "Traced") -> bool:
+        """Whether both are of one attempt."""
+        return (self.job, self.attempt, self.run) == (other.job, other.attempt, other.run)
 
     @property
     def saved(self) -> int:
@@ -58,6 +63,7 @@ def read_traces(folder: Path) -> list[Traced]:
             if "began" in line:
                 one.began, one.gpus = line["began"], tuple(line["gpus"])
                 one.restored, one.total, one.every = line["restored"], line["total"], line["every"]
+                one.run = line["run"]
             elif "collision" in line:
                 one.collisions.append(line["collision"])
             elif "iteration" in line:
@@ -90,13 +96,13 @@ def jobs_run_twice(traces: Iterable[Traced]) -> Iterator[str]:
     for job, runs in of.items():
         seen = set()
         for one in runs:
-            if (one.attempt, one.rank) in seen:
+            if (one.attempt, one.run, one.rank) in seen:
                 yield f"attempt {one.attempt} of job {job} was started twice as rank {one.rank}"
-            seen.add((one.attempt, one.rank))
+            seen.add((one.attempt, one.run, one.rank))
         latest: dict[int, Traced] = {}
         for one in runs:
             for other in latest.values():
-                if other.attempt != one.attempt and other.last - one.began > _CLOCK_TICK_SECONDS:
+                if not other.of_attempt(one) and other.last - one.began > _CLOCK_TICK_SECONDS:
                     yield f"job {job} ran twice at once: {other.name}, {one.name}"
             if one.rank not in latest or one.last > latest[one.rank].last:
                 latest[one.rank] = one
@@ -112,7 +118,7 @@ def broken_histories(traces: Iterable[Traced], totals: Mapping[int, int]) -> Ite
         yield from _chain(job, total, leading)
         for one in of[job]:
             for lead in leading:
-                same = lead.attempt == one.attempt and one.total
+                same = lead.of_attempt(one) and one.total
                 if same and lead.restored != one.restored:
                     yield f"ranks of {one.name} began from {one.restored} and {lead.restored}"
 

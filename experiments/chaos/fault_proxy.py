@@ -2,14 +2,15 @@
 
 Messages are delayed, repeated at once or later, and put after a later one about another attempt. Faults
 that TCP excludes are excluded here too: a message is lost only with its connection, as in a network that
-breaks, sometimes in the middle of a message and sometimes after several lost ones.
+breaks, sometimes in the middle of a message and sometimes after several lost ones. What a hostile agent would
+say is put in between: that a part of a job has ended which runs on another node.
 """
 
 import asyncio
 import contextlib
 import random
 import threading
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ _MAX_REPEAT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class FaultRates:
-    """Probabilities of faults of a message."""
+    """Probabilities of faults of a message. ``request``: of any fault of a user's request."""
 
     cut: float = 0.0
     drop: float = 0.0
@@ -35,12 +36,14 @@ class FaultRates:
     repeat: float = 0.0
     repeat_later: float = 0.0
     swap: float = 0.0
+    forge: float = 0.0
+    request: float = 0.0
     max_delay_seconds: float = 0.5
 
 
 NO_FAULTS = FaultRates()
 FREQUENT_FAULTS = FaultRates(
-    cut=0.02, drop=0.02, delay=0.15, repeat=0.1, repeat_later=0.1, swap=0.15
+    cut=0.02, drop=0.02, delay=0.3, repeat=0.3, repeat_later=0.3, swap=0.3, forge=0.1, request=0.3
 )
 
 
@@ -54,27 +57,34 @@ class ConnectionCut(Exception):  # noqa: N818 - not an error
 
 @dataclass
 class Link:
-    """The link of one node's agent to the controller. ``port``: to which the agent connects."""
+    """A link of agents to the controller at ``target``. ``port``: to which agents connect."""
 
     name: str
     port: int = 0
+    target: tuple[str, int] | None = None
     open: bool = True
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
 
+@dataclass
+class Session:
+    """What is known of one connection. ``node``: of its agent."""
+
+    node: str = ""
+
+
 class FaultProxy:
-    """A link for each node of ``names`` to ``port`` of this machine, in a thread of its own.
+    """A link for each of ``names`` to its target, in a thread of its own.
 
     ``frame``: called for each message that arrives.
     """
 
-    def __init__(
-        self, names: list[str], port: int, rng: random.Random, frame: Callable[[], None]
-    ) -> None:
+    def __init__(self, names: list[str], rng: random.Random, frame: Callable[[], None]) -> None:
         self.rates = NO_FAULTS
         self.injected: Counter[str] = Counter()
-        self._rng, self._port, self._frame = rng, port, frame
-        self._later: set[asyncio.TimerHandle] = set()
+        self._rng, self._frame = rng, frame
+        self._started: dict[str, deque[dict[str, Any]]] = defaultdict(lambda: deque(maxlen=3))
+        """The last parts of jobs that the agents of nodes were told to start."""
         self._loop = asyncio.new_event_loop()
         self.links = {name: Link(name) for name in names}
         for link in self.links.values():
@@ -112,11 +122,15 @@ class FaultProxy:
         ) -> None:
             there = None
             try:
-                if not link.open:
+                if not link.open or link.target is None:
                     return
-                onward, there = await asyncio.open_connection("127.0.0.1", self._port)
+                onward, there = await asyncio.open_connection(*link.target)
                 link.writers |= {writer, there}
-                ways = [self._carry(reader, there), self._carry(onward, writer)]
+                session = Session()
+                ways = [
+                    self._carry(reader, there, session, from_agent=True),
+                    self._carry(onward, writer, session, from_agent=False),
+                ]
                 done, left = await asyncio.wait(
                     [asyncio.ensure_future(way) for way in ways],
                     return_when=asyncio.FIRST_COMPLETED,
@@ -134,12 +148,26 @@ class FaultProxy:
 
         return serve_connection
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        session: Session,
+        *,
+        from_agent: bool,
+    ) -> None:
         """One way of a connection, to its end."""
         held: tuple[Any, bytes] | None = None
         async for frame in _frames(reader):
             self._frame()
-            kind, about = _subject(frame)
+            message = msgspec.json.decode(frame[4:])
+            kind, about = _subject(message)
+            if kind == "hello":
+                session.node = message["node"]["name"]
+            elif kind == "start-task":
+                self._started[session.node].append(message)
+            elif from_agent and kind != "node-inventory" and self._decide("forge"):
+                self._forge(session.node, writer)
             if kind in _CONNECTION_MESSAGES:
                 writer.write(frame)
             elif held is None and self._decide("swap"):
@@ -178,6 +206,34 @@ class FaultProxy:
             seconds = self._rng.uniform(0.0, _MAX_REPEAT_SECONDS)
             self._loop.call_later(seconds, self._again, writer, frame)
 
+    def _forge(self, node: str, writer: asyncio.StreamWriter) -> None:
+        """Report in the name of a node that part of a job has ended, or will, which runs on another one."""
+        own = [each["start"]["number"] for each in self._started[node]]
+        others = [
+            each
+            for other, started in self._started.items()
+            for each in started
+            if other != node and each["start"]["number"] not in own
+        ]
+        if not others:
+            return
+        order = self._rng.choice(others)
+        start = order["start"]
+        attempt = {name: start[name] for name in ("number", "attempt", "identity")}
+        nodes = self._rng.choice([[grant["node"] for grant in start["grants"]], [node]])
+        task = attempt | {"rank": order["rank"], "nodes": nodes}
+        forged = self._rng.choice(
+            [
+                {"type": "task-ended", "task": task, "outcome": "finished", "exit_code": 0},
+                {"type": "task-started", "task": task, "port": 1},
+                {"type": "exit-at", "iteration": 1} | attempt,
+                {"type": "attempt-progress", "iterations": 9, "saved_iterations": 9} | attempt,
+            ]
+        )
+        body = msgspec.json.encode(forged)
+        writer.write(len(body).to_bytes(4) + body)
+        self.injected["report forged for another node"] += 1
+
     def _again(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
         if not writer.transport.is_closing():
             self.injected["message repeated later"] += 1
@@ -208,8 +264,7 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield head + await reader.readexactly(int.from_bytes(head))
 
 
-def _subject(frame: bytes) -> tuple[str, Any]:
+def _subject(message: dict[str, Any]) -> tuple[str, Any]:
     """The kind of a message, and its attempt."""
-    message = msgspec.json.decode(frame[4:])
     inner = message.get("task") or message.get("start") or message
     return message["type"], (inner.get("number"), inner.get("attempt"))

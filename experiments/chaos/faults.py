@@ -10,16 +10,24 @@ from chaos_cluster import ChaosCluster
 from commands import kill, one_of
 from fault_proxy import InjectedFault
 
+from volvelle.model.units import DAY
+
 _MAX_ABSENCE_SECONDS = 4.0
 _GIVEN_UP_SECONDS = 120.0
+_CLOCKS_OFF_SECONDS = [sign * days * DAY for days in (1 / 24, 1, 40, 400) for sign in (1, -1)]
+_START_SECONDS = 20.0
+_FLOOD_SECONDS = 3.0
+_ANSWER_SECONDS = 20.0
 
 
 class Faults:
-    """Faults of ``cluster``. ``injected``: how often each was injected."""
+    """Faults of ``cluster``. ``injected``: how often each was injected. ``unserved``: what floods did."""
 
     def __init__(self, cluster: ChaosCluster, rng: random.Random, injected: Counter[str]) -> None:
         self.cluster, self._rng, self._injected = cluster, rng, injected
         self._background: threading.Thread | None = None
+        self.unserved: list[str] = []
+        self.flood_connections = 0
 
     def inject_one(self) -> None:
         """Inject a random fault."""
@@ -27,16 +35,21 @@ class Faults:
             (4, self._kill_agent),
             (3, self._kill_supervisor),
             (4, self._kill_job),
-            (self.cluster.backend.disconnect_weight, self._disconnect),
+            (3, self._disconnect),
             (self.cluster.backend.removal_weight, self._remove_node_for_a_while),
             (3, self._fill_disk),
             (4, self._stop_store),
+            (4, self._set_a_clock),
+            (2, self._start_on_a_full_disk),
+            (2, self._flood),
+            (self.cluster.backend.deletion_weight, self.delete_a_folder),
         ]
         weights, kinds = zip(*faults, strict=True)
         (fault,) = self._rng.choices(kinds, weights)
-        self._note(fault())
+        self.note(fault())
 
-    def _note(self, what: InjectedFault) -> None:
+    def note(self, what: InjectedFault) -> None:
+        """Count an injected fault."""
         if what is not None:
             self._injected[what] += 1
 
@@ -87,16 +100,72 @@ class Faults:
         seconds = self._rng.uniform(0.5, 1.5 * _MAX_ABSENCE_SECONDS)
         return self._in_background(lambda: self.cluster.store.stop(seconds))
 
+    def _set_a_clock(self) -> InjectedFault:
+        """Set the clock of the server or an agent wrong, or right again."""
+        command = self._rng.choice(self.cluster.commands)
+        ahead = self._rng.choice([0.0, *_CLOCKS_OFF_SECONDS])
+        command.set_clock(ahead)
+        if not ahead:
+            return None
+        return f"clock set {abs(ahead) / DAY:.2g} days {'ahead' if ahead > 0 else 'back'}"
+
+    def set_clocks_right(self) -> None:
+        """End the faults of clocks."""
+        for command in self.cluster.commands:
+            command.set_clock(0.0)
+
+    def _start_on_a_full_disk(self) -> InjectedFault:
+        """Kill the server and start it on a full disk, which is cleared once it has ended or is ready."""
+        cluster = self.cluster
+        if not cluster.disk.real:
+            return None
+        self.join()
+        cluster.disk.fill()
+        cluster.server.hold()
+        exits, until = cluster.server.exits, time.monotonic() + _START_SECONDS
+        cluster.server.restart_now()
+        while cluster.server.exits == exits and time.monotonic() < until:
+            if cluster.get("/readyz") is not None:
+                break
+            time.sleep(0.1)
+        full = cluster.disk.full
+        cluster.disk.clear()
+        return "controller killed and started on a full disk" if full else None
+
+    def _flood(self) -> InjectedFault:
+        """Flood API and agents' port while a user asks for the queue."""
+        cluster = self.cluster
+        self.join()
+        until = time.monotonic() + _START_SECONDS
+        while cluster.get("/readyz") is None:
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.1)
+        flood, until = cluster.flood(), time.monotonic() + _FLOOD_SECONDS
+        while time.monotonic() < until:
+            began = time.monotonic()
+            answer, took = cluster.get("/v1/jobs"), time.monotonic() - began
+            if answer is None or took > _ANSWER_SECONDS:
+                self.unserved.append(
+                    f"the queue was {'' if answer else 'not '}answered after {took:.0f} s"
+                )
+            time.sleep(0.1)
+        flood.end()
+        if flood.let_in:
+            self.unserved.append(f"{flood.let_in} strangers were let in as agents")
+        self.flood_connections += flood.sent
+        return "flood of connections and requests"
+
     def _in_background(self, fault: Callable[[], InjectedFault]) -> InjectedFault:
         """Inject a fault in a thread, unless another one is still active."""
         if self._background is None or not self._background.is_alive():
-            self._background = threading.Thread(target=lambda: self._note(fault()))
+            self._background = threading.Thread(target=lambda: self.note(fault()))
             self._background.start()
         return None
 
-    def delete_a_folder(self) -> None:
+    def delete_a_folder(self) -> InjectedFault:
         """Kill an agent and delete its folder, with what it knows of the jobs that run there."""
-        self._note(self.cluster.backend.delete_folder(self._rng))
+        return self.cluster.backend.delete_folder(self._rng)
 
     def join(self) -> None:
         """Wait until the fault in the background is over."""

@@ -1,7 +1,10 @@
-"""Stores that can be stopped: another program locks the file, the database server dies."""
+"""Stores that can be stopped and set back: another program locks the file, the database server dies."""
 
+import os
+import random
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -10,17 +13,39 @@ from pathlib import Path
 from typing import Protocol
 
 from fault_proxy import InjectedFault
+from sqlalchemy import select
+
+from volvelle.live.store.backup import back_up, restore
+from volvelle.live.store.database import backend_of
+from volvelle.live.store.schema import jobs
+
+_WAYS = "backup restored", "disk put back as it was", "end of the log lost"
+_LOG_HEAD, _FRAME_HEAD = 32, 24
+_COPIED_FRAMES = 1000
+"""So many frames of its log SQLite copies to the database, and begins the log again."""
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "live"))
 
 
 class StoppableStore(Protocol):
-    """A store that can be stopped. ``url``: for ``volvelle serve``."""
+    """A store that can be stopped and set back. ``url``: for ``volvelle serve``."""
 
     url: str
 
     def stop(self, seconds: float) -> InjectedFault:
         """Stop it for about so long; the injected fault."""
+        ...
+
+    def keep(self) -> None:
+        """Keep it as it is, while no server writes to it."""
+        ...
+
+    def put_back(self) -> InjectedFault:
+        """Set it back, while no server writes to it; how."""
+        ...
+
+    def jobs(self) -> set[int]:
+        """The numbers of the jobs in it, while no server writes to it."""
         ...
 
     def close(self) -> None:
@@ -31,8 +56,10 @@ class StoppableStore(Protocol):
 class LockedFile:
     """SQLite."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kept: Path, rng: random.Random) -> None:
         self.url, self._path = f"sqlite:///{path}", path
+        self._kept, self._rng = kept, rng
+        self._way = ""
 
     def stop(self, seconds: float) -> InjectedFault:
         """Hold the lock for writing, as a program does that backs the file up and hangs."""
@@ -45,8 +72,56 @@ class LockedFile:
             return "store locked by another program"
         return None
 
+    def keep(self) -> None:
+        """A backup, or a copy of the files; nothing if the end of the log is to be lost."""
+        self._way = self._rng.choice(_WAYS)
+        self._kept.mkdir(exist_ok=True)
+        for file in self._kept.iterdir():
+            file.unlink()
+        if self._way == "backup restored":
+            back_up(self.url, self._kept / self._path.name)
+        elif self._way == "disk put back as it was":
+            for file in self._path.parent.glob(f"{self._path.name}*"):
+                shutil.copy2(file, self._kept)
+
+    def put_back(self) -> InjectedFault:
+        """By the way for which it was kept."""
+        if self._way == "backup restored":
+            restore(self._kept / self._path.name, self.url)
+        elif self._way == "disk put back as it was":
+            for file in self._path.parent.glob(f"{self._path.name}*"):
+                file.unlink()
+            for file in self._kept.iterdir():
+                shutil.copy2(file, self._path.parent)
+        else:
+            _lose_end(self._path.with_name(f"{self._path.name}-wal"), self._rng)
+        return f"store set back: {self._way}"
+
+    def jobs(self) -> set[int]:
+        """From its table."""
+        return _jobs(self.url)
+
     def close(self) -> None:
         """Nothing to do: the disk of the file is removed."""
+
+
+def _lose_end(log: Path, rng: random.Random) -> None:
+    """Cut a write-ahead log within what SQLite has not copied to the database yet."""
+    content = log.read_bytes() if log.exists() else b""
+    frame_bytes = _FRAME_HEAD + int.from_bytes(content[8:12])
+    salt, frames = content[16:24], 0
+    while content[(at := _LOG_HEAD + frames * frame_bytes) + 8 : at + 16] == salt and salt:
+        frames += 1
+    if frames < _COPIED_FRAMES:  # those that were copied are lost with the disk only
+        os.truncate(log, _LOG_HEAD + rng.randrange(frames // 2, frames) * frame_bytes)
+
+
+def _jobs(url: str) -> set[int]:
+    engine = backend_of(url).engine()
+    with engine.connect() as connection:
+        numbers = set(connection.scalars(select(jobs.c.number)))
+    engine.dispose()
+    return numbers
 
 
 class PostgresqlServer:
@@ -71,6 +146,26 @@ class PostgresqlServer:
         time.sleep(seconds)
         self._server.start()
         return "store's server died"
+
+    def keep(self) -> None:
+        """A copy of its files, as of a disk."""
+        self._copy("data", "kept")
+
+    def put_back(self) -> InjectedFault:
+        """Put the copy in place."""
+        self._copy("kept", "data")
+        return "store set back: disk put back as it was"
+
+    def _copy(self, source: str, target: str) -> None:
+        self._server.stop()
+        shutil.rmtree(self._folder / target, ignore_errors=True)
+        words = ("cp", "-a", str(self._folder / source), str(self._folder / target))
+        subprocess.run(words, check=True)
+        self._server.start()
+
+    def jobs(self) -> set[int]:
+        """From its table."""
+        return _jobs(self.url)
 
     def close(self) -> None:
         """Stop the server and remove its data."""

@@ -110,7 +110,17 @@ def main(folder: Path, iterations: int, seconds: float, every: int) -> None:
     trace = Trace(folder)
     state = vc.restore(default=vc.State(history=[]))
     done = len(state.history)
-    trace.write(began=proc_started(), gpus=trace.gpus, restored=done, total=iterations, every=every)
+    run = Path(
+        os.environ["VOLVELLE_RUN"]
+    ).name  # numbers are given again by a store that was set back
+    trace.write(
+        began=proc_started(),
+        run=run,
+        gpus=trace.gpus,
+        restored=done,
+        total=iterations,
+        every=every,
+    )
 
     def refused(message: Warning | str, category: type, *rest: object, **named: object) -> None:
         if category is RuntimeWarning:

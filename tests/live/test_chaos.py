@@ -66,7 +66,7 @@ def test_evidence_of_a_violation_is_found(what: str, first: Traced, second: Trac
 def test_a_process_whose_gpu_is_in_use_is_a_violation(tmp_path: Path) -> None:
     lines = (
         '{"collision": "gpu-node-0.1", "at": 1.0}',
-        '{"began": 0.5, "gpus": ["node-0.1"], "restored": 0, "total": 5, "every": 1, "at": 1.0}',
+        '{"began": 0.5, "run": "", "gpus": ["node-0.1"], "restored": 0, "total": 5, "every": 1, "at": 1.0}',
         '{"iteration": 1, "a',
     )
     (tmp_path / "0-1-0-77.jsonl").write_text("\n".join(lines), encoding="utf-8")

@@ -128,3 +128,19 @@ def test_a_policy_that_decides_without_a_pause_is_refused_live(tmp_path: Path) -
     harness.deliver()
     with pytest.raises(Problem, match="would decide every 0\\.001 s"):
         answer.result(timeout=0.0)
+
+
+def test_health_is_told_while_nodes_join(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x1")
+    problems = harness.controller._cycle.node_problems
+
+    class OfAJoiningNode(str):
+        """A problem that is read while the controller's thread learns of another node."""
+
+        def __bool__(self) -> bool:
+            problems[f"node-{len(problems)}"] = "has not joined"
+            return True
+
+    problems["node-0"] = OfAJoiningNode("has joined twice")
+    assert "has joined twice" in harness.controller.health.problems
+    harness.controller.store.close()

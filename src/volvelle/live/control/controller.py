@@ -266,7 +266,8 @@ class Controller:
             self._clock.problem,
             self._forecaster.problem,
         )
-        node_problems = [text for text in self._cycle.node_problems.values() if text]
+        texts = list(self._cycle.node_problems.values())  # one step: the cycle's thread changes it
+        node_problems = [text for text in texts if text]
         if self._snapshots.problem:
             node_problems.append(self._snapshots.problem)
         ready = self._thread.is_alive() and not failures
