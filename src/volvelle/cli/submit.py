@@ -35,6 +35,15 @@ def submit(
         list[str] | None,
         typer.Option("--gpu-type", help="A type that will do; repeatable.", rich_help_panel=_GPUS),
     ] = None,
+    constraints: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constraint",
+            metavar="LABELS",
+            help="Of its nodes, all of them: nvlink,zone=a.",
+            rich_help_panel=_GPUS,
+        ),
+    ] = None,
     pool: Annotated[
         str | None, typer.Option("--pool", help="Whose quota it uses.", rich_help_panel=_GPUS)
     ] = None,
@@ -142,6 +151,7 @@ def submit(
         "min_gpus": min_gpus,
         "max_gpus": max_gpus,
         "gpu_types": gpu_types or None,
+        "constraints": ",".join(constraints).split(",") if constraints else None,
         "pool": pool,
         "estimate": estimate,
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),

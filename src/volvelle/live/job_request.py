@@ -24,6 +24,7 @@ from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
+from volvelle.model.node import LABEL
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.model.units import DAY, parse_duration
 
@@ -266,6 +267,9 @@ class JobRequest(StrictModel):
     min_gpus: Gpus | None = Field(None, description="fewest it runs on")
     max_gpus: Gpus | None = Field(None, description="most it can use")
     gpu_types: tuple[Name, ...] = Field((), description="types that will do; empty: any")
+    constraints: Annotated[
+        tuple[Annotated[str, Field(pattern=f"^{LABEL}$")], ...], Field(max_length=20)
+    ] = Field((), description="labels that its nodes have to have: nvlink, zone=a")
     cpus: Amount = Field(0.0, description="for the job as a whole")
     memory_gb: Amount = Field(0.0, description="for the job as a whole")
     pool: Name = Field("", description="whose quota it uses")
@@ -326,6 +330,7 @@ class JobRequest(StrictModel):
             min_gpus=None if self.min_gpus is None else float(self.min_gpus),
             max_gpus=None if self.max_gpus is None else float(self.max_gpus),
             gpu_types=self.gpu_types,
+            constraints=tuple(sorted(set(self.constraints))),
             cpus=self.cpus,
             memory_gb=self.memory_gb,
             user=user,

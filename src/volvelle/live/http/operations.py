@@ -33,13 +33,12 @@ from volvelle.live.http.responses import (
     json_response,
 )
 from volvelle.live.http.role import Role
+from volvelle.live.job_request import PositiveDuration
 from volvelle.live.strict_model import StrictModel
-from volvelle.model.validation import Seconds
 
 router = APIRouter(prefix="/v1", tags=["operating"])
 
 _ID_LENGTH = 12
-_MAX_VALID_SECONDS = 100 * 365 * 86_400.0
 _JOURNAL_TYPE = "application/jsonl"
 
 Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
@@ -58,7 +57,7 @@ class NewToken(StrictModel):
     user: Annotated[Printable, Field(min_length=1)]
     role: Role = Role.USER
     label: Printable = ""
-    expires: Annotated[Seconds, Field(gt=0, le=_MAX_VALID_SECONDS)] | None = None
+    expires: PositiveDuration | None = None
 
 
 @router.get("/policy", response_model=CurrentPolicy, responses=error_responses())

@@ -30,6 +30,7 @@ from volvelle.model.job import (
     Truth,
     wrong_steps,
 )
+from volvelle.model.node import read_labels
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
@@ -60,6 +61,7 @@ COLUMNS: dict[str, str] = {
     "min_gpus": "fewest GPUs of an elastic job",
     "max_gpus": "most GPUs of an elastic job",
     "gpu_type": "GPU types it may run on, joined by |; empty: any",
+    "constraint": "labels that its nodes have to have, joined by commas: nvlink,zone=a",
     "cpus": "CPUs of the whole job",
     "memory_gb": "memory of the whole job",
     "user": "who submitted it",
@@ -201,6 +203,7 @@ def _specs(columns: Columns) -> list[JobSpec]:
             min_gpus=least,
             max_gpus=most,
             gpu_types=kinds,
+            constraints=constraints,
             cpus=cpus,
             memory_gb=memory,
             user=user,
@@ -223,7 +226,7 @@ def _specs(columns: Columns) -> list[JobSpec]:
             after=after,
         )
         for (
-            line, name, submit_time, width, least, most, kinds, cpus, memory, user, pool, title,
+            line, name, submit_time, width, least, most, kinds, constraints, cpus, memory, user, pool, title,
             job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
             throughput, skew, loss, adaptation, priority, limit, after,
         ) in zip(
@@ -234,6 +237,7 @@ def _specs(columns: Columns) -> list[JobSpec]:
             columns.optional_numbers("min_gpus", MOST_GPUS),
             columns.optional_numbers("max_gpus", MOST_GPUS),
             columns.each("gpu_type", _gpu_types, tuple[str, ...]()),
+            columns.optional("constraint", _constraints, tuple[str, ...]()),
             columns.numbers("cpus", 0.0),
             columns.numbers("memory_gb", 0.0),
             columns.labels("user"),
@@ -415,6 +419,13 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise Broken("unreadable priority", "priority", text) from None
+
+
+def _constraints(text: str) -> tuple[str, ...]:
+    try:
+        return read_labels([text])
+    except Problem:
+        raise Broken("unreadable constraint", "constraint", text) from None
 
 
 def _after(text: str) -> tuple[Dependency, ...]:
