@@ -177,6 +177,7 @@ def linear_job(
     most: float | None = None,
     types: tuple[str, ...] = (),
     constraints: tuple[str, ...] = (),
+    exclusive: bool = False,
     pool: str = "",
     preemptible: bool = True,
     failures: tuple[float, ...] = (),
@@ -191,6 +192,7 @@ def linear_job(
         max_gpus=most,
         gpu_types=types,
         constraints=constraints,
+        exclusive=exclusive,
         pool=pool,
         preemptible=preemptible,
         max_retries=max_retries,
@@ -256,7 +258,7 @@ class Features:
     deadlines: bool = False  # jobs have deadlines, which only some parts ask about
     dependencies: bool = False  # jobs that wait for others
     limits: bool = False  # jobs with priorities and time limits
-    labels: bool = False  # nodes with labels, jobs with constraints
+    labels: bool = False  # nodes with labels, jobs with constraints or nodes of their own
     crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
@@ -467,6 +469,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             max_gpus=most,
             gpu_types=types,
             constraints=constraints,
+            exclusive=features.labels and least is None and draw(st.integers(0, 3)) == 0,
             pool=pool,
             cpus=cpus,
             user=draw(st.sampled_from(["ada", "bo"])),

@@ -174,6 +174,9 @@ class Audit:
         assert not spec.gpu_types or kind.gpu_type in spec.gpu_types, "only types that were wished"
         assert set(spec.constraints) <= set(kind.labels), "only nodes with the labels it asks for"
         slots = tuple(decision.slots_of(row).tolist())
+        if spec.exclusive:
+            there = [n for n in self.ledger.node_of if n in self.ledger.nodes(slots)]
+            assert slots and len(there) == len(slots), "all GPUs of its nodes are its"
         partner = int(decision.partner[row]) if len(decision.partner) else -1
         assert gpus <= spec.most_gpus, "nobody gets more than they can use"
         if partner >= 0:

@@ -33,9 +33,9 @@ def test_a_cluster_file_says_the_labels_of_nodes() -> None:
             ("zone=c",),
             (),
             1.0,
-            "no node has zone=c: the cluster's nodes have nvlink, zone=a",
+            "wants nodes with zone=c, the cluster's have nvlink, zone=a, zone=b",
         ),
-        (("nvlink",), ("b",), 1.0, "no node has nvlink and GPUs of type b: "),
+        (("nvlink",), ("b",), 1.0, "wants nodes with nvlink and GPUs of type b, the cluster"),
         (("nvlink",), (), 4.0, "wants 4 GPUs on nodes with nvlink, the cluster has 2 alike in"),
         (("zone",), (), 4.0, ""),
         (("nvlink", "zone=a"), (), 2.0, ""),
@@ -69,3 +69,45 @@ def test_a_job_without_constraints_leaves_nodes_with_labels_to_others() -> None:
     scheduler = Scenario.of(Cluster(nodes), [], policy="fifo", placement="consolidated").scheduler()
     scheduler.handle(0.0, [submit(linear_job(0, 0.0, 2.0, 9.0), 0)])
     assert scheduler.resources.owner.tolist() == [-1, -1, 0, 0]
+
+
+@pytest.mark.parametrize("placement", ["first-free", "consolidated", "local-search", "buddy"])
+def test_an_exclusive_job_gets_whole_nodes_alone(placement: str) -> None:
+    scheduler = Scenario.of(
+        Cluster(tuple(Node(name, 2) for name in "xyz")), [], policy="srsf", placement=placement
+    ).scheduler()
+    scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 9.0), 0)])
+    scheduler.handle(0.0, [submit(linear_job(1, 0.0, 4.0, 9.0, exclusive=True), 1)])
+    owners = scheduler.resources.owner.reshape(3, 2)
+    assert sorted(map(sorted, owners.tolist())) == [[-1, 0], [1, 1], [1, 1]]
+    scheduler.handle(1.0, [submit(linear_job(2, 1.0, 1.0, 9.0), 2)])
+    scheduler.handle(1.0, [submit(linear_job(3, 1.0, 2.0, 20.0, exclusive=True), 3)])
+    assert forecast(scheduler).finish == {0: 9.0, 1: 9.0, 2: 10.0, 3: 29.0}
+
+
+@pytest.mark.parametrize(
+    ("policy", "placement", "gpus", "reason"),
+    [
+        (
+            "fifo",
+            "consolidated",
+            3.0,
+            "wants nodes of its own, and 3 GPUs are no whole nodes with 2",
+        ),
+        (
+            "fifo",
+            "none",
+            2.0,
+            "wants nodes of its own, which this policy and placement do not give",
+        ),
+        ("pollux", "consolidated", 2.0, "wants nodes of its own, which this policy"),
+    ],
+)
+def test_an_exclusive_job_that_could_never_have_its_nodes_is_rejected(
+    policy: str, placement: str, gpus: float, reason: str
+) -> None:
+    scheduler = Scenario.of(
+        Cluster((Node("x", 2), Node("y", 2))), [], policy=policy, placement=placement
+    ).scheduler()
+    decision = scheduler.handle(0.0, [submit(linear_job(0, 0.0, gpus, 9.0, exclusive=True), 0)])
+    assert [rejection.reason.startswith(reason) for rejection in decision.rejected] == [True]

@@ -56,7 +56,7 @@ def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
         (linear_job(0, 0.0, 2.0, 1.0, pool="red"), "wants 2 GPUs, its pool 'red' has 1"),
         (
             linear_job(0, 0.0, 2.0, 1.0, constraints=("nvlink",)),
-            "no node has nvlink: no node has labels",
+            "wants nodes with nvlink, the cluster's have no labels",
         ),
     ],
     ids=["too wide", "no such type", "too wide for its type", "over its quota", "no such label"],

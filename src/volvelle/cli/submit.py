@@ -44,6 +44,14 @@ def submit(
             rich_help_panel=_GPUS,
         ),
     ] = None,
+    exclusive: Annotated[
+        bool,
+        typer.Option(
+            "--exclusive",
+            help="Whole nodes, with all of their GPUs, and no other job there.",
+            rich_help_panel=_GPUS,
+        ),
+    ] = False,
     pool: Annotated[
         str | None, typer.Option("--pool", help="Whose quota it uses.", rich_help_panel=_GPUS)
     ] = None,
@@ -152,6 +160,7 @@ def submit(
         "max_gpus": max_gpus,
         "gpu_types": gpu_types or None,
         "constraints": ",".join(constraints).split(",") if constraints else None,
+        "exclusive": exclusive or None,
         "pool": pool,
         "estimate": estimate,
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),

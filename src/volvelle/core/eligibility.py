@@ -15,6 +15,7 @@ class Eligibility:
         limits: Mapping[str, float],
         *,
         whole_gpus: bool,
+        whole_nodes: bool,
         elastic: bool,
     ) -> None:
         self._resources = resources
@@ -23,9 +24,13 @@ class Eligibility:
         self.most_gpus = max(self._gpus, default=0.0)
         """Of one kind of nodes, on all of them."""
         self._limits = limits
-        self._whole_gpus = whole_gpus
+        self._whole_gpus, self._whole_nodes = whole_gpus, whole_nodes
         self._elastic = elastic
-        self._allowed: dict[tuple[tuple[str, ...], ...], tuple[int, float]] = {}
+        self._allowed: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, float]] = {}
+        self._node_gpus = [
+            set(resources.node_gpus[resources.node_type == t].tolist()) - {0}
+            for t in range(len(resources.kinds))
+        ]
 
     def obstacle(self, spec: JobSpec) -> str:
         """Why ``spec`` could not run even on an empty cluster; nothing if it could."""
@@ -33,6 +38,8 @@ class Eligibility:
         bits, most = self._allowed_kinds(spec)
         if not bits:
             return self._no_such_nodes(spec)
+        if spec.exclusive and (why := self._no_whole_nodes(spec, bits)):
+            return why
         if need > most:
             there = f" on nodes with {', '.join(spec.constraints)}" if spec.constraints else ""
             alike = " alike in their labels" if any(kind.labels for kind in self._kinds) else ""
@@ -49,17 +56,38 @@ class Eligibility:
         if spec.constraints:
             types = f" and GPUs of type {' or '.join(spec.gpu_types)}" if spec.gpu_types else ""
             labels = sorted({label for kind in self._kinds for label in kind.labels})
-            have = (
-                f"the cluster's nodes have {', '.join(labels)}" if labels else "no node has labels"
+            have = ", ".join(labels) or "no labels"
+            return (
+                f"wants nodes with {', '.join(spec.constraints)}{types}, the cluster's have {have}"
             )
-            return f"no node has {', '.join(spec.constraints)}{types}: {have}"
         have = ", ".join(filter(None, dict.fromkeys(kind.gpu_type for kind in self._kinds)))
         wanted = " or ".join(spec.gpu_types)
         return f"wants GPUs of type {wanted}, the cluster has {have or 'untyped GPUs'}"
 
+    def _no_whole_nodes(self, spec: JobSpec, bits: int) -> str:
+        """Why ``spec`` could not have whole nodes of one of these kinds; nothing if it could."""
+        if not self._whole_nodes:
+            return "wants nodes of its own, which this policy and placement do not give"
+        if spec.elastic:
+            return "wants nodes of its own, and may not have more or fewer GPUs at times then"
+        if self._whole(spec, bits):
+            return ""
+        sizes = {size for t, there in enumerate(self._node_gpus) if bits >> t & 1 for size in there}
+        have = " or ".join(map(str, sorted(sizes)))
+        return f"wants nodes of its own, and {spec.gpus:g} GPUs are no whole nodes with {have} each"
+
+    def _whole(self, spec: JobSpec, bits: int) -> int:
+        """Those of these kinds, of equal nodes, of which some together have just its GPUs; as bits."""
+        for t, sizes in enumerate(self._node_gpus):
+            if len(sizes) != 1 or spec.gpus % min(sizes) != 0:
+                bits &= ~(1 << t)
+        return bits
+
     def useful_types(self, spec: JobSpec, believed: Truth) -> int:
         """The kinds of nodes that will do on which the job fits and is believed to run at all, as bits."""
         bits, _ = self._allowed_kinds(spec)
+        if spec.exclusive:
+            bits = self._whole(spec, bits)
         need = self._least(spec)
         for t in range(len(self._kinds)):
             useful = self._gpus[t] >= need and self._rate(believed, need, t) > 0

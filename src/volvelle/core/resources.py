@@ -91,6 +91,11 @@ class Resources:
         return self._layout.first_slot
 
     @property
+    def node_gpus(self) -> IntColumn:
+        """How many GPUs each node has."""
+        return np.diff(self.first_slot)
+
+    @property
     def slot_node(self) -> IntColumn:
         """The node of each slot."""
         return self._layout.slot_node

@@ -270,6 +270,9 @@ class JobRequest(StrictModel):
     constraints: Annotated[
         tuple[Annotated[str, Field(pattern=f"^{LABEL}$")], ...], Field(max_length=20)
     ] = Field((), description="labels that its nodes have to have: nvlink, zone=a")
+    exclusive: bool = Field(
+        False, description="whole nodes of its own; gpus counts all GPUs of these"
+    )
     cpus: Amount = Field(0.0, description="for the job as a whole")
     memory_gb: Amount = Field(0.0, description="for the job as a whole")
     pool: Name = Field("", description="whose quota it uses")
@@ -331,6 +334,7 @@ class JobRequest(StrictModel):
             max_gpus=None if self.max_gpus is None else float(self.max_gpus),
             gpu_types=self.gpu_types,
             constraints=tuple(sorted(set(self.constraints))),
+            exclusive=self.exclusive,
             cpus=self.cpus,
             memory_gb=self.memory_gb,
             user=user,
