@@ -89,6 +89,15 @@ def submit(
         Path | None,
         typer.Option("--directory", help="Where it starts.  [default: here]", rich_help_panel=_RUN),
     ] = None,
+    setup: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setup",
+            metavar="COMMAND",
+            help="Run before it, as in 'pip install -r r.txt'; repeatable.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     environment: Annotated[
         list[str] | None,
         typer.Option(
@@ -166,6 +175,7 @@ def submit(
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),
         "name": name,
         "directory": None if directory is None else str(directory.absolute()),
+        "setup": setup or None,
         "environment": _environment(environment or []) or None,
         "retries": retries,
         "checkpoint": saving or None,

@@ -262,6 +262,9 @@ class JobRequest(StrictModel):
 
     name: Name = Field("", description="for people, and for what past runs of it teach")
     command: Command = Field(description="the program and its arguments")
+    setup: Annotated[tuple[Command, ...], Field(max_length=20)] = Field(
+        (), description="commands that are run before it on each of its nodes, in every attempt"
+    )
     directory: PathText = Field("", description="where it starts; default: a folder of its own")
     gpus: Gpus = Field(1, description="all or nothing, over all nodes")
     min_gpus: Gpus | None = Field(None, description="fewest it runs on")
@@ -380,6 +383,7 @@ class JobRequest(StrictModel):
             environment["VOLVELLE_ARRAY_INDEX"] = str(index)
         return Launch(
             command=self.command,
+            setup=self.setup,
             environment=environment,
             directory=self.directory,
             checkpoint=self.checkpoint.path,
