@@ -176,6 +176,8 @@ def linear_job(
     least: float | None = None,
     most: float | None = None,
     types: tuple[str, ...] = (),
+    constraints: tuple[str, ...] = (),
+    exclusive: bool = False,
     pool: str = "",
     preemptible: bool = True,
     failures: tuple[float, ...] = (),
@@ -189,6 +191,8 @@ def linear_job(
         min_gpus=least,
         max_gpus=most,
         gpu_types=types,
+        constraints=constraints,
+        exclusive=exclusive,
         pool=pool,
         preemptible=preemptible,
         max_retries=max_retries,
@@ -254,6 +258,7 @@ class Features:
     deadlines: bool = False  # jobs have deadlines, which only some parts ask about
     dependencies: bool = False  # jobs that wait for others
     limits: bool = False  # jobs with priorities and time limits
+    labels: bool = False  # nodes with labels, jobs with constraints or nodes of their own
     crowded: bool = False  # many jobs alike come at once to few GPUs
     most_jobs: int = 9
 
@@ -289,6 +294,11 @@ def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
         Node(f"node-{i}", draw(st.integers(1, most)), kinds[i % len(kinds)])
         for i in range(draw(st.integers(len(kinds), most)))
     ]
+    if features.labels:
+        nodes = [
+            msgspec.structs.replace(node, labels=draw(st.sampled_from([(), ("fast",)])))
+            for node in nodes
+        ]
     if features.amounts and draw(st.booleans()):
         nodes = [
             msgspec.structs.replace(
@@ -397,15 +407,17 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     types: tuple[str, ...] = ()
     if len(cluster.gpu_types) > 1:
         types = draw(st.sampled_from([(), ("a",), ("b",), ("b", "a")]))
+    constraints = draw(st.sampled_from([(), ("fast",)])) if features.labels else ()
     of_type = {
-        kind: sum(node.gpus for node in cluster.nodes if node.gpu_type == kind)
-        for kind in types or cluster.gpu_types
+        kind: sum(node.gpus for node in cluster.nodes if node.kind == kind)
+        for kind in cluster.kinds
+        if (not types or kind.gpu_type in types) and kind.meets(constraints)
     }
-    widest = max(of_type.values())
+    widest = max(of_type.values(), default=1)  # where no node will do, it is rejected
     pool = draw(st.sampled_from(["", *(p.name for p in cluster.pools)])) if cluster.pools else ""
     widest = min([widest, *(int(p.quota) for p in cluster.pools if p.name == pool)])
     if widest < 1:
-        pool, widest = "", max(of_type.values())
+        pool, widest = "", max(of_type.values(), default=1)
     gpus = draw(st.sampled_from([1, 1, widest]) if features.crowded else st.integers(1, widest))
     least = most = None
     if features.elastic and draw(st.integers(0, 2)) == 0:
@@ -456,6 +468,8 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             min_gpus=least,
             max_gpus=most,
             gpu_types=types,
+            constraints=constraints,
+            exclusive=features.labels and least is None and draw(st.integers(0, 3)) == 0,
             pool=pool,
             cpus=cpus,
             user=draw(st.sampled_from(["ada", "bo"])),

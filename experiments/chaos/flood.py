@@ -15,6 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from volvelle.live.agent import wire
+from volvelle.live.agent.node_key import ask_to_join, prove_key
 from volvelle.model.node import Node
 
 _FROM = "127.0.0.2", 0
@@ -95,10 +96,11 @@ class Flood:
                 challenge = receive()
                 assert isinstance(challenge, wire.Challenge)
                 node = Node("node-0", 2)
-                proof = wire.proof("a guess", "agent", challenge.nonce, "nonce", node.name)
+                transcript = challenge.nonce, "nonce", node.name
                 hello = wire.Hello(
                     version=wire.VERSION, node=node, identity="stranger", address="", nonce="nonce",
-                    proof=proof,
+                    proof=prove_key("a guess", *transcript),
+                    join=ask_to_join("a guess", "a guess", *transcript),
                 )  # fmt: skip
                 connection.sendall(wire.frame(hello))
                 self.let_in += isinstance(receive(), wire.Welcome)

@@ -30,6 +30,7 @@ from volvelle.core.events import (
 )
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import NodeState
+from volvelle.model.node import NodeKind
 
 
 class Audit:
@@ -169,10 +170,13 @@ class Audit:
         else:
             self._end(number, time, "resized")
         assert int(decision.attempt[row]) == books.attempts, "attempts count the starts"
-        kinds = list(dict.fromkeys(node.gpu_type for node in self.ledger.cluster.nodes))
-        kind = kinds[int(decision.gpu_type[row])]
-        assert not spec.gpu_types or kind in spec.gpu_types, "only types that were wished"
+        kind = self.ledger.cluster.kinds[int(decision.gpu_type[row])]
+        assert not spec.gpu_types or kind.gpu_type in spec.gpu_types, "only types that were wished"
+        assert set(spec.constraints) <= set(kind.labels), "only nodes with the labels it asks for"
         slots = tuple(decision.slots_of(row).tolist())
+        if spec.exclusive:
+            there = [n for n in self.ledger.node_of if n in self.ledger.nodes(slots)]
+            assert slots and len(there) == len(slots), "all GPUs of its nodes are its"
         partner = int(decision.partner[row]) if len(decision.partner) else -1
         assert gpus <= spec.most_gpus, "nobody gets more than they can use"
         if partner >= 0:
@@ -214,7 +218,7 @@ class Audit:
         if holding.slots:
             groups = [[nodes[index]] for index in self.ledger.nodes(holding.slots)]
         else:
-            groups = [[node for node in nodes if node.gpu_type == holding.kind and node.gpus]]
+            groups = [[node for node in nodes if node.kind == holding.kind and node.gpus]]
         gpus = [sum(node.gpus for node in group) for group in groups]
         cpus = [sum(node.cpus or math.inf for node in group) for group in groups]
         memory = [sum(node.memory_gb or math.inf for node in group) for group in groups]
@@ -224,15 +228,15 @@ class Audit:
         )
 
     def _check_amounts(self) -> None:
-        """CPUs and memory: on no node more than it has, or of no GPU type where GPUs are counted."""
+        """CPUs and memory: on no node more than it has, or of no kind where GPUs are counted."""
         there: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         held: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         for node in self.ledger.cluster.nodes:
-            for place in (f"node {node.name}", f"type {node.gpu_type}"):
+            for place in (f"node {node.name}", f"kind {node.kind}"):
                 there[place][0] += node.cpus or math.inf
                 there[place][1] += node.memory_gb or math.inf
         for holding in self.holds.values():
-            gpus_at = {f"type {holding.kind}": holding.gpus}
+            gpus_at = {f"kind {holding.kind}": holding.gpus}
             if holding.slots:
                 names = [
                     self.ledger.cluster.nodes[self.ledger.node_of[slot]].name
@@ -268,18 +272,18 @@ class Audit:
             assert (other.gpus, other.kind) == (holding.gpus, holding.kind)
 
     def _check_capacity(self) -> None:
-        """On paper: per type what is up (or draining and still held), per pool the most that it may hold."""
-        held: dict[str, float] = defaultdict(float)
+        """On paper: per kind of node what is up or still held, per pool the most that it may hold."""
+        held: dict[NodeKind, float] = defaultdict(float)
         by_pool: dict[str, float] = defaultdict(float)
         for number, holding in self.holds.items():
             held[holding.kind] += holding.gpus
             by_pool[self.ledger.jobs[number].spec.pool] += holding.gpus
-        there: dict[str, float] = defaultdict(float)
+        there: dict[NodeKind, float] = defaultdict(float)
         for node in self.ledger.cluster.nodes:
             if self.state[node.name] is not NodeState.DOWN:
-                there[node.gpu_type] += node.gpus
+                there[node.kind] += node.gpus
         for kind, gpus in held.items():
-            assert gpus <= there[kind] + TOLERANCE, f"more GPUs of type {kind!r} than there are"
+            assert gpus <= there[kind] + TOLERANCE, f"more GPUs of {kind} than there are"
         for pool, limit in self.ledger.cluster.limits.items():
             assert by_pool[pool] <= limit + TOLERANCE, f"pool {pool} over its limit"
 
@@ -293,7 +297,7 @@ class Audit:
                 assert slot not in owner, f"slot {slot} is held by {number} and {owner[slot]}"
                 owner[slot] = number
                 node = self.ledger.cluster.nodes[self.ledger.node_of[slot]]
-                assert node.gpu_type == holding.kind, "slots of the type that was decided"
+                assert node.kind == holding.kind, "slots of the kind that was decided"
                 known = before.get(number)
                 fresh = known is None or slot not in known.slots
                 state = self.state[node.name]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from strategies import Scenario
 
 from volvelle.core.events import BatchSizeChanged, JobFailed
+from volvelle.model.node import NodeKind
 
 TOLERANCE = 1e-9
 
@@ -25,7 +26,7 @@ class Holding:
     number: int
     attempt: int
     gpus: float
-    kind: str
+    kind: NodeKind
     slots: tuple[int, ...]
     decided: float
     resized: bool
@@ -74,6 +75,6 @@ class Ledger:
         """The nodes on which GPUs are."""
         return {self.node_of[slot] for slot in slots}
 
-    def gpus_of(self, kind: str) -> int:
-        """How many GPUs of a type there are, up or down."""
-        return sum(node.gpus for node in self.cluster.nodes if node.gpu_type == kind)
+    def gpus_of(self, kind: NodeKind) -> int:
+        """How many GPUs of nodes of a kind there are, up or down."""
+        return sum(node.gpus for node in self.cluster.nodes if node.kind == kind)

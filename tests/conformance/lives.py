@@ -111,9 +111,7 @@ class Lives:
             held = 0.0
             for _, change in sorted(moments):
                 held += change
-                assert held <= there + TOLERANCE, (
-                    f"more GPUs of type {kind!r} in use than there are"
-                )
+                assert held <= there + TOLERANCE, f"more GPUs of {kind} in use than there are"
         last: dict[int, float] = {}
         for holding in sorted(holdings, key=lambda holding: holding.start):
             for slot in holding.slots:
@@ -172,8 +170,8 @@ class Lives:
         spec, truth = job.spec, job.truth
         if holding.partner >= 0:
             beside = self.ledger.jobs[holding.partner].spec.name
-            return truth.beside[beside].rate(spec.gpus, holding.kind)
-        rate = truth.rate(max(holding.gpus, spec.least_gpus), holding.kind, nodes, work)
+            return truth.beside[beside].rate(spec.gpus, holding.kind.gpu_type)
+        rate = truth.rate(max(holding.gpus, spec.least_gpus), holding.kind.gpu_type, nodes, work)
         return rate * min(holding.gpus / spec.least_gpus, 1.0)  # with less: for part of the time
 
     def _last_checkpoint(

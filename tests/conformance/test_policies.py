@@ -149,8 +149,8 @@ def test_a_run_keeps_what_every_policy_promises(
 
 @pytest.mark.parametrize("policy", ["fifo", "easy", "srsf", "las:round=30", "max-min"])
 @settings(max_examples=15)
-@given(scenario=scenarios(replace(EVERYTHING, dependencies=True, limits=True)))
-def test_a_run_with_dependencies_and_limits_keeps_it_too(
+@given(scenario=scenarios(replace(EVERYTHING, dependencies=True, limits=True, labels=True)))
+def test_a_run_with_dependencies_limits_and_constraints_keeps_it_too(
     policy: str, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     scenario = scenario.under(policy)
@@ -252,7 +252,7 @@ def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
 
 @every_policy
 @settings(max_examples=6)
-@given(scenarios(replace(KNOWN, dependencies=True, limits=True)))
+@given(scenarios(replace(KNOWN, dependencies=True, limits=True, labels=True)))
 def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
     policy: str, scenario: Scenario
 ) -> None:

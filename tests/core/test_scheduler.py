@@ -54,8 +54,12 @@ def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
             "wants 3 GPUs, the cluster has 2",
         ),
         (linear_job(0, 0.0, 2.0, 1.0, pool="red"), "wants 2 GPUs, its pool 'red' has 1"),
+        (
+            linear_job(0, 0.0, 2.0, 1.0, constraints=("nvlink",)),
+            "wants nodes with nvlink, the cluster's have no labels",
+        ),
     ],
-    ids=["too wide", "no such type", "too wide for its type", "over its quota"],
+    ids=["too wide", "no such type", "too wide for its type", "over its quota", "no such label"],
 )
 def test_what_can_never_run_is_rejected_with_its_reason(job: Job, reason: str) -> None:
     cluster = Cluster((Node("x", 2, "a"), Node("y", 4, "b")), (Pool("red", 1.0),))

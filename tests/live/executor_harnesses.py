@@ -101,6 +101,7 @@ class ExecutorHarness(ABC):
         gpus: tuple[int, ...] = (0, 1),
         identity: str = "",
         directory: str = "",
+        setup: tuple[tuple[str, ...], ...] = (),
         checkpoint: str = "",
         stop_signal: str | None = "SIGTERM",
     ) -> Start:
@@ -116,6 +117,7 @@ class ExecutorHarness(ABC):
                 environment={"PYTHONPATH": str(SOURCES)},
                 grace_seconds=grace,
                 directory=directory,
+                setup=setup,
                 checkpoint=checkpoint,
                 stop_signal=stop_signal,
             ),

@@ -85,6 +85,11 @@ def test_an_agent_with_its_nodes_key_is_accepted(
             Node("gpu03", 4, "a100"),
             "is to have 8 GPUs of type 'a100', the agent",
         ),
+        (
+            "the right token",
+            Node("gpu03", 8, "a100", labels=("nvlink",)),
+            "is to have labels none, the agent has nvlink",
+        ),
     ],
 )
 def test_other_agents_are_refused_with_the_reason(

@@ -55,6 +55,39 @@ def test_only_a_job_that_is_done_counts_as_finished(harness: LocalHarness) -> No
     assert ended(5) == (Outcome.STOPPED, "its machine was shut down")
 
 
+def test_set_up_commands_come_first_and_one_that_fails_is_the_end(harness: LocalHarness) -> None:
+    def log(number: int) -> str:
+        return (harness.attempt_folder(harness.nodes[0], number) / "output.log").read_text()
+
+    first = ("sh", "-c", "echo first; sleep 600 & touch made")
+    harness.start(command=("ls",), setup=(first, ("echo", "second")), number=1, nodes=1)
+    assert harness.end(1).outcome is Outcome.FINISHED
+    first_heading = "==> set-up: sh -c 'echo first; sleep 600 & touch made' <=="
+    lines = [
+        first_heading,
+        "first",
+        "==> set-up: echo second <==",
+        "second",
+        "==> command <==",
+        "made",
+    ]
+    assert log(1).splitlines() == lines
+    for number, setup, reason in (
+        (2, ("sh", "-c", "echo no disk; exit 75"), "exit code 75 of the set-up command"),
+        (3, ("no-such-program",), "cannot run 'no-such-program'"),
+    ):
+        harness.start(command=("echo", "ran"), setup=(setup,), number=number, nodes=1)
+        end = harness.end(number)
+        assert (end.outcome, end.permanent) == (Outcome.FAILED, True)
+        assert reason in end.reason
+        assert "ran" not in log(number)
+    harness.start(command=("echo", "ran"), setup=(("sleep", "600"),), number=4, nodes=1)
+    harness.wait(AttemptStarted, 4)
+    harness.send(Stop(4, 1))
+    assert harness.end(4).outcome is Outcome.STOPPED
+    assert "ran" not in log(4)
+
+
 def shut_down(harness: LocalHarness, node: str) -> None:
     """SIGTERM to every process of the node's jobs, and then to their supervisors, as systems do."""
     supervisors = harness.supervisors(node)

@@ -40,7 +40,7 @@ def test_idle_gpus_are_lent_and_who_owns_them_waits_no_longer_than_alone(tmp_pat
 
         def submit(pool: str, gpus: int, name: str, *command: str) -> int:
             rows = connection.submit(command, pool=pool, gpus=gpus, estimate="3s", name=name)
-            return next(iter(rows))["number"]
+            return int(next(iter(rows))["number"])
 
         def job(number: int) -> dict[str, Any]:
             return next((dict(each) for each in connection.queue() if each["number"] == number), {})

@@ -15,8 +15,9 @@ from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.suggestions import Suggestions, suggest
 from volvelle.live.job_request import JobRequest
+from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.status.view import JobState, JobStatusView
-from volvelle.model.cluster import Cluster, NodeState, Pool, parse_cluster
+from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
 
 EPOCH = 1000.0
 HOUR = 3600.0
@@ -53,6 +54,15 @@ def test_fewer_gpus_that_are_free_let_it_start_now_and_take_longer() -> None:
     (change,) = found.changes
     assert (change.what, change.request["gpus"]) == ("2 GPUs instead of 8", 2)
     assert (change.start, change.p50) == (EPOCH + 10, EPOCH + 10 + 4 * HOUR)
+
+
+def test_a_job_whose_nodes_are_busy_is_told_so_and_what_would_do_without_the_label() -> None:
+    requests = wanted(4, constraints=["nvlink"]), wanted(4, constraints=["nvlink"])
+    cluster = Cluster((Node("x", 4, labels=("nvlink",)), Node("y", 4)))
+    scheduler = scheduler_of(cluster, "fifo", *requests)
+    assert waiting_reasons(scheduler, {})[1] == "waits for 4 GPUs: none free on nodes with nvlink"
+    change = suggestions_for(scheduler, 1, requests[1]).changes[0]
+    assert (change.what, change.start) == ("nodes without nvlink, too", EPOCH + 10)
 
 
 def test_another_gpu_type_that_is_free_comes_before_fewer_gpus() -> None:

@@ -24,6 +24,8 @@ FULL = Job(
         min_gpus=1.0,
         max_gpus=8.0,
         gpu_types=("a100", "h100"),
+        constraints=("nvlink", "zone=a"),
+        exclusive=True,
         cpus=12.5,
         memory_gb=64.0,
         user="ada",

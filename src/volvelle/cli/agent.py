@@ -30,6 +30,10 @@ def agent(
         int | None, typer.Option(min=0, metavar="N", help="The first N GPUs. Default: all.")
     ] = None,
     gpu_type: Annotated[str, typer.Option(metavar="TYPE", help="Their type, as in a100.")] = "",
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="LABEL", help="A label of this node; as the cluster says."),
+    ] = None,
     pretend: Annotated[bool, typer.Option(help="The GPUs are made up, jobs see none.")] = False,
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Of this agent alone; kept over restarts.")
@@ -73,7 +77,7 @@ def agent(
     from volvelle.live.agent.node_agent import run_agent
     from volvelle.live.agent.node_key import read_or_make_key
     from volvelle.live.plain_connections import stays_on_machine
-    from volvelle.model.node import Node
+    from volvelle.model.node import Node, read_labels
     from volvelle.model.problems import Problem
 
     host = connect.rpartition(":")[0]
@@ -88,7 +92,9 @@ def agent(
     os.umask(0o077)
     kept = AgentFolder(folder.absolute())
     settings = AgentSettings(
-        node=Node(node, len(devices) if gpus is None else gpus, gpu_type),
+        node=Node(
+            node, len(devices) if gpus is None else gpus, gpu_type, labels=read_labels(labels or [])
+        ),
         connect=connect,
         key=read_or_make_key(key_file or folder / "key"),
         token=token_file.read_text(encoding="utf-8").strip() if token_file else "",

@@ -10,7 +10,7 @@ from volvelle.cli.rows import Head, show_rows, warn
 
 app = typer.Typer(invoke_without_command=True)
 
-_KEYS = ("name", "state", "gpus", "gpu_type", "free", "jobs")
+_KEYS = ("name", "state", "gpus", "gpu_type", "labels", "free", "jobs")
 
 Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
 
@@ -31,6 +31,7 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
         Head("GPUs", lambda node: str(node["gpus"]), right=True),
         Head("free", lambda node: str(node["free"]), right=True),
         Head("type", lambda node: node["gpu_type"] or "-"),
+        Head("labels", lambda node: ",".join(node["labels"]) or "-"),
         Head("jobs", lambda node: " ".join(map(str, node["jobs"]))),
     ]
     found = ApiClient.find().get("/v1/nodes")

@@ -35,6 +35,23 @@ def submit(
         list[str] | None,
         typer.Option("--gpu-type", help="A type that will do; repeatable.", rich_help_panel=_GPUS),
     ] = None,
+    constraints: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constraint",
+            metavar="LABELS",
+            help="Of its nodes, all of them: nvlink,zone=a.",
+            rich_help_panel=_GPUS,
+        ),
+    ] = None,
+    exclusive: Annotated[
+        bool,
+        typer.Option(
+            "--exclusive",
+            help="Whole nodes, with all of their GPUs, and no other job there.",
+            rich_help_panel=_GPUS,
+        ),
+    ] = False,
     pool: Annotated[
         str | None, typer.Option("--pool", help="Whose quota it uses.", rich_help_panel=_GPUS)
     ] = None,
@@ -71,6 +88,15 @@ def submit(
     directory: Annotated[
         Path | None,
         typer.Option("--directory", help="Where it starts.  [default: here]", rich_help_panel=_RUN),
+    ] = None,
+    setup: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setup",
+            metavar="COMMAND",
+            help="Run before it, as in 'pip install -r r.txt'; repeatable.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     environment: Annotated[
         list[str] | None,
@@ -151,11 +177,14 @@ def submit(
         "min_gpus": min_gpus,
         "max_gpus": max_gpus,
         "gpu_types": gpu_types or None,
+        "constraints": ",".join(constraints).split(",") if constraints else None,
+        "exclusive": exclusive or None,
         "pool": pool,
         "estimate": estimate,
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),
         "name": name,
         "directory": None if directory is None else str(directory.absolute()),
+        "setup": setup or None,
         "environment": _variables("--env", environment or []) or None,
         "secrets": _variables("--secret", secret or []) or None,
         "retries": retries,

@@ -62,6 +62,7 @@ def newcomer(
         "checkpoint": overheads.checkpoint_seconds(spec),
         "priority": spec.priority,
         "time_limit": spec.time_limit_seconds or 0.0,
+        "exclusive": spec.exclusive,
         "true_work": math.nan,
         "true_unit_rate": math.nan,
         "true_table": -1.0,

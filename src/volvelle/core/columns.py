@@ -26,7 +26,8 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     CHECKPOINT,
     PRIORITY,
     TIME_LIMIT,
-) = range(22)
+    EXCLUSIVE,
+) = range(23)
 (
     HELD,
     TYPE,
@@ -40,6 +41,6 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RATE,
     ATTEMPT,
     PREEMPTIONS,
-) = range(26, 38)
-COUNT = 43
+) = range(27, 39)
+COUNT = 44
 """Columns in all, before those of the policy's own."""

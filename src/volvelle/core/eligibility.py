@@ -1,4 +1,4 @@
-"""Whether a job could ever run here, and on which GPU types."""
+"""Whether a job could ever run here, and on which kinds of nodes: by GPU type and labels."""
 
 from collections.abc import Mapping
 
@@ -15,27 +15,35 @@ class Eligibility:
         limits: Mapping[str, float],
         *,
         whole_gpus: bool,
+        whole_nodes: bool,
         elastic: bool,
     ) -> None:
         self._resources = resources
-        self._types = resources.types
+        self._kinds = resources.kinds
         self._gpus = resources.gpus_by_type(up_only=False).tolist()
         self.most_gpus = max(self._gpus, default=0.0)
-        """Of one type, on all nodes."""
+        """Of one kind of nodes, on all of them."""
         self._limits = limits
-        self._whole_gpus = whole_gpus
+        self._whole_gpus, self._whole_nodes = whole_gpus, whole_nodes
         self._elastic = elastic
-        self._allowed: dict[tuple[str, ...], tuple[int, float]] = {}
+        self._allowed: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, float]] = {}
+        self._node_gpus = [
+            set(resources.node_gpus[resources.node_type == t].tolist()) - {0}
+            for t in range(len(resources.kinds))
+        ]
 
     def obstacle(self, spec: JobSpec) -> str:
         """Why ``spec`` could not run even on an empty cluster; nothing if it could."""
         need = self._least(spec)
-        bits, most = self._allowed_types(spec.gpu_types)
+        bits, most = self._allowed_kinds(spec)
         if not bits:
-            have = ", ".join(filter(None, self._types)) or "untyped GPUs"
-            return f"wants GPUs of type {' or '.join(spec.gpu_types)}, the cluster has {have}"
+            return self._no_such_nodes(spec)
+        if spec.exclusive and (why := self._no_whole_nodes(spec, bits)):
+            return why
         if need > most:
-            return f"wants {need:g} GPUs, the cluster has {most:g}"
+            there = f" on nodes with {', '.join(spec.constraints)}" if spec.constraints else ""
+            alike = " alike in their labels" if any(kind.labels for kind in self._kinds) else ""
+            return f"wants {need:g} GPUs{there}, the cluster has {most:g}{alike}"
         limit = self._limits.get(spec.pool)
         if limit is not None and need > limit:
             return f"wants {need:g} GPUs, its pool {spec.pool!r} has {limit:g}"
@@ -43,11 +51,45 @@ class Eligibility:
             return f"wants {spec.gpus:g} GPUs, the placement gives whole ones"
         return ""
 
+    def _no_such_nodes(self, spec: JobSpec) -> str:
+        """That no node will do for ``spec``."""
+        if spec.constraints:
+            types = f" and GPUs of type {' or '.join(spec.gpu_types)}" if spec.gpu_types else ""
+            labels = sorted({label for kind in self._kinds for label in kind.labels})
+            have = ", ".join(labels) or "no labels"
+            return (
+                f"wants nodes with {', '.join(spec.constraints)}{types}, the cluster's have {have}"
+            )
+        have = ", ".join(filter(None, dict.fromkeys(kind.gpu_type for kind in self._kinds)))
+        wanted = " or ".join(spec.gpu_types)
+        return f"wants GPUs of type {wanted}, the cluster has {have or 'untyped GPUs'}"
+
+    def _no_whole_nodes(self, spec: JobSpec, bits: int) -> str:
+        """Why ``spec`` could not have whole nodes of one of these kinds; nothing if it could."""
+        if not self._whole_nodes:
+            return "wants nodes of its own, which this policy and placement do not give"
+        if spec.elastic:
+            return "wants nodes of its own, and may not have more or fewer GPUs at times then"
+        if self._whole(spec, bits):
+            return ""
+        sizes = {size for t, there in enumerate(self._node_gpus) if bits >> t & 1 for size in there}
+        have = " or ".join(map(str, sorted(sizes)))
+        return f"wants nodes of its own, and {spec.gpus:g} GPUs are no whole nodes with {have} each"
+
+    def _whole(self, spec: JobSpec, bits: int) -> int:
+        """Those of these kinds, of equal nodes, of which some together have just its GPUs; as bits."""
+        for t, sizes in enumerate(self._node_gpus):
+            if len(sizes) != 1 or spec.gpus % min(sizes) != 0:
+                bits &= ~(1 << t)
+        return bits
+
     def useful_types(self, spec: JobSpec, believed: Truth) -> int:
-        """The wished types on which the job fits and is believed to run at all, as bits."""
-        bits, _ = self._allowed_types(spec.gpu_types)
+        """The kinds of nodes that will do on which the job fits and is believed to run at all, as bits."""
+        bits, _ = self._allowed_kinds(spec)
+        if spec.exclusive:
+            bits = self._whole(spec, bits)
         need = self._least(spec)
-        for t in range(len(self._types)):
+        for t in range(len(self._kinds)):
             useful = self._gpus[t] >= need and self._rate(believed, need, t) > 0
             if bits >> t & 1 and not useful:
                 bits ^= 1 << t
@@ -55,7 +97,7 @@ class Eligibility:
 
     def _rate(self, believed: Truth, gpus: float, gpu_type: int) -> float:
         """Units per second believed in the slowest regime, on a node poorest in CPUs and memory."""
-        kind = self._types[gpu_type]
+        kind = self._kinds[gpu_type].gpu_type
         starts = [
             0.0,
             *(one.start_work for one in believed.regimes if one.start_work < believed.work),
@@ -69,16 +111,17 @@ class Eligibility:
         """The fewest GPUs on which the policy lets the job run."""
         return spec.least_gpus if self._elastic else spec.gpus
 
-    def _allowed_types(self, wished: tuple[str, ...]) -> tuple[int, float]:
-        """The GPU types that will do, as bits, and the most GPUs there are of one of them."""
-        if wished not in self._allowed:
+    def _allowed_kinds(self, spec: JobSpec) -> tuple[int, float]:
+        """The kinds of nodes that will do, as bits, and the most GPUs there are of one of them."""
+        types, constraints = spec.gpu_types, spec.constraints
+        if (types, constraints) not in self._allowed:
             bits, most = 0, 0.0
-            for t, gpu_type in enumerate(self._types):
-                if not wished or gpu_type in wished:
+            for t, kind in enumerate(self._kinds):
+                if (not types or kind.gpu_type in types) and kind.meets(constraints):
                     bits |= 1 << t
                     most = max(most, self._gpus[t])
-            self._allowed[wished] = (bits, most)
-        return self._allowed[wished]
+            self._allowed[types, constraints] = (bits, most)
+        return self._allowed[types, constraints]
 
 
 def mean_rate(believed: Truth, gpus: float, gpu_type: str, work_done: float) -> float:

@@ -7,7 +7,13 @@ import numpy as np
 
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.gpus import hold_slot, keep_in_mind, keep_some, release
+from volvelle.core.forward.gpus import (
+    hold_slot,
+    keep_in_mind,
+    keep_some,
+    release,
+    take_whole_nodes,
+)
 from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.resources import IntColumn
@@ -43,20 +49,27 @@ def place_jobs(scheduler: "Scheduler") -> None:
 def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
     if s.count[NODES_NAMED] == 1:
-        taken = scheduler.nodes_wanted[row]
-    else:
-        if _keeps_some(scheduler, row):
-            return True
-        free = resources.free_for(int(s.jobs.target_type[row]))
-        if int(free.sum()) < gpus:
-            return False
-        if placement.by_lane:
-            return _place_in_lane(scheduler, row, gpus, free)
-        known = scheduler.known[int(s.jobs.number[row])]
-        chosen = placement.choose_for(known, free, gpus, resources)
-        if chosen is None:
-            return False
-        taken = chosen
+        return _place_as_named(scheduler, row)
+    if s.jobs.exclusive[row] == 1.0:
+        return take_whole_nodes(s, row, gpus, int(s.jobs.target_type[row]))
+    if _keeps_some(scheduler, row):
+        return True
+    free = resources.free_for(int(s.jobs.target_type[row]))
+    if int(free.sum()) < gpus:
+        return False
+    if placement.by_lane:
+        return _place_in_lane(scheduler, row, gpus, free)
+    chosen = placement.choose_for(scheduler.known[int(s.jobs.number[row])], free, gpus, resources)
+    if chosen is not None:
+        _hold(scheduler, row, chosen)
+    return chosen is not None
+
+
+def _place_as_named(scheduler: "Scheduler", row: int) -> bool:
+    """Place a job where the policy says; False where it is to have whole nodes, and these are others'."""
+    taken, node_gpus = scheduler.nodes_wanted[row], scheduler.resources.node_gpus
+    if scheduler.state.jobs.exclusive[row] == 1.0 and ((taken > 0) & (taken < node_gpus)).any():
+        return False
     _hold(scheduler, row, taken)
     return True
 
@@ -126,7 +139,12 @@ def _place_together(scheduler: "Scheduler") -> None:
     s = scheduler.state
     by_type: dict[int, list[int]] = {}
     for row in map(int, s.changed[: s.count[CHANGED]]):
-        if s.jobs.target[row] > 0.0 and not _keeps_some(scheduler, row):
+        if s.jobs.target[row] == 0.0:
+            continue
+        if s.jobs.exclusive[row] == 1.0:
+            if not _place_one(scheduler, row, int(s.jobs.target[row])):
+                refuse(s, row)
+        elif not _keeps_some(scheduler, row):
             by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
     for gpu_type, placed in by_type.items():
         rows = placed
@@ -209,6 +227,7 @@ def _movable(scheduler: "Scheduler", gpu_type: int) -> list[int]:
         and jobs.type[row] == gpu_type
         and jobs.pinned[row] == 0.0
         and jobs.preemptible[row] == 1.0
+        and jobs.exclusive[row] == 0.0
         and row not in changed
     ]
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from volvelle.core.state import State
 from volvelle.core.stock import Stock
 from volvelle.model.cluster import Cluster, Node, NodeState
+from volvelle.model.node import NodeKind
 
 FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
@@ -18,6 +19,7 @@ class _Layout(NamedTuple):
     """What does not change unless a node joins."""
 
     nodes: tuple[Node, ...]
+    kinds: tuple[NodeKind, ...]
     types: tuple[str, ...]
     number: dict[str, int]
     node_type: IntColumn
@@ -36,7 +38,7 @@ class Resources:
     def __init__(self, cluster: Cluster, state: State, *, named: bool = True) -> None:
         self.named = named
         self._state = state
-        self._layout = _laid_out((), cluster.gpu_types)
+        self._layout = _laid_out((), cluster.kinds)
         self.node_states: list[NodeState] = []
         self.stock: Stock | None = None
         """CPUs and memory by node; None where no node says what it has."""
@@ -59,8 +61,13 @@ class Resources:
     # ------------------------------------------------------------------ nodes
 
     @property
+    def kinds(self) -> tuple[NodeKind, ...]:
+        """The kinds of nodes by number. For policies each is a GPU type of its own."""
+        return self._layout.kinds
+
+    @property
     def types(self) -> tuple[str, ...]:
-        """GPU types by number."""
+        """The GPU type of each kind of nodes, by number: one type several times where labels differ."""
         return self._layout.types
 
     @property
@@ -75,13 +82,18 @@ class Resources:
 
     @property
     def node_type(self) -> IntColumn:
-        """The GPU type of each node."""
+        """The number of each node's kind."""
         return self._layout.node_type
 
     @property
     def first_slot(self) -> IntColumn:
         """The first slot of each node, and behind the last the number of slots."""
         return self._layout.first_slot
+
+    @property
+    def node_gpus(self) -> IntColumn:
+        """How many GPUs each node has."""
+        return np.diff(self.first_slot)
 
     @property
     def slot_node(self) -> IntColumn:
@@ -101,7 +113,7 @@ class Resources:
 
     def _append(self, nodes: tuple[Node, ...], states: list[NodeState]) -> None:
         known = len(self.nodes)
-        layout = self._layout = _laid_out((*self.nodes, *nodes), self.types)
+        layout = self._layout = _laid_out((*self.nodes, *nodes), self.kinds)
         self.node_states += states
         s, slots = self._state, len(self.slot_node)
         first_new = len(s.slots)
@@ -217,14 +229,16 @@ class Resources:
         return self.stock.capacity - np.stack(taken)
 
 
-def _laid_out(nodes: tuple[Node, ...], types: tuple[str, ...]) -> _Layout:
-    types = tuple(dict.fromkeys([*types, *(node.gpu_type for node in nodes)]))
+def _laid_out(nodes: tuple[Node, ...], kinds: tuple[NodeKind, ...]) -> _Layout:
+    kinds = tuple(dict.fromkeys([*kinds, *(node.kind for node in nodes)]))
+    number = {kind: at for at, kind in enumerate(kinds)}
     gpus = np.array([node.gpus for node in nodes], dtype=np.int64)
     return _Layout(
         nodes,
-        types,
+        kinds,
+        tuple(kind.gpu_type for kind in kinds),
         {node.name: at for at, node in enumerate(nodes)},
-        np.array([types.index(node.gpu_type) for node in nodes], dtype=np.int64),
+        np.array([number[node.kind] for node in nodes], dtype=np.int64),
         np.concatenate([[0], np.cumsum(gpus)]).astype(np.int64),
         np.repeat(np.arange(len(nodes)), gpus),
         int(gpus.max(initial=1)),

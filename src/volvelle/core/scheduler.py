@@ -468,6 +468,9 @@ class Scheduler:
             self.resources,
             self.limits,
             whole_gpus=self.composition.placement.names_gpus,
+            whole_nodes=(
+                self.composition.placement.names_gpus and not self.composition.policy.chooses_nodes
+            ),
             elastic=self.composition.policy.resizes,
         )
 

@@ -137,6 +137,7 @@ class Jobs(StateTable):
     checkpoint: Floats  # seconds a stop costs
     priority: Floats  # the higher the sooner, where the policy heeds it
     time_limit: Floats  # seconds with GPUs after which it is ended, 0 for none
+    exclusive: Floats  # 1 where it has whole nodes
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
     true_unit_rate: Floats  # as unit_rate

@@ -24,6 +24,7 @@ from volvelle.live.declared_training import BatchSizes, Rates, SensitivityProfil
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
+from volvelle.model.node import LABEL
 from volvelle.model.throughput import AnyThroughput, named_types
 from volvelle.model.units import DAY, parse_duration
 
@@ -211,11 +212,20 @@ class JobRequest(StrictModel):
 
     name: Name = Field("", description="for people, and for what past runs of it teach")
     command: Command = Field(description="the program and its arguments")
+    setup: Annotated[tuple[Command, ...], Field(max_length=20)] = Field(
+        (), description="commands that are run before it on each of its nodes, in every attempt"
+    )
     directory: PathText = Field("", description="where it starts; default: a folder of its own")
     gpus: Gpus = Field(1, description="all or nothing, over all nodes")
     min_gpus: Gpus | None = Field(None, description="fewest it runs on")
     max_gpus: Gpus | None = Field(None, description="most it can use")
     gpu_types: tuple[Name, ...] = Field((), description="types that will do; empty: any")
+    constraints: Annotated[
+        tuple[Annotated[str, Field(pattern=f"^{LABEL}$")], ...], Field(max_length=20)
+    ] = Field((), description="labels that its nodes have to have: nvlink, zone=a")
+    exclusive: bool = Field(
+        False, description="whole nodes of its own; gpus counts all GPUs of these"
+    )
     cpus: Amount = Field(0.0, description="for the job as a whole")
     memory_gb: Amount = Field(0.0, description="for the job as a whole")
     pool: Name = Field("", description="whose quota it uses")
@@ -322,6 +332,8 @@ class JobRequest(StrictModel):
             min_gpus=None if self.min_gpus is None else float(self.min_gpus),
             max_gpus=None if self.max_gpus is None else float(self.max_gpus),
             gpu_types=self.gpu_types,
+            constraints=tuple(sorted(set(self.constraints))),
+            exclusive=self.exclusive,
             cpus=self.cpus,
             memory_gb=self.memory_gb,
             user=user,
@@ -373,6 +385,7 @@ class JobRequest(StrictModel):
             environment["VOLVELLE_ARRAY_INDEX"] = str(index)
         return Launch(
             command=self.command,
+            setup=self.setup,
             environment=environment,
             directory=self.directory,
             checkpoint=self.checkpoint.path,

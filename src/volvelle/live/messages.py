@@ -104,12 +104,14 @@ class Grant(msgspec.Struct, frozen=True):
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is run in every attempt, as its user requested. No shell interprets any of it.
 
-    environment: added to the agent's clean environment. directory: where it starts. stop_signal: asks a
-    script without the client library to write its checkpoint; None: only the control block is used.
-    grace_seconds: from the order to stop to the kill.
+    setup: commands that are run before it, on each of its nodes; if one fails, the job has. environment:
+    added to the agent's clean environment. directory: where it starts. stop_signal: asks a script without the
+    client library to write its checkpoint; None: only the control block is used. grace_seconds: from the
+    order to stop to the kill.
     """
 
     command: tuple[str, ...]
+    setup: tuple[tuple[str, ...], ...] = ()
     environment: dict[str, str] = {}
     directory: str = ""
     checkpoint: str = ""
@@ -179,13 +181,15 @@ class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=Tr
 class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     """No process of the attempt is left on any node. Repeated until it is forgotten.
 
-    ``reason`` is for people; empty for a normal end. ago: seconds since the end, as the node measured them
-    when it reported; None: it does not know. Clocks of two machines are not compared.
+    ``reason`` is for people; empty for a normal end. permanent: the next attempt would fail like this one.
+    ago: seconds since the end, as the node measured them when it reported; None: it does not know. Clocks of
+    two machines are not compared.
     """
 
     outcome: Outcome
     exit_code: int | None = None
     reason: str = ""
+    permanent: bool = False
     iterations: int = 0
     saved_iterations: int = 0
     ago: float | None = None

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from volvelle.model.node import Node as Node  # noqa: PLC0414 - a node belongs to a cluster
+from volvelle.model.node import NodeKind
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 
@@ -109,6 +110,16 @@ class Cluster(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(node.gpu_type for node in self.nodes))
 
     @property
+    def kinds(self) -> tuple[NodeKind, ...]:
+        """The kinds of nodes there are: by GPU type, in the order of the nodes, those of few labels first.
+
+        So jobs without constraints take what jobs with constraints cannot use, where they have a choice.
+        """
+        types = self.gpu_types
+        kinds = dict.fromkeys(node.kind for node in self.nodes)
+        return tuple(sorted(kinds, key=lambda kind: (types.index(kind.gpu_type), len(kind.labels))))
+
+    @property
     def limits(self) -> dict[str, float]:
         """The most GPUs that the jobs of each pool may hold at once.
 
@@ -147,6 +158,9 @@ class Cluster(msgspec.Struct, frozen=True):
 
 _GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+))?")
 
+
+MOST_KINDS = 50
+"""Kinds of nodes that a cluster may have: those that will do for a job are bits of one number."""
 
 MOST_NODES = 1_000_000
 """Nodes that a cluster may have: what is kept of each fits the memory of a workstation."""
@@ -209,6 +223,12 @@ def check_cluster(cluster: Cluster, place: str) -> None:
         raise Problem(f"{place}: two pools are called {twice!r}", mend="give each its own name")
     if cluster.gpus == 0:
         raise Problem(f"{place}: the cluster has no GPUs", mend="give a node gpus = 1 or more")
+    if len(cluster.kinds) > MOST_KINDS:
+        raise Problem(
+            f"{place}: the nodes are of {len(cluster.kinds)} kinds by their GPU types and labels, "
+            f"{MOST_KINDS} at most",
+            mend="leave out labels that jobs do not ask for",
+        )
     granted = sum(pool.quota for pool in cluster.pools)
     if granted > cluster.gpus:
         raise Problem(
@@ -244,7 +264,7 @@ def _check_profiling(cluster: Cluster, profiling: Profiling, place: str) -> None
             f"{place}: profiling may take {profiling.most} nodes of {len(cluster.nodes)}, which leaves none",
             mend="lower profiling.nodes or profiling.most_nodes, or add nodes",
         )
-    if len({(node.gpus, node.gpu_type) for node in cluster.nodes}) > 1:
+    if len({(node.gpus, node.kind) for node in cluster.nodes}) > 1:
         raise Problem(
             f"{place}: profiling needs nodes that are alike, and these are {cluster}",
             mend="leave out [profiling], or describe one kind of nodes",

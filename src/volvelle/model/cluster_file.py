@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from volvelle.model.cluster import (
     Cluster,
@@ -13,12 +13,20 @@ from volvelle.model.cluster import (
     Pool,
     Profiling,
 )
+from volvelle.model.node import read_labels
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds, describe_validation
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+def _labels(written: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return read_labels(written)
+    except Problem as problem:
+        raise ValueError(str(problem)) from None
 
 
 class _NodeGroup(_Strict):
@@ -29,6 +37,7 @@ class _NodeGroup(_Strict):
     cpus: Annotated[float, Field(ge=0)] = 0.0
     memory_gb: Annotated[float, Field(ge=0)] = 0.0
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
+    labels: Annotated[tuple[str, ...], AfterValidator(_labels)] = ()
 
 
 class _PoolEntry(_Strict):
@@ -104,7 +113,4 @@ def _group_nodes(group: _NodeGroup) -> list[Node]:
         if group.count == 1
         else [f"{group.name}-{i:0{len(str(group.count - 1))}d}" for i in range(group.count)]
     )
-    return [
-        Node(name, group.gpus, group.gpu_type, group.cpus, group.memory_gb, group.bandwidth_gbps)
-        for name in names
-    ]
+    return [Node(name, **group.model_dump(exclude={"name", "count"})) for name in names]

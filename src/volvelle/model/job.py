@@ -78,13 +78,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
 
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
-    ``gpu_types`` empty means any. Costs left at None are the world's defaults. ``skew`` is the share
-    of the model that lies in its largest tensor. ``lowest_loss`` is the training loss its user expects to
-    reach in the end. ``spread_slowdown`` and ``sensitivity`` are as of `Truth`, by its user's word.
-    ``accept_later``: where no deadline can be promised, the earliest finish that can will do.
-    ``adaptation``: how it changes its batch size; its ``throughput`` then is epochs per second. ``after``:
-    the jobs that have to end before it comes. ``priority``: the higher the sooner, where the policy heeds
-    it. It is ended when it has held GPUs for ``time_limit_seconds``.
+    ``gpu_types`` empty means any. ``constraints``: labels that its nodes have to have, all of them.
+    ``exclusive``: it has whole nodes, all of whose GPUs are in ``gpus``. Costs left at None are the
+    world's defaults. ``skew`` is the share of the model that lies in its largest tensor. ``lowest_loss``
+    is the training loss its user expects to reach in the end. ``spread_slowdown`` and ``sensitivity`` are
+    as of `Truth`, by its user's word. ``accept_later``: where no deadline can be promised, the earliest
+    finish that can will do. ``adaptation``: how it changes its batch size; its ``throughput`` then is
+    epochs per second. ``after``: the jobs that have to end before it comes. ``priority``: the higher the
+    sooner, where the policy heeds it. It is ended when it has held GPUs for ``time_limit_seconds``.
     """
 
     id: str
@@ -93,6 +94,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     min_gpus: float | None = None
     max_gpus: float | None = None
     gpu_types: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    exclusive: bool = False
     cpus: float = 0.0
     memory_gb: float = 0.0
     user: str = ""

@@ -1,10 +1,31 @@
 """A node: what a cluster is made of, and what an agent speaks for."""
 
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import msgspec
+
+from volvelle.model.problems import Problem
+
+
+class NodeKind(NamedTuple):
+    """What tells nodes apart for the scheduler; Kueue calls it a resource flavor."""
+
+    gpu_type: str = ""
+    labels: tuple[str, ...] = ()
+
+    def meets(self, constraints: Iterable[str]) -> bool:
+        """Whether each of ``constraints`` is one of the labels, or the name of one, whatever its value."""
+        names = {label.partition("=")[0] for label in self.labels}
+        return all(one in self.labels or one in names for one in constraints)
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A machine. ``bandwidth_gbps[i][j]`` is what GPUs ``i`` and ``j`` of it exchange."""
+    """A machine. ``bandwidth_gbps[i][j]`` is what GPUs ``i`` and ``j`` of it exchange.
+
+    labels: sorted, each ``NAME`` or ``NAME=VALUE``, as `read_labels` gives them.
+    """
 
     name: str
     gpus: int
@@ -12,3 +33,27 @@ class Node(msgspec.Struct, frozen=True):
     cpus: float = 0.0
     memory_gb: float = 0.0
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> NodeKind:
+        """What tells it apart from other nodes."""
+        return NodeKind(self.gpu_type, self.labels)
+
+
+LABEL = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,62}(=[A-Za-z0-9_.:/-]{1,63})?"
+"""A regular expression for all of a label."""
+
+
+def read_labels(written: Iterable[str]) -> tuple[str, ...]:
+    """Labels or constraints, several of them in one text parted by commas: sorted, each once.
+
+    Raises `Problem` for what is no label.
+    """
+    found = {one.strip() for text in written for one in text.split(",")}
+    for label in sorted(found):
+        if not re.fullmatch(LABEL, label):
+            raise Problem(
+                f"{label!r} is no label", mend="write nvlink or zone=a, several with commas"
+            )
+    return tuple(sorted(found))

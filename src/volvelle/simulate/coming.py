@@ -306,6 +306,8 @@ def _is_alike(job: Job) -> bool:
         spec.min_gpus is None
         and spec.max_gpus is None
         and not spec.gpu_types
+        and not spec.constraints
+        and not spec.exclusive
         and not truth.failures
         and not truth.loss_curve
         and job.training is None
@@ -326,6 +328,8 @@ def _kind(job: Job, belief: Belief) -> Any:
         spec.min_gpus,
         spec.max_gpus,
         spec.gpu_types,
+        spec.constraints,
+        spec.exclusive,
         spec.cpus,
         spec.memory_gb,
         spec.pool,

@@ -198,6 +198,8 @@ _CELLS: dict[str, Callable[[Job], Cell]] = {
     "min_gpus": lambda job: _number(job.spec.min_gpus),
     "max_gpus": lambda job: _number(job.spec.max_gpus),
     "gpu_type": lambda job: "|".join(job.spec.gpu_types),
+    "constraint": lambda job: ",".join(job.spec.constraints),
+    "exclusive": lambda job: True if job.spec.exclusive else None,
     "cpus": lambda job: _unless(job.spec.cpus, 0.0),
     "memory_gb": lambda job: _unless(job.spec.memory_gb, 0.0),
     "user": lambda job: job.spec.user,

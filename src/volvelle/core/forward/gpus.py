@@ -64,6 +64,8 @@ def place(s: State, rules: Rules, row: int) -> bool:
     A job that held some keeps the first of these, where they are enough.
     """
     gpus, gpu_type = int(s.jobs.target[row]), int(s.jobs.target_type[row])
+    if s.jobs.exclusive[row] == 1.0:
+        return take_whole_nodes(s, row, gpus, gpu_type)
     if rules.keeps_place and s.jobs.held[row] > 0.0 and keep_some(s, row, gpus, gpu_type):
         return True
     room = 0
@@ -86,6 +88,38 @@ def place(s: State, rules: Rules, row: int) -> bool:
                 wanted -= 1
             slot += 1
     return True
+
+
+@kernel
+def take_whole_nodes(s: State, row: int, gpus: int, gpu_type: int) -> bool:
+    """Let the job in ``row`` hold all GPUs of the first nodes of a kind that are free; whether it can.
+
+    Nodes of that kind have the same number of GPUs, of which ``gpus`` is a multiple.
+    """
+    room = 0
+    for node in range(len(s.nodes.free)):
+        if _is_free(s, node, gpu_type):
+            room += s.nodes.free[node]
+    if room < gpus:
+        return False
+    node, last = 0, -1
+    while gpus > 0:
+        if _is_free(s, node, gpu_type):
+            first = s.nodes.slot[node]
+            for slot in range(first, first + s.nodes.free[node]):
+                last = hold_slot(s, row, last, slot)
+                gpus -= 1
+        node += 1
+    return True
+
+
+@kernel
+def _is_free(s: State, node: int, gpu_type: int) -> bool:
+    """Whether nobody has a GPU of a node of this kind that takes jobs."""
+    if s.nodes.up[node] == 0 or s.nodes.type[node] != gpu_type:
+        return False
+    end = s.nodes.slot[node + 1] if node + 1 < len(s.nodes.slot) else len(s.slots.owner)
+    return bool(s.nodes.free[node] == end - s.nodes.slot[node])
 
 
 @kernel

@@ -43,6 +43,7 @@ def prepare_task(
     pid = settings.lifetime_pid
     command = {
         "command": launch.command,
+        "setup": launch.setup,
         "directory": str(directory),
         "environment": _environment(order, folder, settings, checkpoint),
         "umask": settings.umask,

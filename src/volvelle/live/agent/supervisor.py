@@ -4,9 +4,10 @@ A program of its own that imports nothing of ours, so that it starts in the time
 
     python -I -S supervisor.py FOLDER
 
-It outlives the agent that started it. FOLDER/command.json is the command. The lock on FOLDER/lock is held as
-long as any process of the command runs. FOLDER/supervisor.json holds the process ids, FOLDER/exit.json the
-exit and its times. If either exists already, nothing is started: a command runs once.
+It outlives the agent that started it. FOLDER/command.json is the command, and the set-up commands that are
+run before it; one that fails is the end. The lock on FOLDER/lock is held as long as any process of the
+command runs. FOLDER/supervisor.json holds the process ids, FOLDER/exit.json the exit and its times. If either
+exists already, nothing is started: a command runs once.
 
 A machine that is shut down sends SIGTERM to every process, also to this one, which goes on: it notes that
 what ends then was interrupted.
@@ -20,6 +21,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -77,13 +79,26 @@ def main(folder: str) -> None:
 
 
 def supervise(command: Json) -> None:
-    """Start the command, wait for it, kill what is left, and write the exit record."""
+    """Run the set-up commands and the command, one after another, and write the exit record."""
     record = {"boot": _boot_id(), "supervisor": os.getpid()}
     _write("supervisor.json", record)
     _reserve("exit.json")
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     started = time.time()
-    leader, code, error = _start(command)
+    for program in command["setup"]:
+        _write_heading("set-up: " + shlex.join(program))
+        how = _run(command, program, record, started)
+        if how["code"] != 0 or how.get("lease_expired") or os.path.exists("stop.json"):
+            _write_with_retries("exit.json", how | {"setup": shlex.join(program)})
+            return
+    if command["setup"]:
+        _write_heading("command")
+    _write_with_retries("exit.json", _run(command, command["command"], record, started))
+
+
+def _run(command: Json, program: list[str], record: Json, started: float) -> Json:
+    """Run one program to its end, and kill what is left of it. Returns the exit record."""
+    leader, code, error = _start(command, program)
     if not error:
         try:
             _write("supervisor.json", record | {"leader": leader, "ticks": _start_ticks(leader)})
@@ -91,14 +106,22 @@ def supervise(command: Json) -> None:
             error = str(full)
     if error:
         _kill_remaining(leader)
-        _write_with_retries("exit.json", {"error": error, "code": code} | _times(started))
-        return
+        return {"error": error, "code": code} | _times(started)
     status, expired, interrupted = _wait(leader, command["lease"], command["lifetime"])
     times = _times(started)
     _kill_remaining(leader)
     code = os.waitstatus_to_exitcode(status)
-    how = {"code": code, "lease_expired": expired, "interrupted": interrupted}
-    _write_with_retries("exit.json", how | times)
+    return {"code": code, "lease_expired": expired, "interrupted": interrupted} | times
+
+
+def _write_heading(text: str) -> None:
+    """Write to the output what follows."""
+    with open("output.log", "a", opener=_open_private) as output:
+        output.write(f"==> {text} <==\n")
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _times(started: float) -> Json:
@@ -107,8 +130,8 @@ def _times(started: float) -> Json:
     return times | {"boot": _boot_id(), "since_boot": _since_boot()}
 
 
-def _start(command: Json) -> tuple[int, int | None, str]:
-    """Process id of the command's first process, and why it could not exec the command ("": it could).
+def _start(command: Json, program: list[str]) -> tuple[int, int | None, str]:
+    """Process id of the program's first process, and why it could not exec the program ("": it could).
 
     Between them the exit code that a shell would give then: 127 for what is not there, 126 for what cannot be
     executed; None where another attempt may fare better.
@@ -120,7 +143,7 @@ def _start(command: Json) -> tuple[int, int | None, str]:
     child = os.fork()
     if child == 0:
         try:
-            _exec(command, supervisor, null, output)
+            _exec(command, program, supervisor, null, output)
         except BaseException as error:
             given = _EXIT_CODES.get(getattr(error, "errno", None) or 0, "")
             os.write(write_end, f"{given} {error}".encode()[:4000])
@@ -132,7 +155,7 @@ def _start(command: Json) -> tuple[int, int | None, str]:
         return child, int(code) if code else None, text
 
 
-def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
+def _exec(command: Json, program: list[str], supervisor: int, null: int, output: int) -> None:
     os.setsid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != supervisor:
@@ -144,7 +167,7 @@ def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
     for target, descriptor in ((0, null), (1, output), (2, output)):
         os.dup2(descriptor, target)
     os.umask(command["umask"])
-    directory, program = command["directory"], command["command"]
+    directory = command["directory"]
     try:
         os.chdir(directory)
     except OSError as error:

@@ -28,10 +28,11 @@ def task_outcome(
 ) -> tuple[Outcome, str]:
     """The outcome of a task, and its reason for people. done: the script says that all its work is done.
 
-    An end with code `NOT_DONE` is never that of the job. After an ordered stop, and while the machine is shut
-    down, every end counts as stopped, with two exceptions, both with exit code 0: the script has said that it
-    is done, or it reads its control block and has not marked itself preempted. That script had just finished;
-    while the machine is shut down that is believed only if it has done all its iterations.
+    An end with code `NOT_DONE` is never that of the job, nor is that of a set-up command. After an ordered
+    stop, and while the machine is shut down, every end counts as stopped, with two exceptions, both with exit
+    code 0: the script has said that it is done, or it reads its control block and has not marked itself
+    preempted. That script had just finished; while the machine is shut down that is believed only if it has
+    done all its iterations.
     """
     if record.rebooted:
         return Outcome.LOST, "the machine was started anew"
@@ -39,10 +40,12 @@ def task_outcome(
         return Outcome.STOPPED, "its node was cut off: killed as its lease ran out"
     complete = 0 < block[TOTAL_ITERATIONS] <= block[ITERATIONS]
     finished = complete if record.interrupted else stop is None or bool(block[ATTACHED])
-    if record.code == 0 and (done or (finished and not block[PREEMPTED])):
-        return Outcome.FINISHED, ""
     description = _description(record, last_line)
     by_itself = record.interrupted or record.code in (0, NOT_DONE)
+    if record.setup:
+        by_itself = record.interrupted
+    elif record.code == 0 and (done or (finished and not block[PREEMPTED])):
+        return Outcome.FINISHED, ""
     if stop is None and not by_itself:
         return Outcome.FAILED, description
     reason = _stop_reason(stop, block, launch, record)
@@ -63,7 +66,9 @@ def _stop_reason(
 
 
 def _description(record: ExitRecord, last_line: str) -> str:
-    suffix = f": {last_line}" if last_line else ""
+    suffix = f": {last_line}" if last_line and not last_line.startswith("==>") else ""
+    if record.setup:
+        suffix = f" of the set-up command {record.setup!r}{suffix}"
     if record.code is None or record.error:
         return record.error
     if record.code >= 0:

@@ -93,12 +93,16 @@ class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
 
 
 class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
-    """Agent: no process of the task is left. Repeated until a `Forget` comes. ago: see `AttemptEnded`."""
+    """Agent: no process of the task is left. Repeated until a `Forget` comes.
+
+    permanent, ago: see `AttemptEnded`.
+    """
 
     task: NodeTask
     outcome: Outcome
     exit_code: int | None = None
     reason: str = ""
+    permanent: bool = False
     iterations: int = 0
     saved_iterations: int = 0
     ago: float | None = None

@@ -492,9 +492,9 @@ class ReportIngestion:
 
 
 def _is_permanent(report: AttemptEnded) -> bool:
-    """Whether the next attempt would fail like this one: what is to run is not there, or not executable."""
+    """Whether the next attempt would fail like this one, as what is to run is not there."""
     return report.outcome is Outcome.FAILED and (
-        report.exit_code in _NOTHING_TO_RUN or _NO_SCRIPT in report.reason
+        report.permanent or report.exit_code in _NOTHING_TO_RUN or _NO_SCRIPT in report.reason
     )
 
 

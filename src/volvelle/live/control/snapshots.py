@@ -24,7 +24,7 @@ from volvelle.live.status.view import HoldingView
 from volvelle.live.store import Store, StoredSnapshot, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
-FORMAT = 1
+FORMAT = 2
 
 _MAX_ENTRIES = 2000
 """Entries after which a snapshot is taken."""

@@ -191,6 +191,7 @@ def _changed_requests(
     scheduler: Scheduler, request: JobRequest
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _other_types(scheduler, request)
+    yield from _fewer_constraints(request)
     yield from _other_pools(scheduler, request)
     yield from _fewer_gpus(request)
     yield from _other_estimates(request)
@@ -199,9 +200,15 @@ def _changed_requests(
 def _other_types(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
     if request.gpu_types:
         requested = " or ".join(request.gpu_types)
-        for kind in scheduler.resources.types:
+        for kind in dict.fromkeys(scheduler.resources.types):
             if kind and kind not in request.gpu_types:
                 yield f"GPU type {kind} instead of {requested}", {"gpu_types": (kind,)}
+
+
+def _fewer_constraints(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    for label in request.constraints:
+        left = tuple(one for one in request.constraints if one != label)
+        yield f"nodes without {label}, too", {"constraints": left}
 
 
 def _other_pools(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:

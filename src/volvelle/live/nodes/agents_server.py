@@ -267,11 +267,8 @@ class AgentsServer:
         expected = self._nodes.get(hello.node.name)
         if expected is None:
             return f"the cluster has no node {hello.node.name!r}"
-        if (expected.gpus, expected.gpu_type) != (hello.node.gpus, hello.node.gpu_type):
-            return (
-                f"node {expected.name!r} is to have {expected.gpus} GPUs of type "
-                f"{expected.gpu_type!r}, the agent has {hello.node.gpus} of {hello.node.gpu_type!r}"
-            )
+        if difference := _difference(expected, hello.node):
+            return f"node {expected.name!r} is to have {difference}"
         connection = self._connections.get(expected.name)
         if connection is not None and connection.identity != hello.identity:
             return f"another agent is connected for node {expected.name!r}"
@@ -326,3 +323,19 @@ class AgentsServer:
                 del self._connections[name]
                 self._coordinator.node_disconnected(name)
                 self._log_fetcher.node_disconnected(name)
+
+
+def _difference(expected: Node, stated: Node) -> str:
+    """What a node is to have and what its agent says instead; empty where they agree.
+
+    An agent that names no labels agrees with any.
+    """
+    if (expected.gpus, expected.gpu_type) != (stated.gpus, stated.gpu_type):
+        return (
+            f"{expected.gpus} GPUs of type {expected.gpu_type!r}, "
+            f"the agent has {stated.gpus} of {stated.gpu_type!r}"
+        )
+    if stated.labels and expected.labels != stated.labels:
+        labels = [", ".join(node.labels) or "none" for node in (expected, stated)]
+        return f"labels {labels[0]}, the agent has {labels[1]}"
+    return ""

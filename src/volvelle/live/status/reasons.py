@@ -34,7 +34,12 @@ def waiting_reasons(
         row = rows[number]
         wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
         text = scheduler.composition.policy.why(number) or _describe(
-            labels, reason, wanted, free_gpus.of_types(types), pool
+            labels,
+            reason,
+            wanted,
+            free_gpus.of_kinds(types),
+            pool,
+            scheduler.known[number].spec.constraints,
         )
         found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
     found |= _admission_reasons(scheduler) | _dependency_reasons(scheduler)
@@ -87,11 +92,20 @@ def _waits_for(names: list[str]) -> str:
 
 
 def _describe(
-    labels: _Labels, cause: Reason, wanted: float, free: tuple[int, str, int], pool: int
+    labels: _Labels,
+    cause: Reason,
+    wanted: float,
+    free: tuple[int, str, int],
+    pool: int,
+    constraints: tuple[str, ...],
 ) -> str:
     total, node, most = free
     gpus = f"{wanted:g} GPU{'' if wanted == 1 else 's'}"
-    there = f"{total} free" + (f", most on {node} ({most})" if total else "")
+    there = f"{total} free"
+    if constraints:
+        among = f"nodes with {', '.join(constraints)}"
+        there = f"{total} free on {among}" if total else f"none free on {among}"
+    there += f", most on {node} ({most})" if total else ""
     policy = labels.policy
     name, limit = labels.limits[pool] if pool >= 0 else ("", 0.0)
     if cause is Reason.ORDER and total < wanted:
@@ -126,8 +140,8 @@ class _FreeGpus:
         self._free = np.where(self._resources.schedulable, self._resources.free, 0)
         self._cache: dict[int, tuple[int, str, int]] = {}
 
-    def of_types(self, types: int) -> tuple[int, str, int]:
-        """Free GPUs of a set of types, the node that has most of them, and how many it has."""
+    def of_kinds(self, types: int) -> tuple[int, str, int]:
+        """Free GPUs on a set of kinds of nodes, the node that has most of them, and how many it has."""
         if types not in self._cache:
             free = np.where((types >> self._resources.node_type) & 1, self._free, 0)
             best = int(np.argmax(free)) if len(free) else 0

@@ -144,6 +144,7 @@ class NodeStatusView:
     name: str
     gpus: int
     gpu_type: str
+    labels: tuple[str, ...]
     state: str
     free: int
     jobs: tuple[int, ...]

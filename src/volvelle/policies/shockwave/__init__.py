@@ -142,10 +142,10 @@ class Shockwave(PlanPolicy):
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where a job has no budget and is never planned, or ``elastic`` meets types."""
-        if self.elastic and len(cluster.gpu_types) > 1:
+        if self.elastic and len(cluster.kinds) > 1:
             raise Problem(
-                f"policy {self.name!r} with elastic=true plans for one GPU type, and this cluster has "
-                + ", ".join(cluster.gpu_types),
+                f"policy {self.name!r} with elastic=true plans for one GPU type on nodes of the same "
+                f"labels, and this cluster has {len(cluster.kinds)} kinds of nodes",
                 mend="leave elastic out: jobs then have the GPUs that they ask for",
                 usage=True,
             )

@@ -30,6 +30,7 @@ from volvelle.model.job import (
     Truth,
     wrong_steps,
 )
+from volvelle.model.node import read_labels
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
@@ -60,6 +61,8 @@ COLUMNS: dict[str, str] = {
     "min_gpus": "fewest GPUs of an elastic job",
     "max_gpus": "most GPUs of an elastic job",
     "gpu_type": "GPU types it may run on, joined by |; empty: any",
+    "exclusive": "whether it has whole nodes, with all of their GPUs (yes or no)",
+    "constraint": "labels that its nodes have to have, joined by commas: nvlink,zone=a",
     "cpus": "CPUs of the whole job",
     "memory_gb": "memory of the whole job",
     "user": "who submitted it",
@@ -203,6 +206,8 @@ def _specs(columns: Columns) -> list[JobSpec]:
             min_gpus=least,
             max_gpus=most,
             gpu_types=kinds,
+            constraints=constraints,
+            exclusive=exclusive,
             cpus=cpus,
             memory_gb=memory,
             user=user,
@@ -227,8 +232,8 @@ def _specs(columns: Columns) -> list[JobSpec]:
             after=after,
         )
         for (
-            line, name, submit_time, width, least, most, kinds, cpus, memory, user, pool, title,
-            job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
+            line, name, submit_time, width, least, most, kinds, constraints, exclusive, cpus, memory,
+            user, pool, title, job_class, steps, weight, preemptible, checkpoint, restore, retries, estimate,
             throughput, skew, slowdown, sensitivity, loss, adaptation, priority, limit, after,
         ) in zip(
             columns.lines,
@@ -238,6 +243,8 @@ def _specs(columns: Columns) -> list[JobSpec]:
             columns.optional_numbers("min_gpus", MOST_GPUS),
             columns.optional_numbers("max_gpus", MOST_GPUS),
             columns.each("gpu_type", _gpu_types, tuple[str, ...]()),
+            columns.optional("constraint", _constraints, tuple[str, ...]()),
+            columns.optional("exclusive", partial(_yes, column="exclusive"), False),
             columns.numbers("cpus", 0.0),
             columns.numbers("memory_gb", 0.0),
             columns.labels("user"),
@@ -246,7 +253,7 @@ def _specs(columns: Columns) -> list[JobSpec]:
             _classes(columns, rewards),
             rewards,
             columns.numbers("weight", 1.0),
-            columns.optional("preemptible", _yes, True),
+            columns.optional("preemptible", partial(_yes, column="preemptible"), True),
             columns.optional_durations("checkpoint"),
             columns.optional_durations("restore"),
             columns.numbers("max_retries", 3, MOST_GPUS),
@@ -425,6 +432,13 @@ def _whole(text: str) -> int:
         raise Broken("unreadable priority", "priority", text) from None
 
 
+def _constraints(text: str) -> tuple[str, ...]:
+    try:
+        return read_labels([text])
+    except Problem:
+        raise Broken("unreadable constraint", "constraint", text) from None
+
+
 def _after(text: str) -> tuple[Dependency, ...]:
     return tuple(_dependency(one.strip()) for one in text.split(";") if one.strip())
 
@@ -444,10 +458,10 @@ def _dependency(text: str) -> Dependency:
     return Dependency(text)
 
 
-def _yes(text: str) -> bool:
+def _yes(text: str, column: str) -> bool:
     answer = _YES.get(text.lower())
     if answer is None:
-        raise Broken("unreadable preemptible", "preemptible", text)
+        raise Broken(f"unreadable {column}", column, text)
     return answer
 
 
