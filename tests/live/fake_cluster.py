@@ -37,6 +37,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.nodes.executor import Executor, ExecutorContext
+from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, parse_cluster
 
@@ -273,6 +274,7 @@ class ControllerHarness:
     fake_cluster: FakeCluster
     header: Header
     controller: Controller
+    notifications: NotificationSettings | None = None
 
     @classmethod
     def at(
@@ -287,7 +289,9 @@ class ControllerHarness:
         """Crash the controller and start another one. ``snapshot``: one was taken just before."""
         self.controller._snapshots.close(self.controller._cycle.state if snapshot else None)
         self.controller.store.close()
-        self.controller = open_controller(self.folder, self.fake_cluster, self.header)
+        self.controller = open_controller(
+            self.folder, self.fake_cluster, self.header, self.notifications
+        )
 
     def deliver(self) -> None:
         """Deliver all reports to the controller, and those that follow from them."""
@@ -315,15 +319,19 @@ def _empty_store() -> bytes:
         return path.read_bytes()
 
 
-def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> Controller:
+def open_controller(
+    folder: Path,
+    fake_cluster: FakeCluster,
+    header: Header,
+    notifications: NotificationSettings | None = None,
+) -> Controller:
     if not (folder / "store.db").exists():
         (folder / "store.db").write_bytes(_empty_store())
     store = Store.open(str(folder / "store.db"))
     _disable_fsync(store)
     context = ExecutorContext(header.whole or header.cluster, folder, "secret")
-    controller = Controller(
-        store, header, FakeExecutor(fake_cluster=fake_cluster), context, fake_cluster.clock()
-    )
+    executor = FakeExecutor(fake_cluster=fake_cluster)
+    controller = Controller(store, header, executor, context, fake_cluster.clock(), notifications)
     controller.open()
     return controller
 

@@ -12,13 +12,14 @@ ROOT = Path(volvelle.live.__file__).parent
 SHARED = {
     "job_request",
     "messages",
+    "notify",
     "plain_connections",
     "records",
     "scheduler_queries",
     "serve_folder",
     "strict_model",
 }
-BELOW_HTTP = {"agent", "control", "forecasts", "nodes", "status", "store"}
+BELOW_HTTP = {"agent", "control", "forecasts", "nodes", "notifications", "status", "store"}
 ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(SHARED, SHARED),
     "status": set(),
@@ -26,9 +27,10 @@ ALLOWED: dict[str, set[str]] = {
     "forecasts": {"status", "store", *SHARED},
     "agent": SHARED,
     "nodes": {"agent", "status", *SHARED},
-    "control": {"forecasts", "nodes", "status", "store", *SHARED},
+    "notifications": {"store", *SHARED},
+    "control": {"forecasts", "nodes", "notifications", "status", "store", *SHARED},
     "http": {"config", *BELOW_HTTP, *SHARED},
-    "config": {"nodes", *SHARED},
+    "config": {"nodes", "notifications", *SHARED},
     "serving": {"config", "http", *BELOW_HTTP, *SHARED},
 }
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from server_process import server_process, volvelle
+from test_notifications import Hooks
 from waiting import until
 
 from volvelle.live.http.client import ApiClient
@@ -37,6 +38,10 @@ streams_of_a_user = 2
 """
 
 
+HOOKS = Hooks(204)
+"""A webhook that the server tells of what failed."""
+
+
 @contextmanager
 def _umask(mask: int) -> Iterator[None]:
     before = os.umask(mask)
@@ -50,10 +55,12 @@ def _umask(mask: int) -> Iterator[None]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder in which a server runs, started by somebody whose files anybody may read and write."""
     folder = tmp_path_factory.mktemp("served")
-    with _umask(0), server_process(folder, CONFIG) as server:
-        yield server.folder
-        server.stop()
-        assert not (server.folder / "volvelle-serve" / "server.json").exists()
+    with HOOKS.listening() as url, _umask(0):
+        told = f'\n[[notifications.to]]\ntarget = "{url}"\nevents = ["failed"]\n'
+        with server_process(folder, CONFIG + told) as server:
+            yield server.folder
+            server.stop()
+            assert not (server.folder / "volvelle-serve" / "server.json").exists()
 
 
 def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
@@ -65,6 +72,13 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     assert bad.returncode == 1
     ended = json.loads(volvelle(server, "history", "--state", "failed", "-o", "json").stdout)
     assert [job["name"] for job in ended] == ["bad"]
+    until(lambda: HOOKS.taken, "the webhook")
+    told = json.loads(HOOKS.taken[0][1])
+    assert (told["event"], told["job"]["name"], told["job"]["user"]) == (
+        "failed",
+        "bad",
+        ended[0]["user"],
+    )
 
 
 def test_all_that_server_and_agents_keep_is_readable_by_its_owner_only(server: Path) -> None:

@@ -14,6 +14,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import seen_from
 from volvelle.core.written import Written
 from volvelle.live.nodes.executor import Executor, executors
+from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.plain_connections import stays_on_machine
 from volvelle.live.serve_folder import DEFAULT_FOLDER
 from volvelle.live.strict_model import StrictModel
@@ -100,6 +101,9 @@ class ServeConfig(StrictModel):
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
     limits: Limits = Field(Limits(), description="limits on requests")
+    notifications: NotificationSettings = Field(
+        NotificationSettings(), description="webhooks and mail: to whom, of what"
+    )
 
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> "ServeConfig":
@@ -179,6 +183,8 @@ def _read(file: Path) -> dict[str, Any]:
 def _resolve(folder: Path, key: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {inner: _resolve(folder, inner, each) for inner, each in value.items()}
+    if isinstance(value, list):
+        return [_resolve(folder, "", each) for each in value]
     if not isinstance(value, str):
         return value
     if key in _PARTS:
@@ -188,4 +194,4 @@ def _resolve(folder: Path, key: str, value: Any) -> Any:
 
 
 _PARTS = (*WrittenComposition.__struct_fields__, "executor")
-_PATHS = ("folder", "certificate", "key")
+_PATHS = ("folder", "certificate", "key", "key_file", "password_file")

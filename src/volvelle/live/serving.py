@@ -67,7 +67,9 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         store = Store.open(config.store_url)
         context = ExecutorContext(cluster, config.jobs_folder, _agents_token(folder), umask=umask)
         with _many_objects_that_stay():
-            controller = Controller(store, header, executor, context)
+            controller = Controller(
+                store, header, executor, context, notifications=config.notifications
+            )
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 

@@ -9,10 +9,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import FileResponse
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
+from volvelle.durations import parse_duration
 from volvelle.live.forecasts.what_if import RecompositionEffect
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.controller_requests import execute
@@ -34,7 +35,6 @@ from volvelle.live.http.responses import (
 )
 from volvelle.live.http.role import Role
 from volvelle.live.strict_model import StrictModel
-from volvelle.model.validation import Seconds
 
 router = APIRouter(prefix="/v1", tags=["operating"])
 
@@ -43,6 +43,9 @@ _MAX_VALID_SECONDS = 100 * 365 * 86_400.0
 _JOURNAL_TYPE = "application/jsonl"
 
 Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
+
+
+_Validity = Annotated[float, Field(gt=0, le=_MAX_VALID_SECONDS), BeforeValidator(parse_duration)]
 
 
 class NewPolicy(StrictModel):
@@ -58,7 +61,7 @@ class NewToken(StrictModel):
     user: Annotated[Printable, Field(min_length=1)]
     role: Role = Role.USER
     label: Printable = ""
-    expires: Annotated[Seconds, Field(gt=0, le=_MAX_VALID_SECONDS)] | None = None
+    expires: _Validity | None = None
 
 
 @router.get("/policy", response_model=CurrentPolicy, responses=error_responses())
