@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -79,6 +80,26 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
         "bad",
         ended[0]["user"],
     )
+
+
+def test_what_was_is_had_again_under_another_policy(
+    server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(server)
+    client = ApiClient.find()
+    began = time.time()
+    (number,) = client.post("/v1/jobs", {"command": ["sleep", "0.2"]})["numbers"]
+    job = until(lambda: _ended(client.get(f"/v1/jobs/{number}")))
+    asked = {"since": began, "until": job["ended"], "policy": "las"}
+    found = client.post("/v1/forecast/past", asked)
+    assert (found["policy"], found["jobs"], found["passed_over"]) == ("srsf", 1, 0)
+    took = job["ended"] - job["submitted"]
+    assert found["was"]["jct_mean"] == found["was"]["makespan"] == pytest.approx(took, abs=0.1)
+    assert found["other"] == found["again"], "whoever is alone starts at once under every policy"
+
+
+def _ended(job: dict[str, Any]) -> dict[str, Any] | None:
+    return None if job["ended"] is None else job
 
 
 def test_all_that_server_and_agents_keep_is_readable_by_its_owner_only(server: Path) -> None:

@@ -60,6 +60,9 @@ class Limits(StrictModel):
     forecast: Annotated[Seconds, Field(gt=0)] = Field(
         30.0, description="for a forecast, or what would start a job sooner, to be worked out"
     )
+    replay: Annotated[Seconds, Field(gt=0)] = Field(
+        60.0, description="for a span of the past to be had again under another policy"
+    )
     connections: Annotated[int, Field(ge=1)] = Field(1000, description="open at once")
     connections_of_a_client: Annotated[int, Field(ge=1)] = Field(
         250, description="open at once from one address"
@@ -97,6 +100,11 @@ class ServeConfig(StrictModel):
     store: str = Field("", description="URL of the store; default: SQLite in the folder")
     folder: Path = Field(
         DEFAULT_FOLDER, description="what is kept: the store, jobs' logs, the first token"
+    )
+    fronts: Path | None = Field(
+        None,
+        description="fronts of volvelle tune, of which operators put points in place in the "
+        "dashboard; default: fronts in the folder",
     )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
@@ -161,6 +169,11 @@ class ServeConfig(StrictModel):
         return self.folder.absolute() / "jobs"
 
     @property
+    def fronts_folder(self) -> Path:
+        """The folder of the fronts of searches."""
+        return self.fronts or self.folder / "fronts"
+
+    @property
     def store_url(self) -> str:
         """The store's URL."""
         return self.store or f"sqlite:///{self.folder / 'store.db'}"
@@ -194,4 +207,4 @@ def _resolve(folder: Path, key: str, value: Any) -> Any:
 
 
 _PARTS = (*WrittenComposition.__struct_fields__, "executor")
-_PATHS = ("folder", "certificate", "key", "key_file", "password_file")
+_PATHS = ("folder", "fronts", "certificate", "key", "key_file", "password_file")
