@@ -262,7 +262,7 @@ def _of_file(page: Path, block: Block, folder: Path) -> Iterator[Difference]:
 def _read_toml(path: Path) -> None:
     """Let whoever reads such a file read it."""
     document = tomllib.loads(path.read_text(encoding="utf-8"))
-    if document.keys() & {"listen", "folder", "executor"}:
+    if document.keys() & {"listen", "folder", "executor", "notifications"}:
         ServeConfig.load(path, {}).read_cluster()
     elif "nodes" in document:
         read_cluster(path)

@@ -77,7 +77,7 @@ def open_api(folder: Path, body_bytes: int = 10_000, request: float = 0.5) -> It
     controller = Controller(store, header_of(cluster), IdleExecutor(), context, secrets=secrets)
     controller.start()
     limits = Limits(body_bytes=body_bytes, request=request, jobs=50, jobs_of_a_user=40)
-    app = create_app(controller, store, limits, folder)
+    app = create_app(controller, store, limits, folder, folder / "fronts")
     api = ApiFixture(controller, store, app)
     for user, role in (("dana", Role.USER), ("lee", Role.USER), ("root", Role.OPERATOR)):
         api.tokens[user], kept = new_token(user, role)

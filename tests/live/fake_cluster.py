@@ -38,6 +38,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.nodes.executor import Executor, ExecutorContext
+from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.store import Store
 from volvelle.model.cluster import Cluster, parse_cluster
 
@@ -275,6 +276,7 @@ class ControllerHarness:
     fake_cluster: FakeCluster
     header: Header
     controller: Controller
+    notifications: NotificationSettings | None = None
 
     @classmethod
     def at(
@@ -289,7 +291,9 @@ class ControllerHarness:
         """Crash the controller and start another one. ``snapshot``: one was taken just before."""
         self.controller._snapshots.close(self.controller._cycle.state if snapshot else None)
         self.controller.store.close()
-        self.controller = open_controller(self.folder, self.fake_cluster, self.header)
+        self.controller = open_controller(
+            self.folder, self.fake_cluster, self.header, self.notifications
+        )
 
     def deliver(self) -> None:
         """Deliver all reports to the controller, and those that follow from them."""
@@ -317,7 +321,12 @@ def _empty_store() -> bytes:
         return path.read_bytes()
 
 
-def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> Controller:
+def open_controller(
+    folder: Path,
+    fake_cluster: FakeCluster,
+    header: Header,
+    notifications: NotificationSettings | None = None,
+) -> Controller:
     if not (folder / "store.db").exists():
         (folder / "store.db").write_bytes(_empty_store())
     store = Store.open(str(folder / "store.db"))
@@ -330,6 +339,7 @@ def open_controller(folder: Path, fake_cluster: FakeCluster, header: Header) -> 
         context,
         fake_cluster.clock(),
         SecretBox(folder / "secrets.key"),
+        notifications,
     )
     controller.open()
     return controller

@@ -167,6 +167,21 @@ def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
     until(lambda: page.evaluate("fetch('/v1/queue').then((answer) => answer.status)") == 401)
 
 
+def test_an_operator_asks_what_yesterday_would_have_been(site: Site) -> None:
+    submit(site.api, name="short", gpus=1, command=["true"], estimate="1s", priority=5)
+    site.api.post("/v1/jobs/0/cancel")
+    until(lambda: site.api.get("/v1/jobs?over=true&state=finished").json()["jobs"])
+    page = site.page("root", **DESK)
+    site.go(page, "whatif")
+    form = page.locator("section", has_text="Yesterday, under another policy")
+    form.get_by_label("Under policy").fill("srsf")
+    form.get_by_role("button", name="Ask").click()
+    page.wait_for_selector("caption:has-text('Yesterday')")
+    assert form.get_by_role("row", name="Mean completion time").get_by_role("cell").count() == 4
+    assert not axe.Axe().run(page).response["violations"]
+    assert not site.errors
+
+
 def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path) -> None:
     figures = [("fastest", "srsf", 10.0, 20.0), ("most-predictable", "easy", 30.0, 5.0)]
     front = {
@@ -183,6 +198,12 @@ def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path
     page = site.page("root", **DESK)
     site.go(page, "front")
     page.get_by_label("front.json").set_input_files(tmp_path / "front.json")
+    page.wait_for_selector("circle.pick")
+    page.get_by_role("button", name="Keep on the server").click()
+    page.wait_for_selector("#status:has-text('The server keeps front.')")
+    page.reload()
+    page.wait_for_selector("option[value=front]", state="attached")
+    page.get_by_label("Kept by the server").select_option("front")
     page.wait_for_selector("circle.pick")
     assert not axe.Axe().run(page).response["violations"]
     page.get_by_role("row", name="fastest").get_by_role("button").click()

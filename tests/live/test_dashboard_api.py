@@ -177,3 +177,33 @@ def test_the_board_and_the_alerts_ask_for_metrics_that_there_are(
     asked = set(re.findall(r"\bvolvelle_\w+", text))
     assert asked, name
     assert asked <= given, asked - given
+
+
+def test_the_past_under_another_policy_is_for_operators_and_needs_ended_jobs(
+    api: ApiFixture,
+) -> None:
+    span = {"since": 0.0, "until": 1e11, "policy": "srsf"}
+    assert api.client("dana").post("/v1/forecast/past", json=span).status_code == 403
+    nothing = api.client("root").post("/v1/forecast/past", json=span)
+    assert nothing.status_code == 409
+    assert nothing.json()["detail"] == "no job of this span has finished"
+
+
+def test_fronts_are_kept_for_operators_and_read_where_searches_wrote_them(
+    api: ApiFixture, tmp_path: Path
+) -> None:
+    point = {"written": "las", "train": {"jct:mean": {"mean": 60.0, "low": 1.0}}, "parameters": ""}
+    front = {"objectives": [{"name": "jct:mean", "unit": "s"}], "points": [point], "format": 1}
+    root = api.client("root")
+    assert root.get("/v1/fronts").json() == {"fronts": [], "problems": []}
+    assert api.client("dana").put("/v1/fronts/mine", json=front).status_code == 403
+    assert root.put("/v1/fronts/mine", json=front).status_code == 204
+    assert root.put("/v1/fronts/..mine", json=front).status_code == 422
+    (tmp_path / "fronts" / "search").mkdir()
+    (tmp_path / "fronts" / "search" / "front.json").write_text(json.dumps(front))
+    (tmp_path / "fronts" / "other.json").write_text("{}")
+    found = root.get("/v1/fronts").json()
+    assert {kept["name"] for kept in found["fronts"]} == {"mine", "search"}
+    assert found["fronts"][0]["front"]["points"][0]["train"]["jct:mean"] == {"mean": 60.0}
+    assert found["problems"] == ["other.json cannot be read: it is no front"]
+    assert api.client("dana").get("/v1/fronts").status_code == 403

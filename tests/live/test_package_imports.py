@@ -14,13 +14,14 @@ SHARED = {
     "job_request",
     "measured_rates",
     "messages",
+    "notify",
     "plain_connections",
     "records",
     "scheduler_queries",
     "serve_folder",
     "strict_model",
 }
-BELOW_HTTP = {"agent", "control", "forecasts", "nodes", "status", "store"}
+BELOW_HTTP = {"agent", "control", "forecasts", "nodes", "notifications", "status", "store"}
 ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(SHARED, SHARED),
     "status": set(),
@@ -28,9 +29,10 @@ ALLOWED: dict[str, set[str]] = {
     "forecasts": {"status", "store", *SHARED},
     "agent": SHARED,
     "nodes": {"agent", "status", *SHARED},
-    "control": {"forecasts", "nodes", "status", "store", *SHARED},
+    "notifications": {"store", *SHARED},
+    "control": {"forecasts", "nodes", "notifications", "status", "store", *SHARED},
     "http": {"config", *BELOW_HTTP, *SHARED},
-    "config": {"nodes", *SHARED},
+    "config": {"nodes", "notifications", *SHARED},
     "serving": {"config", "http", *BELOW_HTTP, *SHARED},
 }
 

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from server_process import server_process, volvelle
+from test_notifications import Hooks
 from waiting import until
 
 from volvelle.live.http.client import ApiClient
@@ -37,6 +39,10 @@ streams_of_a_user = 2
 """
 
 
+HOOKS = Hooks(204)
+"""A webhook that the server tells of what failed."""
+
+
 @contextmanager
 def _umask(mask: int) -> Iterator[None]:
     before = os.umask(mask)
@@ -50,10 +56,12 @@ def _umask(mask: int) -> Iterator[None]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder in which a server runs, started by somebody whose files anybody may read and write."""
     folder = tmp_path_factory.mktemp("served")
-    with _umask(0), server_process(folder, CONFIG) as server:
-        yield server.folder
-        server.stop()
-        assert not (server.folder / "volvelle-serve" / "server.json").exists()
+    with HOOKS.listening() as url, _umask(0):
+        told = f'\n[[notifications.to]]\ntarget = "{url}"\nevents = ["failed"]\n'
+        with server_process(folder, CONFIG + told) as server:
+            yield server.folder
+            server.stop()
+            assert not (server.folder / "volvelle-serve" / "server.json").exists()
 
 
 def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
@@ -65,6 +73,33 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     assert bad.returncode == 1
     ended = json.loads(volvelle(server, "history", "--state", "failed", "-o", "json").stdout)
     assert [job["name"] for job in ended] == ["bad"]
+    until(lambda: HOOKS.taken, "the webhook")
+    told = json.loads(HOOKS.taken[0][1])
+    assert (told["event"], told["job"]["name"], told["job"]["user"]) == (
+        "failed",
+        "bad",
+        ended[0]["user"],
+    )
+
+
+def test_what_was_is_had_again_under_another_policy(
+    server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(server)
+    client = ApiClient.find()
+    began = time.time()
+    (number,) = client.post("/v1/jobs", {"command": ["sleep", "0.2"]})["numbers"]
+    job = until(lambda: _ended(client.get(f"/v1/jobs/{number}")))
+    asked = {"since": began, "until": job["ended"], "policy": "las"}
+    found = client.post("/v1/forecast/past", asked)
+    assert (found["policy"], found["jobs"], found["passed_over"]) == ("srsf", 1, 0)
+    took = job["ended"] - job["submitted"]
+    assert found["was"]["jct_mean"] == found["was"]["makespan"] == pytest.approx(took, abs=0.1)
+    assert found["other"] == found["again"], "whoever is alone starts at once under every policy"
+
+
+def _ended(job: dict[str, Any]) -> dict[str, Any] | None:
+    return None if job["ended"] is None else job
 
 
 def test_all_that_server_and_agents_keep_is_readable_by_its_owner_only(server: Path) -> None:

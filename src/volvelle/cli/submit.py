@@ -154,6 +154,15 @@ def submit(
             rich_help_panel=_RUN,
         ),
     ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--notify",
+            metavar="URL|ADDRESS",
+            help="Tell a webhook, or by mail, what becomes of it; repeatable.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print its forecast.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until it is over; exit status 0 if it finished.")
@@ -192,6 +201,7 @@ def submit(
         "after": after or None,
         "time_limit": time_limit,
         "priority": priority,
+        "notify": notify or None,
         **_array(array),
     }
     request = submission.requested(words, given)

@@ -14,6 +14,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import seen_from
 from volvelle.core.written import Written
 from volvelle.live.nodes.executor import Executor, executors
+from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.plain_connections import stays_on_machine
 from volvelle.live.serve_folder import DEFAULT_FOLDER
 from volvelle.live.strict_model import StrictModel
@@ -59,6 +60,9 @@ class Limits(StrictModel):
     forecast: Annotated[Seconds, Field(gt=0)] = Field(
         30.0, description="for a forecast, or what would start a job sooner, to be worked out"
     )
+    replay: Annotated[Seconds, Field(gt=0)] = Field(
+        60.0, description="for a span of the past to be had again under another policy"
+    )
     connections: Annotated[int, Field(ge=1)] = Field(1000, description="open at once")
     connections_of_a_client: Annotated[int, Field(ge=1)] = Field(
         250, description="open at once from one address"
@@ -100,9 +104,17 @@ class ServeConfig(StrictModel):
     secrets_key: Path | None = Field(
         None, description="key of jobs' secrets; default: secrets.key in the folder"
     )
+    fronts: Path | None = Field(
+        None,
+        description="fronts of volvelle tune, of which operators put points in place in the "
+        "dashboard; default: fronts in the folder",
+    )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
     limits: Limits = Field(Limits(), description="limits on requests")
+    notifications: NotificationSettings = Field(
+        NotificationSettings(), description="webhooks and mail: to whom, of what"
+    )
 
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> "ServeConfig":
@@ -165,6 +177,11 @@ class ServeConfig(StrictModel):
         return self.secrets_key or self.folder / "secrets.key"
 
     @property
+    def fronts_folder(self) -> Path:
+        """The folder of the fronts of searches."""
+        return self.fronts or self.folder / "fronts"
+
+    @property
     def store_url(self) -> str:
         """The store's URL."""
         return self.store or f"sqlite:///{self.folder / 'store.db'}"
@@ -187,6 +204,8 @@ def _read(file: Path) -> dict[str, Any]:
 def _resolve(folder: Path, key: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {inner: _resolve(folder, inner, each) for inner, each in value.items()}
+    if isinstance(value, list):
+        return [_resolve(folder, "", each) for each in value]
     if not isinstance(value, str):
         return value
     if key in _PARTS:
@@ -196,4 +215,4 @@ def _resolve(folder: Path, key: str, value: Any) -> Any:
 
 
 _PARTS = (*WrittenComposition.__struct_fields__, "executor")
-_PATHS = ("folder", "secrets_key", "certificate", "key")
+_PATHS = ("folder", "fronts", "secrets_key", "certificate", "key", "key_file", "password_file")

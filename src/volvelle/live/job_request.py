@@ -22,6 +22,7 @@ from pydantic import (
 
 from volvelle.live.declared_training import BatchSizes, Rates, SensitivityProfile, throughput_of
 from volvelle.live.messages import Launch
+from volvelle.live.notify import NotifyList
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.node import LABEL
@@ -288,6 +289,8 @@ class JobRequest(StrictModel):
     at_once: Annotated[int | None, Field(ge=1)] = Field(
         None, description="of an array: so many at a time, in as many rows of one after another"
     )
+
+    notify: NotifyList = Field((), description="webhooks and mail addresses that are told of it")
 
     @model_validator(mode="after")
     def _check_gpus(self) -> "JobRequest":

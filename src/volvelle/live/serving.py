@@ -71,8 +71,14 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         keys = StoredKeys(store.tokens, token)
         context = ExecutorContext(cluster, config.jobs_folder, token, joined=keys, umask=umask)
         with _many_objects_that_stay():
-            secrets = SecretBox(config.secrets_file)
-            controller = Controller(store, header, executor, context, secrets=secrets)
+            controller = Controller(
+                store,
+                header,
+                executor,
+                context,
+                secrets=SecretBox(config.secrets_file),
+                notifications=config.notifications,
+            )
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate
 

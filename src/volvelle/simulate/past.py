@@ -54,10 +54,10 @@ def read_past(path: Path) -> PastRun:
         "terminations": composition.termination,
         "overheads": header.overheads,
     }
-    return PastRun(defaults, _with_changes(header.cluster, happened, first or 0.0))
+    return PastRun(defaults, with_changes(header.cluster, happened, first or 0.0))
 
 
-def _with_changes(cluster: Cluster, happened: list[NodeChanged], start: float) -> Cluster:
+def with_changes(cluster: Cluster, happened: list[NodeChanged], start: float) -> Cluster:
     """``cluster`` on which ``happened`` is planned, ``start`` being its time 0."""
     known = {node.name for node in cluster.nodes}
     joined = {e.name: e.node for e in happened if e.node is not None and e.name not in known}

@@ -1,36 +1,78 @@
-// The Pareto front of a search (volvelle tune): its points, one of which an operator puts in place.
+// Pareto fronts of searches (volvelle tune): their points, one of which an operator puts in place.
 
-import { duration, h, number, svg } from "./dom.js";
-import { sayError } from "./dialogs.js";
+import { get, put } from "./api.js";
+import { duration, h, moment, number, svg } from "./dom.js";
+import { say, sayError } from "./dialogs.js";
 import { putInPlace } from "./whatif.js";
 
 const WIDTH = 720, HEIGHT = 320, LEFT = 84, BOTTOM = 44, TOP = 16, RIGHT = 24;
 
-const written = (objective, value) => (objective.unit === "s" ? duration(value) : `${number(Number(value.toPrecision(3)))} ${objective.unit}`);
+const written = (objective, value) => (value === null ? "–" : objective.unit === "s" ? duration(value) : `${number(Number(value.toPrecision(3)))} ${objective.unit}`);
 
-// The file is read by this page and not sent: the server gets the parameters of the point that is chosen.
+// Fronts that the server keeps; and files of this machine, which are sent only where an operator has them kept.
 export function front(root, { cluster }) {
   const file = h("input", { type: "file", accept: ".json" }), shown = h("div");
+  const kept = h("select", {}, h("option", { value: "" }, "…"));
+  const name = h("input", { type: "text", size: 16, required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_-]*", title: "letters, digits, - and _" });
+  const keep = h("form", { class: "controls", hidden: true }, h("label", { class: "field" }, "Name", name), h("button", { type: "submit" }, "Keep on the server"));
+  const fronts = new Map();
+  let read = null;
+  const open = (found) => { shown.replaceChildren(...show(figures(found), cluster)); };
+  const list = async () => {
+    const found = await get("/v1/fronts");
+    fronts.clear();
+    for (const each of found.fronts) fronts.set(each.name, each);
+    const options = found.fronts.map((each) => h("option", { value: each.name }, `${each.name}, ${moment(each.made)}`));
+    kept.replaceChildren(h("option", { value: "" }, options.length ? "choose one" : "none yet"), ...options);
+    if (found.problems.length) sayError(new Error(found.problems.join("; ")));
+  };
+  kept.addEventListener("change", () => {
+    keep.hidden = true;
+    if (fronts.has(kept.value)) open(fronts.get(kept.value).front);
+  });
   file.addEventListener("change", async () => {
+    const chosen = file.files[0];
     try {
-      shown.replaceChildren(...show(readFront(await file.files[0].text()), cluster));
+      const { objectives, points } = JSON.parse(await chosen.text());
+      open({ objectives, points });
+      read = { objectives, points: points.map(told) };
+      name.value = chosen.name.replace(/\.json$/, "").replace(/[^A-Za-z0-9]+/g, "-");
+      keep.hidden = false;
     } catch {
-      sayError(new Error(`${file.files[0].name} is not a front; give the front.json that volvelle tune wrote`));
+      sayError(new Error(`${chosen.name} is not a front; give the front.json that volvelle tune wrote`));
+    }
+  });
+  keep.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await put(`/v1/fronts/${encodeURIComponent(name.value)}`, read);
+      await list();
+      kept.value = name.value;
+      keep.hidden = true;
+      say(`The server keeps ${name.value}.`);
+    } catch (error) {
+      sayError(error);
     }
   });
   root.append(h("h1", {}, "Front"),
-    h("div", { class: "controls" }, h("label", { class: "field" }, "front.json, as volvelle tune wrote it", file)), shown,
+    h("div", { class: "controls" },
+      h("label", { class: "field" }, "Kept by the server", kept),
+      h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown,
     h("p", { class: "note" }, "Each point is best for some weight of the objectives: no other is better in all of them. Figures are means over the samples of the search."));
+  list().catch(sayError);
   return { update: () => {} };
 }
 
-function readFront(text) {
-  const { objectives, points } = JSON.parse(text);
-  return {
-    objectives,
-    points: points.map((point) => ({ written: point.written, names: point.names, words: point.in_words, values: objectives.map((each) => point.train[each.name].mean) })),
-  };
-}
+// Of a point what the server keeps.
+const told = ({ written: policy, names, in_words: words, train }) => ({
+  written: policy, names, in_words: words,
+  train: Object.fromEntries(Object.entries(train).map(([name, { mean }]) => [name, { mean }])),
+});
+
+const figures = ({ objectives, points }) => ({
+  objectives,
+  points: points.map((point) => ({ written: point.written, names: point.names, words: point.in_words, values: objectives.map((each) => point.train[each.name]?.mean ?? null) })),
+});
 
 function show({ objectives, points }, cluster) {
   const rows = points.map((point) => h("tr", {},
@@ -41,7 +83,8 @@ function show({ objectives, points }, cluster) {
   const heads = ["Point", ...objectives.map((each) => each.name), "What it gains", "Choose"];
   const table = h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "Points of the front" }, h("table", {},
     h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
-  return objectives.length < 2 ? [table] : [scatter(objectives, points), table];
+  const drawn = points.filter(({ values }) => values[0] !== null && values[1] !== null);
+  return objectives.length < 2 || !drawn.length ? [table] : [scatter(objectives, drawn), table];
 }
 
 // The first two objectives.

@@ -1,12 +1,13 @@
-// What if: a job that is not submitted yet; more nodes; another policy, with a button that puts it in place.
+// What if: a job that is not submitted yet; more nodes; another policy, with a button that puts it in place;
+// and a span of the past under another policy.
 
 import { post, put } from "./api.js";
-import { duration, h, moment, number } from "./dom.js";
+import { duration, h, moment, now, number } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 
 export function whatif(root, { cluster, session }) {
   root.append(h("h1", {}, "What if"), jobForm());
-  if (session.role === "operator") root.append(clusterForm(cluster));
+  if (session.role === "operator") root.append(clusterForm(cluster), pastForm(cluster));
   else root.append(h("p", { class: "note" }, "Operators can also ask about more nodes and about other policies."));
   return { update: () => {} };
 }
@@ -71,6 +72,35 @@ function clusterForm(cluster) {
   const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Put this policy in place");
   section.querySelector("form").append(apply);
   return section;
+}
+
+const DAY = 86400;
+
+// A moment as an input of local time has it, and the other way round.
+const localTime = (seconds) => new Date((seconds - 60 * new Date(seconds * 1000).getTimezoneOffset()) * 1000).toISOString().slice(0, 16);
+const secondsOf = (input) => new Date(input.value).getTime() / 1000;
+
+function pastForm(cluster) {
+  const since = h("input", { type: "datetime-local", value: localTime(now() - DAY), required: true });
+  const until = h("input", { type: "datetime-local", value: localTime(now() + 60), required: true });
+  const policy = h("input", { type: "text", value: cluster.policy, size: 24 });
+  const admission = h("input", { type: "text", value: cluster.admission, size: 14 });
+  const fields = [field("Submitted from", since), field("to", until), field("Under policy", policy), field("Under admission", admission)];
+  return form("Yesterday, under another policy", fields, async () => {
+    const question = { since: secondsOf(since), until: secondsOf(until), policy: policy.value, admission: admission.value };
+    return hadOtherwise(await post("/v1/forecast/past", question), question);
+  });
+}
+
+function hadOtherwise(found, question) {
+  const change = (again, other) => (again ? `${other > again ? "+" : ""}${number(100 * (other / again - 1))} %` : "");
+  const row = (title, name) => [title, ...[found.was, found.again, found.other].map((each) => duration(each[name])), change(found.again[name], found.other[name])];
+  const rows = [row("Mean completion time", "jct_mean"), row("P90 of completion times", "jct_p90"), row("Mean wait for GPUs", "wait_mean"), row("Makespan", "makespan")];
+  const passed = found.passed_over ? ` ${number(found.passed_over)} more did not finish in one of them and are passed over.` : "";
+  return [
+    table(["", "As it was", `Simulated under ${found.policy}`, `Simulated under ${question.policy}`, "Difference"], rows, "Yesterday, under another policy"),
+    h("p", { class: "note" }, `${number(found.jobs)} jobs.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
+  ];
 }
 
 // Ask, with what it would do at once, and go on with another policy.

@@ -22,6 +22,7 @@ from volvelle.live.control.config_drift import config_drift
 from volvelle.live.control.cycle import ControlCycle, PreparedCycle
 from volvelle.live.control.inbox import Inbox
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
+from volvelle.live.control.notifying import CycleNotifications
 from volvelle.live.control.order_dispatcher import OrderDispatcher
 from volvelle.live.control.recovery import (
     expected_nodes,
@@ -58,6 +59,8 @@ from volvelle.live.messages import (
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.notifications.delivery import TOLD_ONCE, Delivery
+from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.records import RateMeasured
 from volvelle.live.scheduler_queries import job_numbers
 from volvelle.live.status.metrics import ControllerMetrics
@@ -109,14 +112,19 @@ class Controller:
         context: ExecutorContext,
         clock: Clock | None = None,
         secrets: SecretBox | None = None,
+        notifications: NotificationSettings | None = None,
     ) -> None:
         self.store = store
         self._secrets = secrets or SecretBox(None)
+        self.notifications = notifications or NotificationSettings()
+        """Who is told of what."""
+        self._delivery = Delivery(store.outbox, self.notifications)
         clock = clock or Clock()
         with store.at_start():
             store.claim()
             recovered = recover_state(store, header, clock.wall())
             calibration = restore_calibration(store, recovered.state)
+            told = store.outbox.ids_of(TOLD_ONCE)
         state = recovered.state
         unreadable = self._secrets.begin(state.jobs.values())
         drift = config_drift(state, header, store.where)
@@ -125,7 +133,9 @@ class Controller:
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
-        self._cycle = ControlCycle(state)
+        self._cycle = ControlCycle(
+            state, CycleNotifications(state, self.notifications, told, self._delivery.admit)
+        )
         self._first_seq = state.next_seq
         self._identity = new_identity()
         self._header = header
@@ -160,6 +170,8 @@ class Controller:
         """Begin to run cycles. Raises `Problem` if the executor cannot begin."""
         self.open()
         self._forecaster.start()
+        with self.store.at_start():
+            self._delivery.start()
         self._thread.start()
 
     def open(self) -> None:
@@ -187,6 +199,7 @@ class Controller:
         self._forecaster.close()
         if self._thread.is_alive():
             self._thread.join()
+        self._delivery.close()
         if self._open_executor is not None:
             self._open_executor.close()
         self._snapshots.close(None if self._failure else self._cycle.state)
@@ -265,6 +278,7 @@ class Controller:
             self._cycle.state.servers.problem,
             self._clock.problem,
             self._forecaster.problem,
+            *self._delivery.problems,
         )
         texts = list(self._cycle.node_problems.values())  # one step: the cycle's thread changes it
         node_problems = [text for text in texts if text]
@@ -402,6 +416,9 @@ class Controller:
             self._position = JournalPosition(
                 state.servers.present, state.next_seq - 1, state.next_number
             )
+        elif prepared.notifications:
+            self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
+        self._delivery.add(prepared.notifications)
         self._send(self._cycle.publish(prepared))
         with self._published:
             self._published.notify_all()

@@ -20,6 +20,7 @@ from volvelle.core.journal import Entry
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.ingestion import RequestIngestion
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
+from volvelle.live.control.notifying import CycleNotifications
 from volvelle.live.control.reports import ReportIngestion
 from volvelle.live.control.requests import Submit
 from volvelle.live.control.state import ControllerState, CycleEffects
@@ -30,7 +31,7 @@ from volvelle.live.records import ControlRecord, ProfileRunOver
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.publisher import StatusPublisher
 from volvelle.live.status.view import JobState, JobStatusView
-from volvelle.live.store.rows import CycleBatch, JobEnd, StoredEntry, Submission
+from volvelle.live.store.rows import CycleBatch, JobEnd, Notification, StoredEntry, Submission
 from volvelle.model.problems import Problem
 
 
@@ -45,13 +46,20 @@ class PreparedCycle:
     ended: list[JobStatusView] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     node_problems: dict[str, str] = field(default_factory=dict)
+    notifications: tuple[Notification, ...] = ()
+    """To store with the batch, or alone, and then to deliver."""
 
 
 class ControlCycle:
     """Runs cycles on ``state``."""
 
-    def __init__(self, state: ControllerState) -> None:
+    def __init__(
+        self,
+        state: ControllerState,
+        notifications: CycleNotifications,
+    ) -> None:
         self.state = state
+        self._notifications = notifications
         self.metrics = ControllerMetrics()
         self.node_problems: dict[str, str] = {}
         """Problems of nodes, by name."""
@@ -105,6 +113,8 @@ class ControlCycle:
         ends: the final states of the jobs that are over and `waited_for`.
         """
         changes = CycleChanges(self.state, now)
+        published = self.publisher.view
+        told: list[Notification] = []
         reports = ReportIngestion(changes, uncertain)
         requests = RequestIngestion(changes, submissions, ends)
         fork_requests: list[ForkRequest] = []
@@ -116,12 +126,14 @@ class ControlCycle:
             elif isinstance(each, ControllerStarted):
                 reports.begin(each)
             elif isinstance(each, ForecastUpdate):
-                changes.touched |= self._apply_forecasts(each)
+                changed = self._apply_forecasts(each)
+                told += self._notifications.of_forecasts(changed, published)
+                changes.touched |= changed
             else:
                 reports.ingest(each)
         reports.settle()
         self._profile(changes)
-        prepared = self._decide(changes, requests)
+        prepared = self._decide(changes, requests, told)
         for fork_request in fork_requests:
             fork = self.state.scheduler.fork()
             fork.now = max(fork.now, now)
@@ -163,7 +175,9 @@ class ControlCycle:
                 changed.add(number)
         return changed
 
-    def _decide(self, changes: CycleChanges, requests: RequestIngestion) -> PreparedCycle:
+    def _decide(
+        self, changes: CycleChanges, requests: RequestIngestion, told: list[Notification]
+    ) -> PreparedCycle:
         """Let the scheduler decide on the changes, and apply its decision."""
         state, now = self.state, changes.now
         events = self._events(changes, requests)
@@ -173,6 +187,7 @@ class ControlCycle:
             answers=requests.answers,
             touched=changes.touched,
             node_problems=changes.node_problems,
+            notifications=self._notifications.admit(told),
         )
         if not events and not changes.records:
             return prepared
@@ -181,14 +196,17 @@ class ControlCycle:
         self.metrics.decision.observe(time.perf_counter() - began)
         seq = state.next_seq
         effects = state.apply_decision(now, events, decision)
-        published = self.publisher.view.jobs
-        prepared.ended = [self._views.final_view(each, published) for each in effects.ended]
+        published = self.publisher.view
+        prepared.ended = [self._views.final_view(each, published.jobs) for each in effects.ended]
+        told = self._notifications.of_decision(events, effects, prepared.ended, published)
+        prepared.notifications += self._notifications.admit(told)
         self._count(len(requests.accepted), changes.records, effects)
         prepared.batch = CycleBatch(
             StoredEntry(seq, Entry(now, events, decision), tuple(changes.records)),
             tuple(requests.accepted),
             tuple(requests.submissions),
             tuple(map(_job_end, prepared.ended)),
+            prepared.notifications,
         )
         starts = [state.start_order(attempt) for attempt in effects.starts]
         prepared.orders += [*effects.stops, *starts]

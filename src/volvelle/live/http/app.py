@@ -11,16 +11,19 @@ from volvelle.live.http import (
     dashboard,
     errors,
     forecasts,
+    fronts,
     health,
     jobs,
     nodes,
     operations,
+    past,
     queue,
     sessions,
     streams,
 )
 from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
+from volvelle.live.http.kept_fronts import FrontFolder
 from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.request_limits import RequestLimits
@@ -35,18 +38,21 @@ def create_app(
     store: Store,
     limits: Limits,
     jobs_folder: Path,
+    fronts: Path,
     is_closing: IsClosing = lambda: False,
 ) -> FastAPI:
     """The API of ``controller``.
 
-    jobs_folder: the executor's, with the job logs. is_closing: whether the server is about to end, for
-    streams.
+    jobs_folder: the executor's, with the job logs. fronts: the folder of the fronts of searches. is_closing:
+    whether the server is about to end, for streams.
     """
     app = create_routes()
     app.state.controller = controller
     app.state.store = store
     app.state.authenticator = TokenAuthenticator(store)
     app.state.forecasts = ForecastThreads(limits.forecast)
+    app.state.replays = ForecastThreads(limits.replay, threads=1)
+    app.state.fronts = FrontFolder(fronts)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
     app.state.streams = OpenStreams(limits.streams_of_a_user)
     app.state.sessions = SessionTable()
@@ -70,7 +76,8 @@ def create_routes() -> FastAPI:
         redoc_url=None,
     )
     app.include_router(jobs.submissions)
-    for module in (jobs, queue, forecasts, streams, nodes, operations, sessions, health, dashboard):
+    described = (jobs, queue, forecasts, past, streams, nodes, operations, fronts, sessions, health)
+    for module in (*described, dashboard):
         app.include_router(module.router)
     errors.install(app)
     return app

@@ -14,6 +14,7 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal, TokenAuthenticator, digest_of
 from volvelle.live.http.errors import HttpError
 from volvelle.live.http.forecast_threads import ForecastThreads
+from volvelle.live.http.kept_fronts import FrontFolder
 from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.session_table import KEY_HEADER, SessionTable, cookie_name
 from volvelle.live.store import Store
@@ -37,6 +38,16 @@ async def _store(request: Request) -> Store:
 async def _forecast_threads(request: Request) -> ForecastThreads:
     threads: ForecastThreads = request.app.state.forecasts
     return threads
+
+
+async def _replay_threads(request: Request) -> ForecastThreads:
+    threads: ForecastThreads = request.app.state.replays
+    return threads
+
+
+async def _fronts(request: Request) -> FrontFolder:
+    fronts: FrontFolder = request.app.state.fronts
+    return fronts
 
 
 async def _queue_feed(request: Request) -> QueueFeed:
@@ -110,4 +121,6 @@ TheController = Annotated[Controller, Depends(_controller)]
 TheAuthenticator = Annotated[TokenAuthenticator, Depends(_authenticator)]
 TheStore = Annotated[Store, Depends(_store)]
 TheForecastThreads = Annotated[ForecastThreads, Depends(_forecast_threads)]
+TheReplayThreads = Annotated[ForecastThreads, Depends(_replay_threads)]
+TheFronts = Annotated[FrontFolder, Depends(_fronts)]
 TheQueueFeed = Annotated[QueueFeed, Depends(_queue_feed)]

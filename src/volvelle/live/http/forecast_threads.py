@@ -12,7 +12,6 @@ from typing import TypeVar
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.errors import RETRY_AFTER_SECONDS, HttpError, unavailable
 
-_THREADS = 2
 _OF_A_USER = 8
 """Forecasts of one user that are asked for at once."""
 
@@ -22,9 +21,9 @@ _T = TypeVar("_T")
 class ForecastThreads:
     """Works out forecasts; an answer that takes longer than ``seconds``, waiting included, is given up."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._threads = ThreadPoolExecutor(_THREADS, "forecasts")
+    def __init__(self, seconds: float, threads: int = 2) -> None:
+        self.seconds = seconds
+        self._threads = ThreadPoolExecutor(threads, "forecasts")
         self._asked: Counter[str] = Counter()
 
     async def run(self, principal: Principal, work: Callable[[], _T]) -> _T:
@@ -43,10 +42,10 @@ class ForecastThreads:
         self._asked[principal.user] += 1
         future = self._threads.submit(work)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            raise unavailable(f"no forecast within {self._seconds:g} s") from None
+            raise unavailable(f"no forecast within {self.seconds:g} s") from None
         finally:
             future.cancel()  # it has not begun, and nobody waits for it any more
             self._asked[principal.user] -= 1

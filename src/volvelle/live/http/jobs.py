@@ -18,6 +18,7 @@ from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_
 from volvelle.live.http.quick_route import MAX_KEY, SubmissionRoute
 from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
 from volvelle.live.job_request import JobRequest
+from volvelle.live.notify import place_of
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
 from volvelle.model.units import format_duration
@@ -62,10 +63,25 @@ async def submit(
     for number in sorted(job.waits_for):
         await find_job(number, principal, controller, store)
     request.app.state.quota.check_priority(principal, job.priority)
+    _check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)
     numbers = await execute(controller, Submit(principal.user, job, key))
     notices = _notices(job, principal.user, controller)
     return json_response(SubmittedJobs(tuple(numbers), notices), 201)
+
+
+def _check_targets(job: JobRequest, controller: Controller) -> None:
+    """Raise `HttpError` where somebody is to be told whom the operator does not allow."""
+    settings = controller.notifications
+    for each in job.notify:
+        if not settings.allows(each.to):
+            allowed = ", ".join((*settings.webhook_origins, *settings.mail_domains))
+            raise HttpError(
+                403,
+                f"this server does not notify {place_of(each.to)} for users",
+                place="notify",
+                hint=f"it notifies {allowed}" if allowed else "leave it out, or ask an operator",
+            )
 
 
 def _notices(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:

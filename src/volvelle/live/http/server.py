@@ -81,6 +81,7 @@ def serve(
                 store,
                 limits,
                 controller.executor_context.folder,
+                config.fronts_folder,
                 is_closing=lambda: server.should_exit,
             ),
             http=Protocol,

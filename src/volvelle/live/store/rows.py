@@ -107,6 +107,23 @@ class Token:
         return not self.revoked and (self.expires is None or now < self.expires)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Notification:
+    """Something that ``target`` is told, a web address or a mail address.
+
+    id: the same at every try, and for the same news. account: the user who asked for it; empty: operators.
+    key: of a user, signs a webhook. body: JSON. created: seconds since the Unix epoch.
+    """
+
+    id: str
+    event: str
+    account: str
+    target: str
+    key: str
+    body: str
+    created: float
+
+
 @dataclass(frozen=True)
 class CycleBatch:
     """All changes of one cycle, for one transaction."""
@@ -115,3 +132,4 @@ class CycleBatch:
     accepted: tuple[JobRecord, ...] = ()
     submissions: tuple[Submission, ...] = ()
     ended: tuple[JobEnd, ...] = field(default=())
+    notifications: tuple[Notification, ...] = ()

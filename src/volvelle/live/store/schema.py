@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "3"
+VERSION = "4"
 """The revision of `migrations` that makes these tables."""
 
 metadata = MetaData()
@@ -90,6 +90,21 @@ tokens = Table(
     Column("created", Double, nullable=False),
     Column("revoked", Boolean, nullable=False),
     Column("expires", Double),  # null: never
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("place", Integer, primary_key=True),  # in the order of their writing
+    Column("id", String(32), nullable=False),  # the same at every try
+    Column("event", String(20), nullable=False),
+    Column("account", String(200), nullable=False),  # the user who asked; empty: operators
+    Column("target", Text, nullable=False),
+    Column("key", Text, nullable=False),  # of a user, signs a webhook
+    Column("body", Text, nullable=False),  # JSON
+    Column("created", Double, nullable=False),
+    Column("settled", Double),  # when it was delivered or given up, of those that are told once
+    Index("notifications_by_id", "id"),
 )
 
 writer = Table(

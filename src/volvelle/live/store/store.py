@@ -19,6 +19,7 @@ from volvelle.live.store.backends import Backend
 from volvelle.live.store.backup import RESTORED
 from volvelle.live.store.database import Database, StoreFailed, backend_of, database_message
 from volvelle.live.store.jobs import JobTable
+from volvelle.live.store.outbox import Outbox
 from volvelle.live.store.rows import CycleBatch, StoredEntry, StoredSnapshot
 from volvelle.live.store.tokens import TokenTable
 from volvelle.live.store.upgrade import upgrade_store
@@ -53,6 +54,7 @@ class Store:
         self._database = Database(backend)
         self.jobs = JobTable(self._database)
         self.tokens = TokenTable(self._database)
+        self.outbox = Outbox(self._database)
         self._writer: str | None = None
         self.restored = False
         """Whether it was restored from a backup, and nobody has written to it since. Known to the writer."""
@@ -186,6 +188,7 @@ class Store:
                 },
             )
             self.jobs.write_batch(connection, batch)
+            self.outbox.write(connection, batch.notifications)
 
     def entries(self, after: int = -1) -> Iterator[StoredEntry]:
         """The journal from the entry after ``after`` on, read in pages.

@@ -5,7 +5,7 @@ work is what it did: the time it held GPUs, less what its starts were to cost an
 rates it declares. So yesterday can be had again under another policy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,23 @@ class JournalTrace(TraceFormat):
                 f"{path.name} contradicts itself ({type(error).__name__}: {error})",
                 mend="take a journal that is whole",
             ) from None
-        overheads = Overheads.model_validate(header.overheads)
-        happened = _happened(submitted, outcomes)
-        yield from each_job(happened, lambda one: _job(one, overheads, ledger), ledger)
+        yield from jobs_as_they_were(
+            submitted, outcomes, Overheads.model_validate(header.overheads), ledger
+        )
+
+
+def jobs_as_they_were(
+    submitted: Sequence[tuple[int, JobSubmitted]],
+    outcomes: Outcomes,
+    overheads: Overheads,
+    ledger: Ledger,
+) -> Iterator[Job]:
+    """The jobs of the submissions in ``submitted``, each with its line, as long as ``outcomes`` say.
+
+    Those that did nothing go to ``ledger``.
+    """
+    happened = _happened(submitted, outcomes)
+    return each_job(happened, lambda one: _job(one, overheads, ledger), ledger)
 
 
 def _entries(lines: Iterator[str], ledger: Ledger) -> Iterator[tuple[int, Entry]]:
@@ -89,7 +103,9 @@ def _entries(lines: Iterator[str], ledger: Ledger) -> Iterator[tuple[int, Entry]
         yield number, entry
 
 
-def _happened(submitted: list[tuple[int, JobSubmitted]], outcomes: Outcomes) -> Iterator[Happened]:
+def _happened(
+    submitted: Sequence[tuple[int, JobSubmitted]], outcomes: Outcomes
+) -> Iterator[Happened]:
     segments = outcomes.segments
     by_job = np.argsort(segments.job, kind="stable")
     bounds = np.searchsorted(segments.job[by_job], np.arange(len(submitted) + 1))

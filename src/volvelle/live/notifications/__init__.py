@@ -1,0 +1,1 @@
+"""Webhooks and mail: what is told to whom, and its delivery. README.md describes the package."""
