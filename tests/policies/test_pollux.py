@@ -163,6 +163,7 @@ def problems(draw: st.DrawFn) -> AllocationProblem:
     problem = AllocationProblem(
         values=np.cumsum(rng.random((jobs, 2, int(capacity.sum()) + 10)), axis=2),
         base=np.zeros((jobs, nodes), dtype=np.int64),
+        runs=np.zeros(jobs, dtype=np.bool_),
         capacity=capacity,
         allowed=rng.random((jobs, kinds))[:, node_type] < 0.8,
         node_type=node_type,
@@ -175,9 +176,10 @@ def problems(draw: st.DrawFn) -> AllocationProblem:
     )
     problem.values[:, :, 0] = 0.0
     base = rng.integers(0, 4, (jobs, nodes))
-    repair(problem, base, np.array([7]))
+    runs = np.ones(jobs, dtype=np.bool_)
+    repair(problem, base, runs, np.array([7]))
     fixed = np.arange(jobs) < rng.integers(0, 2)
-    return problem._replace(base=base, fixed=fixed & (base.sum(axis=1) > 0))
+    return problem._replace(base=base, runs=runs, fixed=fixed & runs)
 
 
 def check(problem: AllocationProblem, one: Any) -> None:
@@ -214,9 +216,12 @@ class TestSearch:
         self, problem: AllocationProblem, seed: int
     ) -> None:
         found = search(problem, problem.base[None], 5, 5, 10, seed)
-        fitness = [fitness_of(problem, one)[0] for one in found]
+        fitness = [fitness_of(problem, one, one.any(axis=1))[0] for one in found]
         assert fitness[0] == max(fitness)
-        assert fitness[0] >= fitness_of(problem, problem.base)[0]
+        assert fitness[0] >= fitness_of(problem, problem.base, problem.runs)[0]
+        for one in found:
+            all_rows = np.ones(len(one), dtype=np.bool_)
+            assert fitness_of(problem, one, one.any(axis=1)) == fitness_of(problem, one, all_rows)
 
     @settings(max_examples=25)
     @given(problems(), st.integers(0, 1000))
@@ -233,6 +238,7 @@ class TestSearch:
         problem = AllocationProblem(
             values=values,
             base=np.zeros((2, 2), dtype=np.int64),
+            runs=np.zeros(2, dtype=np.bool_),
             capacity=np.array([2, 2]),
             allowed=np.ones((2, 2), dtype=np.bool_),
             node_type=np.zeros(2, dtype=np.int64),

@@ -179,6 +179,7 @@ class Pollux(Policy):
         return AllocationProblem(
             values=values[order],
             base=base[order],
+            runs=base[order].sum(axis=1) > 0,
             capacity=capacity,
             allowed=allowed[order],
             node_type=resources.node_type,
@@ -196,7 +197,8 @@ class Pollux(Policy):
         total = max(view.gpus, 1.0)
         fair = int(np.ceil(total / len(jobs)))
         width = max(int(most.max()), int(np.ceil(jobs.held).max())) + 1
-        values = np.zeros((len(jobs), 2, width))
+        values = np.empty((len(jobs), 2, width))
+        values[:] = np.arange(width) / fair
         scale = len(view.resources.nodes) / total
         rates = view.rates()
         for row, number in enumerate(jobs.number.astype(np.int64).tolist()):
@@ -213,9 +215,8 @@ class Pollux(Policy):
                 known = rates[jobs.curve[row], gpu_type]
                 believed = known[np.minimum(np.arange(width), len(known) - 1)]
                 yardstick = known[min(fair, len(known) - 1)]
-                values[row] = believed / yardstick if yardstick > 0 else np.arange(width) / fair
-            else:
-                values[row] = np.arange(width) / fair
+                if yardstick > 0:
+                    values[row] = believed / yardstick
         return values * scale
 
     def _goodputs(self, number: int, told: Goodput, most: int) -> FloatColumn:
@@ -233,7 +234,7 @@ class Pollux(Policy):
             return base[None]
         adapted = np.zeros((len(kept), *base.shape), dtype=np.int64)
         was = {number: row for row, number in enumerate(self._numbers)}
-        for row, number in enumerate(numbers):
-            if number in was:
-                adapted[:, row, : kept.shape[2]] = kept[:, was[number]]
+        rows = [row for row, number in enumerate(numbers) if number in was]
+        before = [was[numbers[row]] for row in rows]
+        adapted[:, rows, : kept.shape[2]] = kept[:, before]
         return adapted

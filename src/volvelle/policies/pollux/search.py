@@ -10,6 +10,9 @@ through the jobs, those of least service first: nodes of one type that the job m
 that spans nodes on a node, no more GPUs than it may have (dropped at random), capacities and quotas; what
 is left of a gang is completed, or dropped where that cannot be.
 
+Most jobs of a long queue have GPUs in no individual. Which have any is kept beside each individual, so that
+rows without GPUs are neither read nor copied.
+
 Random numbers are drawn by a generator of our own (xorshift, 32 bits), so that compiled and plain loops
 draw the same.
 """
@@ -33,13 +36,14 @@ _SMALLEST = 1e-3  # added to every speed-up, so that a job without GPUs counts a
 class AllocationProblem(NamedTuple):
     """What is searched for: jobs (J) on nodes (N), jobs in the order in which repair serves them.
 
-    values: (J, 2, GPUs + 1) by being spread and by GPUs. base: (J, N) GPUs now. fixed: jobs that stay as
-    they are; they come first. factor: what a change of its GPUs leaves of a job's value. (Caches of machine
-    code refer to this class by name: whoever renames it clears them.)
+    values: (J, 2, GPUs + 1) by being spread and by GPUs. base: (J, N) GPUs now. runs: jobs that have any in
+    ``base``. fixed: jobs that stay as they are; they come first. factor: what a change of its GPUs leaves of
+    a job's value. (Caches of machine code refer to this class by name: whoever renames it clears them.)
     """
 
     values: Floats
     base: Ints
+    runs: Bools
     capacity: Ints
     allowed: Bools
     node_type: Ints
@@ -75,20 +79,26 @@ def chance(state: Ints) -> float:
 
 
 @compiled
-def fitness_of(problem: AllocationProblem, one: Ints) -> tuple[float, int]:
-    """The power mean of the jobs' values, and a fingerprint of the allocation."""
+def fitness_of(problem: AllocationProblem, one: Ints, served: Bools) -> tuple[float, int]:
+    """The power mean of the jobs' values, and a fingerprint of the allocation.
+
+    served: the jobs that have GPUs in it; it may name some that have none.
+    """
     jobs, nodes = one.shape
-    total, fingerprint = 0.0, 17
+    total, fingerprint = 0.0, 2166136261
     for j in range(jobs):
-        gpus, on, moved = 0, 0, False
-        for n in range(nodes):
-            count = one[j, n]
-            fingerprint = (fingerprint * 31 + count + 1) & _MASK
-            if count > 0:
-                gpus += count
-                on += 1
-            if count != problem.base[j, n]:
-                moved = True
+        gpus, on, moved = 0, 0, problem.runs[j]
+        if served[j]:
+            moved = False
+            for n in range(nodes):
+                count = one[j, n]
+                if count > 0:
+                    gpus += count
+                    on += 1
+                    fingerprint = ((fingerprint ^ (j * nodes + n)) * 16777619) & _MASK  # FNV-1a
+                    fingerprint = ((fingerprint ^ count) * 16777619) & _MASK
+                if count != problem.base[j, n]:
+                    moved = True
         value = problem.values[j, 1 if on > 1 else 0, gpus]
         if moved:
             value *= problem.factor[j]
@@ -97,30 +107,34 @@ def fitness_of(problem: AllocationProblem, one: Ints) -> tuple[float, int]:
 
 
 @compiled
-def mutate(problem: AllocationProblem, one: Ints, state: Ints) -> None:
-    """Change an allocation at random, in place."""
+def mutate(problem: AllocationProblem, one: Ints, served: Bools, state: Ints) -> None:
+    """Change an allocation at random, in place; ``served`` as in `fitness_of`, kept up to date."""
     jobs, nodes = one.shape
+    used, on = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
     for j in range(jobs):
-        if chance(state) < 0.1:
-            one[j] = problem.base[j]
-        if chance(state) < 0.1:
+        if chance(state) < 0.1 and (served[j] or problem.runs[j]):
+            for n in range(nodes):
+                one[j, n] = problem.base[j, n]
+            served[j] = problem.runs[j]
+        if chance(state) < 0.1 and served[j]:
             for n in range(nodes):
                 if one[j, n] > 0 and chance(state) < 0.1:
                     one[j, n] = 0
+        if served[j]:
+            for n in range(nodes):
+                used[n] += one[j, n]
+                on[n] += one[j, n] > 0
     for n in range(nodes):
-        used, on = 0, 0
-        for j in range(jobs):
-            used += one[j, n]
-            on += one[j, n] > 0
-        if used >= problem.capacity[n]:
+        if used[n] >= problem.capacity[n]:
             continue
         if chance(state) < _SOMEBODY:
             j = below(state, jobs)
             one[j, n] += below(state, problem.capacity[n] - one[j, n] + 1)
-        if on > 0 and chance(state) < _SOMEBODY:
-            nth = below(state, on)
+            served[j] = True
+        if on[n] > 0 and chance(state) < _SOMEBODY:
+            nth = below(state, on[n])
             for j in range(jobs):
-                if one[j, n] > 0:
+                if served[j] and one[j, n] > 0:
                     if nth == 0:
                         one[j, n] += below(state, problem.capacity[n] - one[j, n] + 1)
                         break
@@ -128,56 +142,60 @@ def mutate(problem: AllocationProblem, one: Ints, state: Ints) -> None:
 
 
 @compiled
-def repair(problem: AllocationProblem, one: Ints, state: Ints) -> None:
-    """Make an allocation one that can be carried out, in place."""
+def repair(problem: AllocationProblem, one: Ints, served: Bools, state: Ints) -> None:
+    """Make an allocation one that can be carried out, in place; ``served`` as in `mutate`, then exact."""
     jobs, nodes = one.shape
     free = problem.capacity.copy()
     left = problem.quota.copy()
     crossed = np.zeros(nodes, np.bool_)  # a job that spans nodes is there
     for j in range(jobs):
-        row = one[j]
         pool = problem.pool[j]
         if problem.fixed[j]:
-            row[:] = problem.base[j]
+            for n in range(nodes):
+                one[j, n] = problem.base[j, n]
+            served[j] = problem.runs[j]
         else:
             start = below(state, nodes)
+            if not served[j]:
+                continue
             kind, on = -1, 0
             for i in range(nodes):
                 n = (start + i) % nodes
-                if row[n] > 0 and not problem.allowed[j, n]:
-                    row[n] = 0
-                if row[n] > 0:
+                if one[j, n] > 0 and not problem.allowed[j, n]:
+                    one[j, n] = 0
+                if one[j, n] > 0:
                     if kind < 0:
                         kind = problem.node_type[n]
                     if problem.node_type[n] == kind:
                         on += 1
                     else:
-                        row[n] = 0
+                        one[j, n] = 0
             most = problem.most[j]
             if pool >= 0:
                 most = min(most, left[pool])
             gpus = 0
             for n in range(nodes):
                 if on > 1 and crossed[n]:
-                    row[n] = 0
-                row[n] = min(row[n], free[n])
-                gpus += row[n]
+                    one[j, n] = 0
+                one[j, n] = min(one[j, n], free[n])
+                gpus += one[j, n]
             while gpus > most:
                 n = below(state, nodes)
-                if row[n] > 0:
-                    less = min(row[n], gpus - most)
-                    row[n] -= less
+                if one[j, n] > 0:
+                    less = min(one[j, n], gpus - most)
+                    one[j, n] -= less
                     gpus -= less
             if 0 < gpus < problem.least[j]:
                 complete(problem, one, j, kind, free, crossed, most, state)
         on, gpus = 0, 0
         for n in range(nodes):
-            on += row[n] > 0
-            gpus += row[n]
-            free[n] -= row[n]
+            on += one[j, n] > 0
+            gpus += one[j, n]
+            free[n] -= one[j, n]
+        served[j] = gpus > 0
         if on > 1:
             for n in range(nodes):
-                if row[n] > 0:
+                if one[j, n] > 0:
                     crossed[n] = True
         if pool >= 0:
             left[pool] -= gpus
@@ -249,6 +267,33 @@ def survivors(fitness: Floats, fingerprints: Ints, size: int) -> Ints:
 
 
 @compiled
+def reordered(place: Ints, kept: Ints) -> Ints:
+    """The places of those that are ``kept``, in that order, then all others."""
+    new = np.empty_like(place)
+    stays = np.zeros(len(place), np.bool_)
+    for i in range(len(kept)):
+        new[i] = place[kept[i]]
+        stays[kept[i]] = True
+    count = len(kept)
+    for i in range(len(place)):
+        if not stays[i]:
+            new[count] = place[i]
+            count += 1
+    return new
+
+
+@compiled
+def cross(every: Ints, served: Bools, child: int, one: int, other: int, point: int) -> None:
+    """Jobs before ``point`` as in ``one``, the others as in ``other``."""
+    for j in range(every.shape[1]):
+        parent = one if j < point else other
+        if served[parent, j] or served[child, j]:
+            for n in range(every.shape[2]):
+                every[child, j, n] = every[parent, j, n]
+        served[child, j] = served[parent, j]
+
+
+@compiled
 def search(
     problem: AllocationProblem, start: Ints, generations: int, patience: int, size: int, seed: int
 ) -> Ints:
@@ -262,36 +307,38 @@ def search(
     for _ in range(8):
         draw(state)
     every = np.zeros((2 * size, jobs, nodes), np.int64)
+    served = np.zeros((2 * size, jobs), np.bool_)
     fitness, fingerprints = np.empty(2 * size), np.empty(2 * size, np.int64)
     for i in range(2 * size):
         if i > 0 and i <= len(start):
             every[i] = start[i - 1]
         else:
             every[i] = problem.base
+        served[i] = True
         if i > len(start):
-            mutate(problem, every[i], state)
-        repair(problem, every[i], state)
-        fitness[i], fingerprints[i] = fitness_of(problem, every[i])
+            mutate(problem, every[i], served[i], state)
+        repair(problem, every[i], served[i], state)
+        fitness[i], fingerprints[i] = fitness_of(problem, every[i], served[i])
+    place = np.arange(2 * size)  # where each individual is in ``every`` and ``served``
     kept = survivors(fitness, fingerprints, size)
     best, idle = fitness[kept[0]], 0
     for _ in range(generations):
-        every[:size] = every[kept]
+        place = reordered(place, kept)
         fitness[:size] = fitness[kept]
         fingerprints[:size] = fingerprints[kept]
         for child in range(size, 2 * size):
-            one = min(below(state, size), below(state, size))
-            other = min(below(state, size), below(state, size))
-            point = below(state, jobs)
-            every[child, :point] = every[one, :point]
-            every[child, point:] = every[other, point:]
-            mutate(problem, every[child], state)
-            repair(problem, every[child], state)
-            fitness[child], fingerprints[child] = fitness_of(problem, every[child])
+            at = place[child]
+            one = place[min(below(state, size), below(state, size))]
+            other = place[min(below(state, size), below(state, size))]
+            cross(every, served, at, one, other, below(state, jobs))
+            mutate(problem, every[at], served[at], state)
+            repair(problem, every[at], served[at], state)
+            fitness[child], fingerprints[child] = fitness_of(problem, every[at], served[at])
         kept = survivors(fitness, fingerprints, size)
         idle += 1
         if fitness[kept[0]] > best:
             best, idle = fitness[kept[0]], 0
         if idle >= patience:
             break
-    found: Ints = every[kept]
+    found: Ints = every[place[kept]]
     return found
