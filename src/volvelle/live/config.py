@@ -100,6 +100,11 @@ class ServeConfig(StrictModel):
     secrets_key: Path | None = Field(
         None, description="key of jobs' secrets; default: secrets.key in the folder"
     )
+    run_as: dict[str, str] = Field(
+        {},
+        description="users of the system as whom jobs of these users run, * for all others; needs root, and "
+        "executor local",
+    )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")
     limits: Limits = Field(Limits(), description="limits on requests")

@@ -134,7 +134,13 @@ def _start(command: Json) -> tuple[int, int | None, str]:
 
 def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
     os.setsid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if user := command.get("user"):
+        import warnings  # noqa: F401, PLC0415 - os.execvpe will, and the user may not read it
+
+        os.initgroups(user["name"], user["gid"])
+        os.setgid(user["gid"])
+        os.setuid(user["uid"])
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # another user's processes do not inherit it
     if os.getppid() != supervisor:
         raise RuntimeError("its supervisor was killed")
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
