@@ -140,7 +140,7 @@ def _exec(command: Json, supervisor: int, null: int, output: int) -> None:
         os.initgroups(user["name"], user["gid"])
         os.setgid(user["gid"])
         os.setuid(user["uid"])
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # another user's processes do not inherit it
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # setuid clears it
     if os.getppid() != supervisor:
         raise RuntimeError("its supervisor was killed")
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
