@@ -93,17 +93,17 @@ class ServeConfig(StrictModel):
         Overheads(), description="what starts and stops are expected to cost"
     )
     executor: Written = Field("local", description="what runs the jobs")
+    run_as: dict[str, str] = Field(
+        {},
+        description="users of the system as whom jobs of these users run, * for all others; needs root, and "
+        "executor local",
+    )
     store: str = Field("", description="URL of the store; default: SQLite in the folder")
     folder: Path = Field(
         DEFAULT_FOLDER, description="what is kept: the store, jobs' logs, the first token"
     )
     secrets_key: Path | None = Field(
         None, description="key of jobs' secrets; default: secrets.key in the folder"
-    )
-    run_as: dict[str, str] = Field(
-        {},
-        description="users of the system as whom jobs of these users run, * for all others; needs root, and "
-        "executor local",
     )
     seed: int = Field(0, description="of all that is random in the scheduler")
     listen: Listen = Field(Listen(), description="where the server listens")

@@ -29,12 +29,12 @@ from volvelle.model.problems import Problem
 _SWITCH_SECONDS = 0.001
 """So long the thread that answers requests waits for the controller's at most, where both compute."""
 
+_JOIN_SECONDS = 3.0
+"""So long requests wait for the nodes that the server starts itself."""
+
 _SHARED_USERS = (
     "Jobs run as the users of run_as: whose jobs run as the same one can read and end each other's."
 )
-
-_JOIN_SECONDS = 3.0
-"""So long requests wait for the nodes that the server starts itself."""
 
 
 @dataclass(frozen=True)
