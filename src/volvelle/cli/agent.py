@@ -44,6 +44,13 @@ def agent(
             metavar="DIR", help="Where jobs start and checkpoint; one for all nodes. Default: own."
         ),
     ] = None,
+    run_as: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[USER=]NAME",
+            help="Run jobs (of USER, or of all others) as the system's user NAME. Needs root.",
+        ),
+    ] = None,
     address: Annotated[
         str,
         typer.Option(metavar="HOST", help="Where other nodes reach this one. Default: as seen."),
@@ -74,6 +81,7 @@ def agent(
     from volvelle.live.agent.controller_connection import RefusedError
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
+    from volvelle.live.agent.job_users import check_run_as
     from volvelle.live.agent.node_agent import run_agent
     from volvelle.live.agent.node_key import read_or_make_key
     from volvelle.live.plain_connections import stays_on_machine
@@ -91,6 +99,8 @@ def agent(
     umask = current_umask()
     os.umask(0o077)
     kept = AgentFolder(folder.absolute())
+    users = _run_as(run_as or [])
+    check_run_as(users, [kept.path, work or kept.path / "work"])
     settings = AgentSettings(
         node=Node(
             node, len(devices) if gpus is None else gpus, gpu_type, labels=read_labels(labels or [])
@@ -102,6 +112,7 @@ def agent(
         devices=None if pretend else devices,
         work=str(work.absolute()) if work else "",
         umask=umask,
+        run_as=users,
         authority=str(authority.absolute()) if authority else "",
         retention_seconds=_retention_seconds(keep),
     )
@@ -110,6 +121,14 @@ def agent(
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
     except RefusedError as error:
         raise Problem(f"the controller at {connect} refuses: {error}") from None
+
+
+def _run_as(given: list[str]) -> dict[str, str]:
+    """Users of the system by users of the cluster."""
+    from volvelle.live.agent.job_users import EVERYBODY
+
+    pairs = (each.rpartition("=") for each in given)
+    return {user or EVERYBODY: name for user, _, name in pairs}
 
 
 def _print_problem(problem: str) -> None:

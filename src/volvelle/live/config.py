@@ -97,6 +97,11 @@ class ServeConfig(StrictModel):
         Overheads(), description="what starts and stops are expected to cost"
     )
     executor: Written = Field("local", description="what runs the jobs")
+    run_as: dict[str, str] = Field(
+        {},
+        description="users of the system as whom jobs of these users run, * for all others; needs root, and "
+        "executor local",
+    )
     store: str = Field("", description="URL of the store; default: SQLite in the folder")
     folder: Path = Field(
         DEFAULT_FOLDER, description="what is kept: the store, jobs' logs, the first token"

@@ -12,23 +12,29 @@ from dataclasses import dataclass
 
 from volvelle import __version__
 from volvelle.core.journal import Header
+from volvelle.live.agent.job_users import check_run_as
 from volvelle.live.config import ServeConfig
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.authentication import digest_of, new_token
 from volvelle.live.http.role import Role
 from volvelle.live.http.server import bind, serve, url_of
-from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.nodes.executor import Executor, ExecutorContext
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
 from volvelle.live.store.node_keys import StoredKeys
 from volvelle.model.cluster import Cluster
+from volvelle.model.problems import Problem
 
 _SWITCH_SECONDS = 0.001
 """So long the thread that answers requests waits for the controller's at most, where both compute."""
 
 _JOIN_SECONDS = 10.0
 """So long requests wait for the nodes that the server starts itself."""
+
+_SHARED_USERS = (
+    "Jobs run as the users of run_as: whose jobs run as the same one can read and end each other's."
+)
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,15 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     policy = config.composition.build().policy.label
     folder = ServeFolder(config.folder)
     folder.prepare()
+    _check_run_as(config, executor, folder)
+    trust = _SHARED_USERS if config.run_as else executor.trust
     with _private_files() as umask, bind(config.listen) as socket:
         store = Store.open(config.store_url)
         token = _agents_token(folder)
         keys = StoredKeys(store.tokens, token)
-        context = ExecutorContext(cluster, config.jobs_folder, token, joined=keys, umask=umask)
+        context = ExecutorContext(
+            cluster, config.jobs_folder, token, joined=keys, umask=umask, run_as=config.run_as
+        )
         with _many_objects_that_stay():
             controller = Controller(
                 store,
@@ -85,7 +95,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         def publish() -> None:
             path = str(certificate.resolve()) if certificate else None
             folder.write_address(ServerAddress(url, path))
-            on_ready(RunningServer(url, policy, folder, cluster, controller, executor.trust))
+            on_ready(RunningServer(url, policy, folder, cluster, controller, trust))
 
         try:
             controller.start()
@@ -97,6 +107,16 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         finally:
             folder.remove_address()
             controller.stop()
+
+
+def _check_run_as(config: ServeConfig, executor: Executor, folder: ServeFolder) -> None:
+    """Let jobs that run as other users pass through the server's folder. Raises `Problem`."""
+    if config.run_as and not executor.heeds_run_as:
+        raise Problem(
+            f"executor {executor.name!r} does not start jobs as other users",
+            mend="leave run_as out; volvelle agent has --run-as",
+        )
+    check_run_as(config.run_as, [folder.path])
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Prepares a task: its folders, its command, and a clean environment."""
 
 import os
+import pwd
 import random
 import socket
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.files import write_file
 from volvelle.live.agent.folders import AgentFolder, AgentSettings, AttemptFolder
+from volvelle.live.agent.job_users import give, job_user, let_through
 from volvelle.live.agent.processes import ATTEMPT_VARIABLE, start_ticks
 from volvelle.live.agent.wire import StartTask
 from volvelle.live.messages import AttemptKey
@@ -35,17 +37,22 @@ def prepare_task(
     own, folder = job_folder(key, agent, settings), agent.attempt(key)
     directory = own / launch.directory
     checkpoint = directory / launch.checkpoint if launch.checkpoint else own / "checkpoint"
+    user = job_user(settings.run_as, order.start.user)
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_writable(checkpoint)
+    if user is None:
+        _check_writable(checkpoint)
     folder.path.mkdir(mode=0o700)
     folder.order = order
     ControlBlock.create(folder.control_block, order.start.attempt, order.start.saved_iterations)
+    if user is not None:
+        _give(own, folder, user)
     pid = settings.lifetime_pid
     command = {
         "command": launch.command,
         "setup": launch.setup,
         "directory": str(directory),
-        "environment": _environment(order, folder, settings, checkpoint),
+        "environment": _environment(order, folder, settings, checkpoint, user),
+        "user": user and {"name": user.pw_name, "uid": user.pw_uid, "gid": user.pw_gid},
         "umask": settings.umask,
         "lease": None if lease is None else str(lease),
         "lifetime": [pid, start_ticks(pid)] if pid else None,
@@ -71,12 +78,28 @@ def free_port() -> int:
     raise OSError("no port is free for the ranks of the job to meet")
 
 
+def _give(own: Path, folder: AttemptFolder, user: pwd.struct_passwd) -> None:
+    """Give the job what it writes; that it is done it says in its own folder. Raises OSError."""
+    let_through(folder.path)
+    folder.metrics.touch()
+    for path in (own, folder.control_block, folder.metrics):
+        give(path, user)
+    folder.done.symlink_to(own / f"done-{folder.path.name}")
+
+
 def _environment(
-    order: StartTask, folder: AttemptFolder, settings: AgentSettings, checkpoint: Path
+    order: StartTask,
+    folder: AttemptFolder,
+    settings: AgentSettings,
+    checkpoint: Path,
+    user: pwd.struct_passwd | None,
 ) -> dict[str, str]:
     start, gpus = order.start, order.start.grants[order.rank].gpus
     devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
     inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
+    if user is not None:
+        inherited |= {"HOME": user.pw_dir, "SHELL": user.pw_shell}
+        inherited |= dict.fromkeys(("USER", "LOGNAME"), user.pw_name)
     return {
         **inherited,
         **start.launch.environment,
@@ -88,7 +111,7 @@ def _environment(
         "VOLVELLE_NODES": str(len(start.grants)),
         "VOLVELLE_GPUS": ",".join(map(str, gpus)),
         "VOLVELLE_CHECKPOINT": str(checkpoint),
-        "VOLVELLE_DONE": str(folder.done),
+        "VOLVELLE_DONE": str(folder.done if user is None else folder.done.readlink()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(devices),
         "MASTER_ADDR": order.address,

@@ -12,6 +12,7 @@ from volvelle.live.agent.central_renewal import CentralRenewal
 from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
 from volvelle.live.agent.files import lock
 from volvelle.live.agent.folders import AgentFolder, AgentSettings
+from volvelle.live.agent.job_users import let_through
 from volvelle.live.agent.launch import free_port, prepare_task
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_lease import NodeLease
@@ -228,6 +229,9 @@ async def run_agent(
     with lock(folder.path / "lock") as free:
         try:
             if free:
+                if settings.run_as:
+                    let_through(folder.path)
+                    let_through(folder.attempts)
                 await NodeAgent(folder, settings, on_problem).run()
         except* RefusedError as refusals:
             raise refusals.exceptions[0] from None

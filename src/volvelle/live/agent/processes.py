@@ -65,7 +65,7 @@ async def kill_remaining(folder: Path, record: SupervisorRecord | None) -> None:
 
 
 def _remaining(mark: bytes, session: int) -> list[int]:
-    """Our live processes, without zombies, that carry the mark or are in the session."""
+    """Live processes that are ours to kill, without zombies, that carry the mark or are in the session."""
     uid = os.getuid()
     found = []
     for entry in Path("/proc").iterdir():
@@ -73,7 +73,7 @@ def _remaining(mark: bytes, session: int) -> list[int]:
             continue
         try:
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
-            if stat[0] in "ZX" or entry.stat().st_uid != uid:
+            if stat[0] in "ZX" or uid not in (0, entry.stat().st_uid):
                 continue
             in_session = session > 0 and int(stat[3]) == session
             if in_session or mark in (entry / "environ").read_bytes().split(b"\0"):

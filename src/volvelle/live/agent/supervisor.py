@@ -157,7 +157,13 @@ def _start(command: Json, program: list[str]) -> tuple[int, int | None, str]:
 
 def _exec(command: Json, program: list[str], supervisor: int, null: int, output: int) -> None:
     os.setsid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if user := command.get("user"):
+        import warnings  # noqa: F401, PLC0415 - os.execvpe will, and the user may not read it
+
+        os.initgroups(user["name"], user["gid"])
+        os.setgid(user["gid"])
+        os.setuid(user["uid"])
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # setuid clears it
     if os.getppid() != supervisor:
         raise RuntimeError("its supervisor was killed")
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:

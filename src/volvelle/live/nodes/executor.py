@@ -27,8 +27,9 @@ class ExecutorContext:
     agents come by themselves; None: they too are made of the token. expected: nodes on which attempts may run
     from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
     there. placed: the nodes of attempts from before. umask: of jobs; what executors write themselves is
-    private. demand: the present GPU demand, for executors that can add nodes. position: how far the journal
-    is written, for agents to remember. Both may be called at any time, from any thread.
+    private. run_as: as whom jobs run of agents that the executor starts (see `job_users`). demand: the
+    present GPU demand, for executors that can add nodes. position: how far the journal is written, for agents
+    to remember. Both may be called at any time, from any thread.
     """
 
     cluster: Cluster
@@ -38,6 +39,7 @@ class ExecutorContext:
     expected: tuple[Node, ...] = ()
     placed: Mapping[AttemptKey, tuple[str, ...]] = field(default_factory=dict)
     umask: int = field(default_factory=current_umask)
+    run_as: Mapping[str, str] = field(default_factory=dict)
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
     position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
 
@@ -78,6 +80,9 @@ class Executor(Part):
 
     starts_agents: ClassVar[bool] = False
     """Whether it starts the nodes' agents itself, so that they connect at once."""
+
+    heeds_run_as: ClassVar[bool] = False
+    """Whether the agents that it starts run jobs as `ExecutorContext.run_as` says."""
 
     trust: ClassVar[str] = ""
     """What everybody who may submit jobs is trusted with, in a sentence that the server says at its start."""

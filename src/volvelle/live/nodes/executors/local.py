@@ -14,6 +14,7 @@ from pydantic import Field
 from volvelle.live.agent.files import last_line, lock, write_file
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentFolder, AgentSettings
 from volvelle.live.agent.gpus import find_gpus
+from volvelle.live.agent.job_users import check_run_as
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
@@ -36,6 +37,7 @@ class Local(Executor):
 
     name: ClassVar[str] = "local"
     starts_agents: ClassVar[bool] = True
+    heeds_run_as: ClassVar[bool] = True
     trust: ClassVar[str] = (
         "Jobs run as the server's own user: whoever may submit can read what it can, and so is an operator."
     )
@@ -63,6 +65,7 @@ class _LocalAgents(ManagedAgents):
         busy, idle = _leaving_nodes(context)
         nodes = (*context.cluster.nodes, *busy)
         devices = _assign_devices(context, nodes, pretend=executor.pretend)
+        _make_folders(context)
         server = AgentsServer(
             context.cluster.nodes,
             context.given_keys,
@@ -72,7 +75,6 @@ class _LocalAgents(ManagedAgents):
             placed=context.placed,
         )
         try:
-            context.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             address_file = context.folder / "agents.address"
             write_file(address_file, f"127.0.0.1:{server.port}".encode())
             self._agents = [
@@ -88,16 +90,14 @@ class _LocalAgents(ManagedAgents):
                         linger_seconds=executor.linger_seconds,
                         retention_seconds=executor.keep,
                         umask=context.umask,
+                        run_as=dict(context.run_as),
                     ),
                 )
                 for node in nodes
             ]
         except OSError as error:
             server.close()
-            raise Problem(
-                f"agents cannot work in {context.folder}: {error.strerror}: {error.filename}",
-                mend="choose a folder that can be written",
-            ) from None
+            raise _cannot_work(context, error) from None
         for node in idle:
             server.node_lost(node.name, "it is not of the cluster any more", permanent=True)
         super().__init__(server, _POLL_SECONDS)
@@ -173,6 +173,23 @@ class _LocalAgent:
                     stderr=log,
                     start_new_session=True,
                 )
+
+
+def _make_folders(context: ExecutorContext) -> None:
+    """The folder of the executor, which jobs that run as other users may pass through. Raises `Problem`."""
+    folder = context.folder.absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_run_as(context.run_as, (folder.parent, folder, folder / "nodes", folder / "work"))
+    except OSError as error:
+        raise _cannot_work(context, error) from None
+
+
+def _cannot_work(context: ExecutorContext, error: OSError) -> Problem:
+    return Problem(
+        f"agents cannot work in {context.folder}: {error.strerror}: {error.filename}",
+        mend="choose a folder that can be written",
+    )
 
 
 def _agent_folder(context: ExecutorContext, node: Node) -> Path:
