@@ -17,6 +17,7 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import Linear, PerType, Table
+from volvelle.workload.reading import read_trace
 
 pytest_plugins = ["api_fixtures"]
 
@@ -132,6 +133,17 @@ def test_gavel_takes_a_job_of_several_types_that_says_its_rates(tmp_path: Path) 
     (grant,) = harness.fake_cluster.runs[number].start.grants
     node = next(n for n in harness.fake_cluster.cluster.nodes if n.name == grant.node)
     assert node.gpu_type == "A100"
+
+
+def test_a_journal_knows_what_was_done_on_the_type_on_which_a_job_ran(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, TYPES, "gavel-fifo:round=10")
+    harness.deliver()
+    submit(harness, request(30, rates={"V100": 1.0, "A100": 3.0}))
+    harness.step(10)
+    harness.step(20)
+    harness.controller.store.write_journal(tmp_path / "journal.jsonl")
+    [job] = read_trace(tmp_path / "journal.jsonl", strict=True)
+    assert job.truth.work == 90.0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
+    from volvelle.cli.tune_live import LiveServer
+    from volvelle.model.cluster import Cluster
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import Source
     from volvelle.tune.front import Front
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = Path("volvelle-tune")
 _SEARCH = "The search"
+_LIVE = "A server"
 
 
 def tune(
@@ -41,15 +44,16 @@ def tune(
         ),
     ] = None,
     policy: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--policy",
             "-p",
             metavar="NAME[:KEY=VALUE,...]",
-            help="The policy to tune; its parameters stay unless they are searched.",
+            help="The policy to tune; its parameters stay unless they are searched.  "
+            "[default: pcs, or the server's]",
             rich_help_panel=_SEARCH,
         ),
-    ] = "pcs",
+    ] = None,
     candidates: Annotated[
         int, typer.Option(help="Configurations to try.", rich_help_panel=_SEARCH)
     ] = 320,
@@ -97,6 +101,25 @@ def tune(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an earlier, equal search.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Tune on the jobs of a server, for its cluster and parts (operators).",
+            rich_help_panel=_LIVE,
+        ),
+    ] = False,
+    last: Annotated[
+        str, typer.Option(metavar="TIME", help="So much of its past.", rich_help_panel=_LIVE)
+    ] = "28d",
+    put: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POINT",
+            help="Then let this point decide there, as in balanced.",
+            rich_help_panel=_LIVE,
+        ),
+    ] = None,
     placement: options.Placement = None,
     admission: options.Admission = None,
     estimator: options.Estimator = None,
@@ -114,22 +137,35 @@ def tune(
     volvelle tune october.csv --cluster 120x8 --objective jct:avg --objective pred_error:p99
 
     volvelle simulate november.csv --cluster 120x8 --policy pcs:volvelle-tune/front.json#balanced
+
+    volvelle tune --live --put balanced
     """
     from volvelle.cli.results import free_folder
+    from volvelle.cli.tune_live import LiveServer, read_duration
     from volvelle.notebook.search import OBJECTIVES, search_of
     from volvelle.tune.front import FRONT
 
+    _check_workload(live=live, put=put, named=trace or generate or config)
+    past_seconds = read_duration("--last", last)
+    server: LiveServer | None = None
+    if live:
+        directory = out or DEFAULT_OUT
+        if not resume:
+            free_folder(directory, FRONT, force=force)
+        server = LiveServer.ask(directory, again=resume)
+        policy, admission = policy or server.policy, admission or server.admission
     experiment = options.experiment(
         config,
         map,
         trace=trace,
+        from_journal=None if server is None else server.journal,
         generate=generate,
         format=format,
         dates=dates,
         strict=strict,
         ignore_types=ignore_types,
         cluster=cluster,
-        policies=policy,
+        policies=policy or "pcs",
         placements=placement,
         admissions=admission,
         estimators=estimator,
@@ -150,9 +186,39 @@ def tune(
         seed=experiment.seeds[0],
     )
     directory = experiment.out or DEFAULT_OUT
-    if not resume:
+    if not resume and server is None:
         free_folder(directory, FRONT, force=force)
-    _tune(experiment, search, directory, output, workers=workers, ray=ray, resume=resume, png=png)
+    front = _tune(
+        experiment,
+        search,
+        directory,
+        output,
+        server=server,
+        past_seconds=past_seconds,
+        workers=workers,
+        ray=ray,
+        resume=resume,
+        png=png,
+    )
+    if server is not None and put is not None:
+        server.put(front, put)
+
+
+def _check_workload(*, live: bool, put: str | None, named: Any) -> None:
+    from volvelle.model.problems import Problem
+
+    if live and named:
+        raise Problem(
+            "with --live the jobs are those of the server",
+            mend="leave out the trace, --generate and --config",
+            usage=True,
+        )
+    if put is not None and not live:
+        raise Problem(
+            "--put goes with --live",
+            mend="put a point of this front in place with volvelle policy set",
+            usage=True,
+        )
 
 
 def _tune(
@@ -161,20 +227,28 @@ def _tune(
     directory: Path,
     output: Form,
     *,
+    server: "LiveServer | None",
+    past_seconds: float,
     workers: int | None,
     ray: str | None,
     resume: bool,
     png: bool,
-) -> None:
+) -> "Front":
     from volvelle.cli.output import remark, remark_on_placements, show
     from volvelle.cli.reading import read_workloads
+    from volvelle.cli.tune_live import latest
     from volvelle.notebook.search import make_front
+    from volvelle.simulate.past import read_past
     from volvelle.tune.front import FRONT
     from volvelle.tune.picture import table, write_pictures
 
     cluster = experiment.read_cluster()
+    if server is not None and experiment.cluster is None:
+        cluster = read_past(server.journal).last
     run = experiment.only_run(cluster, "tune makes one search", "name one policy")
     source = read_workloads(experiment, cluster)[run.workload]
+    if server is not None:
+        source = latest(source, past_seconds)
     remark_on_placements([run.setting.composition])
     with _live() as shown:
         front = make_front(
@@ -186,48 +260,56 @@ def _tune(
             workers=workers,
             ray=ray,
             resume=resume,
+            present=None if server is None else server.policy,
             **shown,
         )
     if not front.points:
         remark("interrupted before anything was found")
         raise typer.Exit(130)
     path = directory / FRONT
-    page = write_pictures(front, directory, facts=_facts(experiment, source, front), png=png)
+    page = write_pictures(front, directory, facts=_facts(cluster, source, front), png=png)
     if output is Form.JSON:
         print(json.dumps(front.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     elif output is Form.CSV:
         show(table(front), output)
     else:
-        _say(front, source, experiment, path, page)
+        _say(front, source, cluster, path, page)
     if not front.complete:
         remark(f"interrupted: what was found is in {directory}, not tested on the later part")
         remark("to finish it, give the same command with --resume")
         raise typer.Exit(130)
+    return front
 
 
-def _say(
-    front: "Front", source: "Source", experiment: "Experiment", path: Path, page: Path
-) -> None:
+def _say(front: "Front", source: "Source", cluster: "Cluster", path: Path, page: Path) -> None:
     from volvelle.cli.facts import cluster_line, workload_line
 
-    print(f"{_origin(source, workload_line)}; {cluster_line(experiment.read_cluster())}")
+    print(f"{_origin(source, workload_line)}; {cluster_line(cluster)}")
     print(
         f"{len(front.evaluated)} configurations of {front.policy} tried, {len(front.points)} on the front\n"
     )
     width = max(map(len, front.picks))
     for name, at in front.picks.items():
         print(f" {name:{width}}  {front.in_words(at)}")
-    print(f"\nUse one: --policy {front.policy}:{path}#{next(reversed(front.picks))}")
+    use = f"{front.policy}:{path}#{next(reversed(front.picks))}"
+    if front.present is None:
+        print(f"\nUse one: --policy {use}")
+    else:
+        print(f"\nAgainst {front.present.parameters}, which decides now:\n")
+        for name, at in front.picks.items():
+            worse = "" if front.beats_present(at) else "; better in nothing"
+            print(f" {name:{width}}  {front.against_present(at)}{worse}")
+        print(f"\nPut one in place: volvelle policy set {use}")
     print(f"Pictures: {page}")
 
 
-def _facts(experiment: "Experiment", source: "Source", front: "Front") -> dict[str, str]:
+def _facts(cluster: "Cluster", source: "Source", front: "Front") -> dict[str, str]:
     from volvelle.cli.facts import cluster_line, workload_line
 
     search = front.search
     return {
         "History": _origin(source, workload_line),
-        "Cluster": cluster_line(experiment.read_cluster()),
+        "Cluster": cluster_line(cluster),
         "Objectives": ", ".join(search["objectives"]),
         "Search": f"{search['algorithm']}, {len(front.evaluated)} configurations, seed {search['seed']}",
         "Samples": f"{search['samples']} of {search['jobs']:,} jobs"

@@ -138,8 +138,12 @@ def make_front(
     resume: bool = False,
     callbacks: Sequence[Callable[[SearchProgress], None]] = (),
     counted: Callable[[int, int], None] | None = None,
+    present: str | None = None,
 ) -> Front:
-    """The front of the one policy of ``experiment``, kept in ``directory``. Raises `Problem`."""
+    """The front of the one policy of ``experiment``, kept in ``directory``. Raises `Problem`.
+
+    present: see `volvelle.tune.search.tune`.
+    """
     setting = experiment.only_run(cluster, "tune makes one search", "name one policy").setting
 
     def known(described: Mapping[str, Any]) -> Iterable[Candidate]:
@@ -162,6 +166,7 @@ def make_front(
         known=known,
         progress=note,
         counted=counted,
+        present=present,
     )
     if directory is not None and front.points:
         front.write(directory)

@@ -7,7 +7,7 @@ under the other: what the two differ by is the policies', what the first differs
 simulation's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from volvelle.core.events import JobSubmitted, NodeChanged, Recomposed
 from volvelle.core.journal import Entry, Header, read_journal
 from volvelle.metrics.outcomes import FloatColumn, IntColumn, JobStatus, Outcomes
 from volvelle.metrics.recorder import Recorder, recorded
+from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.past import with_changes
@@ -89,7 +90,8 @@ def had_otherwise(
     for _ in recorded(recorder, _noted(entries, happened, since, is_over)):
         pass
     was = recorder.outcomes()
-    workload = _workload(header, was, happened, since, until)
+    nodes = with_changes(header.cluster, happened.nodes, 0.0).nodes
+    workload = _workload(header, was, happened, nodes, since, until)
     row_of = {event.spec.id: row for row, (_, event) in enumerate(happened.submitted)}
     rows = np.array([row_of[job.spec.id] for job in workload], dtype=np.int64)
     if not len(workload):
@@ -139,7 +141,12 @@ def _noted(
 
 
 def _workload(
-    header: Header, was: Outcomes, happened: _Happened, since: float, until: float
+    header: Header,
+    was: Outcomes,
+    happened: _Happened,
+    nodes: Sequence[Node],
+    since: float,
+    until: float,
 ) -> Workload:
     """The jobs that were in the system at any time of the span, but for those that came after it."""
     segments = was.segments
@@ -152,7 +159,7 @@ def _workload(
     overheads = Overheads.model_validate(header.overheads)
     jobs = [
         job
-        for job in jobs_as_they_were(happened.submitted, was, overheads, ledger)
+        for job in jobs_as_they_were(happened.submitted, was, nodes, overheads, ledger)
         if job.spec.id in ids
     ]
     return Workload(after_earlier(Workload.of(jobs).jobs))

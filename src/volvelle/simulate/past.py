@@ -11,17 +11,22 @@ import msgspec
 
 from volvelle.core.events import JobSubmitted, NodeChanged
 from volvelle.core.journal import read_journal
-from volvelle.model.cluster import Cluster, NodeChange
+from volvelle.model.cluster import Cluster, NodeChange, NodeState
 from volvelle.model.problems import Problem
 
 JOURNAL = "journal.jsonl"
 
 
 class PastRun(NamedTuple):
-    """What an experiment takes over from a run, unless it is told otherwise: by the names of its fields."""
+    """What an experiment takes over from a run, unless it is told otherwise: by the names of its fields.
+
+    cluster: with what happened to its nodes. last: as it was at the end of the journal, without that: the
+    nodes that were up then, or all of them where none was.
+    """
 
     defaults: dict[str, Any]
     cluster: Cluster
+    last: Cluster
 
 
 def read_past(path: Path) -> PastRun:
@@ -54,7 +59,14 @@ def read_past(path: Path) -> PastRun:
         "terminations": composition.termination,
         "overheads": header.overheads,
     }
-    return PastRun(defaults, with_changes(header.cluster, happened, first or 0.0))
+    cluster = with_changes(header.cluster, happened, first or 0.0)
+    return PastRun(defaults, cluster, _at_the_end(cluster))
+
+
+def _at_the_end(cluster: Cluster) -> Cluster:
+    states = {change.node: change.state for change in cluster.changes}
+    up = [node for node in cluster.nodes if states.get(node.name, NodeState.UP) is NodeState.UP]
+    return msgspec.structs.replace(cluster, nodes=tuple(up) or cluster.nodes, changes=())
 
 
 def with_changes(cluster: Cluster, happened: list[NodeChanged], start: float) -> Cluster:

@@ -69,6 +69,7 @@ class Front:
     """What a search found: the candidates that no other beats in all objectives, best first by the first.
 
     search: all that decides what is tried, as plain JSON values. evaluated: all that was tried, in order.
+    present: the policy that is in place, as it is written in its ``parameters``; None where none is known.
     """
 
     policy: str
@@ -77,6 +78,7 @@ class Front:
     evaluated: tuple[Candidate, ...]
     search: Mapping[str, Any]
     complete: bool = True
+    present: Candidate | None = None
 
     @property
     def picks(self) -> dict[str, int]:
@@ -109,15 +111,31 @@ class Front:
         title = title_of(self.objectives[0])
         if index == 0 or point.mean == first.mean:
             return f"best by {title}: {self.figure(first, 0)}"
-        said = []
-        for column, objective in enumerate(self.objectives[1:], 1):
-            before, after = self.figure(first, column), self.figure(point, column)
-            verb = "falls" if point.mean[column] < first.mean[column] else "rises"
-            if before == after:
-                said.append(f"{title_of(objective)} stays {after}")
-            else:
-                said.append(f"{title_of(objective)} {verb} from {before} to {after}")
+        said = [self._change(first, point, column) for column in range(1, len(self.objectives))]
         return f"{', '.join(said)}, {self._price(first.mean[0], point.mean[0])} {title}"
+
+    def against_present(self, index: int) -> str:
+        """What point ``index`` changes against the policy that is in place; empty where none is known."""
+        if self.present is None:
+            return ""
+        columns = range(len(self.objectives))
+        return ", ".join(self._change(self.present, self.points[index], at) for at in columns)
+
+    def beats_present(self, index: int) -> bool:
+        """Whether point ``index`` is better in anything than the policy that is in place, if one is known."""
+        if self.present is None:
+            return True
+        means = [self.points[index].mean, self.present.mean]
+        point, present = costs_of(means, self.objectives)
+        return bool((point < present).any())
+
+    def _change(self, one: Candidate, other: Candidate, column: int) -> str:
+        title = title_of(self.objectives[column])
+        before, after = self.figure(one, column), self.figure(other, column)
+        if before == after:
+            return f"{title} stays {after}"
+        verb = "falls" if other.mean[column] < one.mean[column] else "rises"
+        return f"{title} {verb} from {before} to {after}"
 
     def _price(self, best: float, paid: float) -> str:
         if not best or paid / best < 0:
@@ -137,6 +155,7 @@ class Front:
                 for o in self.objectives
             ],
             "picks": self.picks,
+            **({} if self.present is None else {"present": self._present(self.present)}),
             "points": [
                 {
                     "written": f"{self.policy}:{point.parameters}",
@@ -159,6 +178,13 @@ class Front:
                 }
                 for one in self.evaluated
             ],
+        }
+
+    def _present(self, present: Candidate) -> dict[str, Any]:
+        return {
+            "written": present.parameters,
+            "train": self._spread(present.train),
+            "test": self._spread(present.test),
         }
 
     def _spread(self, figures: Figures) -> dict[str, dict[str, Any]]:

@@ -81,6 +81,10 @@ def drawing(front: Front, x: int, y: int) -> Drawing:
             joined=len(front.objectives) == 2,
         ),
     ]
+    if front.present is not None:
+        words, labels = [front.present.parameters], ["in place"]
+        means = [front.present.mean]
+        kinds.append(_dots("in place", means, x, y, "series-3", words=words, labels=labels))
     first, second = front.objectives[x], front.objectives[y]
     across = _axis(first, [kind.x for kind in kinds])
     upright = _axis(second, [kind.y for kind in kinds])

@@ -27,6 +27,7 @@ from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem, nearest
 from volvelle.simulate.run import Setting, check
+from volvelle.tune.evaluate import evaluate
 from volvelle.tune.evaluators import EvaluatorStage, Figures, Submit, processes
 from volvelle.tune.front import Candidate, Front, costs_of, front_of
 from volvelle.tune.on_ray import ray_cluster
@@ -115,6 +116,7 @@ def tune(
     known: Callable[[Mapping[str, Any]], Iterable[Candidate]] | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
     counted: Callable[[int, int], None] | None = None,
+    present: str | None = None,
 ) -> Front:
     """The front of the policy in ``setting`` for workloads like ``history``.
 
@@ -122,6 +124,7 @@ def tune(
     (default: one for each CPU we may use). ray: the address of a Ray cluster to evaluate on instead.
     known: given what decides the search, what an earlier one tried (`volvelle.tune.front.read_evaluated`).
     progress: told after every generation. counted: told candidates simulated and in all, after each of them.
+    present: the policy that is in place, as it is written, simulated on the same samples to compare with.
     Ctrl-C ends the search with what is found, untested. Raises `Problem` before anything is simulated, and
     where an objective has no figure on these workloads.
     """
@@ -137,6 +140,8 @@ def tune(
         run.tried[candidate.parameters] = candidate
     stage = EvaluatorStage(run.samples.all, setting, run.policy, search.objectives)
     try:
+        if present is not None:
+            run.present = run.figures_of(present, setting)
         with processes(stage, workers) if ray is None else ray_cluster(stage, ray) as submit:
             run.explore(submit, progress)
             run.refine(submit, progress)
@@ -159,6 +164,7 @@ class _Run:
     """By parameters, what is known; ``order`` are those of this search, as they came."""
     order: dict[str, Point]
     counted: Callable[[int, int], None] | None
+    present: Candidate | None = None
 
     @classmethod
     def of(
@@ -219,6 +225,14 @@ class _Run:
             "seed": search.seed,
         }
         return cls(search, policy, kept, space, samples, described, {}, {}, counted)
+
+    def figures_of(self, policy: str, setting: Setting) -> Candidate:
+        """What a policy, as it is written, comes to on the samples; it is none of those that are tried."""
+        composition = msgspec.structs.replace(setting.composition, policy=policy)
+        there = replace(setting, composition=composition)
+        figures = [evaluate(one, there, self.search.objectives) for one in self.samples.all]
+        known = len(self.samples.train)
+        return Candidate((), policy, tuple(figures[:known]), tuple(figures[known:]))
 
     def explore(self, submit: Submit, progress: Callable[[SearchProgress], None] | None) -> None:
         """Let the algorithm propose and learn until the budget is used up."""
@@ -370,6 +384,7 @@ class _Run:
             tuple(tried),
             self.described,
             complete and tested is not None,
+            self.present,
         )
 
     def _told(self, one: Candidate, test: tuple[Figures, ...]) -> Candidate:

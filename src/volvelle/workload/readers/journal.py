@@ -5,18 +5,19 @@ work is what it did: the time it held GPUs, less what its starts were to cost an
 rates it declares. So yesterday can be had again under another policy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from volvelle.core.events import JobSubmitted
+from volvelle.core.events import JobSubmitted, NodeChanged
 from volvelle.core.journal import Entry, entry_decoder, read_header
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.recorder import Recorder, recorded
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
@@ -26,12 +27,12 @@ from volvelle.workload.readers.text import Sample, text_lines
 
 
 class Happened(msgspec.Struct, frozen=True):
-    """A job of the journal. ``pieces``: (seconds, GPUs, whether resized, by then) it held, in order."""
+    """A job of the journal. ``pieces``: (seconds, GPUs, their type, whether resized) it held, in order."""
 
     line: int
     event: JobSubmitted
     status: JobStatus
-    pieces: tuple[tuple[float, float, bool], ...]
+    pieces: tuple[tuple[float, float, str, bool], ...]
     lost_gpu_seconds: float
 
 
@@ -53,8 +54,13 @@ class JournalTrace(TraceFormat):
         recorder = Recorder(header.cluster)
         submitted: list[tuple[int, JobSubmitted]] = []
 
+        nodes = {node.name: node for node in header.cluster.nodes}
+
         def noted() -> Iterator[Entry]:
             for line, entry in _entries(lines, ledger):
+                for event in entry.events:
+                    if isinstance(event, NodeChanged) and event.node is not None:
+                        nodes.setdefault(event.name, event.node)
                 news = [event for event in entry.events if isinstance(event, JobSubmitted)]
                 submitted.extend((line, event) for event in news)
                 yield entry
@@ -68,22 +74,23 @@ class JournalTrace(TraceFormat):
                 f"{path.name} contradicts itself ({type(error).__name__}: {error})",
                 mend="take a journal that is whole",
             ) from None
-        yield from jobs_as_they_were(
-            submitted, outcomes, Overheads.model_validate(header.overheads), ledger
-        )
+        overheads = Overheads.model_validate(header.overheads)
+        yield from jobs_as_they_were(submitted, outcomes, nodes.values(), overheads, ledger)
 
 
 def jobs_as_they_were(
     submitted: Sequence[tuple[int, JobSubmitted]],
     outcomes: Outcomes,
+    nodes: Iterable[Node],
     overheads: Overheads,
     ledger: Ledger,
 ) -> Iterator[Job]:
     """The jobs of the submissions in ``submitted``, each with its line, as long as ``outcomes`` say.
 
-    Those that did nothing go to ``ledger``.
+    ``nodes``: all there were, in the order in which they came. Jobs that did nothing go to ``ledger``.
     """
-    happened = _happened(submitted, outcomes)
+    kinds = [node.gpu_type for node in nodes for _ in range(int(node.gpus))]
+    happened = _happened(submitted, outcomes, kinds)
     return each_job(happened, lambda one: _job(one, overheads, ledger), ledger)
 
 
@@ -104,9 +111,11 @@ def _entries(lines: Iterator[str], ledger: Ledger) -> Iterator[tuple[int, Entry]
 
 
 def _happened(
-    submitted: Sequence[tuple[int, JobSubmitted]], outcomes: Outcomes
+    submitted: Sequence[tuple[int, JobSubmitted]], outcomes: Outcomes, kinds: Sequence[str]
 ) -> Iterator[Happened]:
+    """``kinds``: the types of all GPUs, by their cluster-wide numbers."""
     segments = outcomes.segments
+    first = segments.slot_offsets.tolist()
     by_job = np.argsort(segments.job, kind="stable")
     bounds = np.searchsorted(segments.job[by_job], np.arange(len(submitted) + 1))
     for number, (line, event) in enumerate(submitted):
@@ -114,7 +123,11 @@ def _happened(
         start, end = segments.start[held].tolist(), segments.end[held].tolist()
         resized = [False, *(one == other for one, other in zip(end, start[1:], strict=False))]
         seconds = (segments.end[held] - segments.start[held]).tolist()
-        pieces = tuple(zip(seconds, segments.gpus[held].tolist(), resized, strict=False))
+        on = [
+            kinds[segments.slots[first[at]]] if first[at] < first[at + 1] else event.spec.first_type
+            for at in held.tolist()
+        ]
+        pieces = tuple(zip(seconds, segments.gpus[held].tolist(), on, resized, strict=False))
         lost = float(outcomes.lost_gpu_seconds[number])
         yield Happened(line, event, JobStatus(outcomes.status[number]), pieces, lost)
 
@@ -138,9 +151,9 @@ def _job(happened: Happened, overheads: Overheads, ledger: Ledger) -> Job:
 
 def _work_done(spec: JobSpec, truth: Truth, happened: Happened, overheads: Overheads) -> float:
     work = lost = 0.0
-    for place, (seconds, gpus, resized) in enumerate(happened.pieces):
+    for place, (seconds, gpus, kind, resized) in enumerate(happened.pieces):
         gap = overheads.gap_seconds(spec, resumed=place > 0, resized=resized)
-        rate = truth.rate(gpus, spec.first_type)
+        rate = truth.rate(gpus, kind)
         work += max(seconds - gap, 0.0) * rate
         lost = happened.lost_gpu_seconds * rate / gpus
     return work - lost
