@@ -399,9 +399,10 @@ class Controller:
             ended = now if job.ended is None else job.ended - self._cycle.state.epoch
             self._forecaster.job_ended(job.number, ended, finished=finished)
         outdated = now > self._last_forecast_at + _MAX_SLEEP_SECONDS
-        self._forecast_is_stale |= prepared.batch is not None or outdated
+        changed = self._forecast_is_stale or prepared.batch is not None or outdated
+        self._forecast_is_stale = changed and bool(self._cycle.state.jobs)
         ready = self._forecaster.seconds_until_ready() == 0.0
-        if self._forecast_is_stale and self._cycle.state.jobs and ready:
+        if self._forecast_is_stale and ready:
             self._forecaster.submit(self._cycle.state.scheduler.fork(), now)
             self._forecast_is_stale, self._last_forecast_at = False, now
 
