@@ -58,7 +58,7 @@ from volvelle.live.status.view import (
     StatusView,
 )
 from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
-from volvelle.model.cluster import Pool
+from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
@@ -120,6 +120,7 @@ class Controller:
             placed=state.ledger.placed(),
             demand=lambda: gpu_demand(self.status),
             position=lambda: self._position,
+            is_down=self._is_down,
         )
         """Its folder is of this journal: jobs of two journals have the same numbers."""
         self._open_executor: OpenExecutor | None = None
@@ -235,6 +236,11 @@ class Controller:
             node_problems.append(self._snapshots.problem)
         ready = self._thread.is_alive() and not failures
         return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
+
+    def _is_down(self, name: str) -> bool:
+        """Whether a node is down, by what is stored."""
+        states = (node.state for node in self.status.nodes if node.name == name)
+        return next(states, NodeState.DOWN.value) == NodeState.DOWN.value
 
     @property
     def awaits_nodes(self) -> bool:

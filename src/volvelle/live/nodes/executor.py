@@ -26,7 +26,8 @@ class ExecutorContext:
     from before. The executor reports each of them as joined, or as lost once it is certain that nothing runs
     there. placed: the nodes of attempts from before. umask: of jobs; what executors write themselves is
     private. demand: the present GPU demand, for executors that can add nodes. position: how far the journal
-    is written, for agents to remember. Both may be called at any time, from any thread.
+    is written, for agents to remember. is_down: whether a node is down by the journal, so that nothing is
+    there. All three may be called at any time, from any thread.
     """
 
     cluster: Cluster
@@ -37,6 +38,7 @@ class ExecutorContext:
     umask: int = field(default_factory=current_umask)
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
     position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
+    is_down: Callable[[str], bool] = field(default=lambda name: True, repr=False)
 
     @property
     def leaving(self) -> tuple[Node, ...]:
