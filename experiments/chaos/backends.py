@@ -71,10 +71,10 @@ class Backend:
                         replace_address(file, link)
 
     @property
-    def agents_address(self) -> tuple[str, int]:
-        """Where the server listens for agents."""
+    def agents_address(self) -> tuple[str, int] | None:
+        """Where the server listens for agents, once that is known."""
         targets = (link.target for link in self._proxy.links.values())
-        return next(target for target in targets if target is not None)
+        return next((target for target in targets if target is not None), None)
 
     def set_fault_rates(self, rates: FaultRates) -> None:
         """Set the rates of faults of messages."""

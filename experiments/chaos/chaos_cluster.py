@@ -129,9 +129,9 @@ class ChaosCluster:
         for client in self._clients:
             client.resume()
 
-    def flood(self) -> Flood:
-        """Begin a flood of the server."""
-        return Flood(self._port, self.backend.agents_address, self.api.token)
+    def flood(self, agents: tuple[str, int]) -> Flood:
+        """Begin a flood of the server, which listens for agents at ``agents``."""
+        return Flood(self._port, agents, self.api.token)
 
     def processes(self) -> dict[int, str]:
         """Supervisors and all processes of jobs, with their command lines."""

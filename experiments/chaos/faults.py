@@ -137,11 +137,11 @@ class Faults:
         cluster = self.cluster
         self.join()
         until = time.monotonic() + _START_SECONDS
-        while cluster.get("/readyz") is None:
+        while (agents := cluster.backend.agents_address) is None or cluster.get("/readyz") is None:
             if time.monotonic() > until:
                 return None
             time.sleep(0.1)
-        flood, until = cluster.flood(), time.monotonic() + _FLOOD_SECONDS
+        flood, until = cluster.flood(agents), time.monotonic() + _FLOOD_SECONDS
         while time.monotonic() < until:
             began = time.monotonic()
             answer, took = cluster.get("/v1/jobs"), time.monotonic() - began

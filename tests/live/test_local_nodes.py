@@ -1,6 +1,7 @@
 """Nodes that are processes of this machine."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,25 @@ def test_a_node_whose_agent_does_not_start_is_lost_until_it_does(
         assert lost.name == node
         assert lost.reason.startswith("its agent does not start: ")
     until(lambda: harness.since(NodeJoined, report_count))
+
+
+def test_what_ran_under_a_deleted_folder_has_ended_before_its_node_joins_again(
+    harness: LocalHarness, tmp_path: Path
+) -> None:
+    harness.context = replace(harness.context, is_down=lambda name: bool(harness.since(NodeLost)))
+    harness.open()
+    harness.start()
+    until(harness.trace)
+    jobs, report_count = harness.jobs(), len(harness.reports)
+    harness.kill(harness.agents(harness.nodes[0]))
+    harness.agent_folder(harness.nodes[0]).rename(tmp_path / "deleted")
+    joined = until(lambda: next(iter(harness.since(NodeJoined, report_count)), None))
+    assert jobs
+    assert not set(jobs) & set(harness.jobs())
+    (lost,) = harness.since(NodeLost)
+    assert lost.name == joined.node.name == harness.nodes[0]
+    assert harness.reports.index(lost) < harness.reports.index(joined)
+    assert harness.end().outcome is Outcome.LOST
 
 
 def test_a_node_with_a_job_is_not_lost_because_its_agent_does_not_start(

@@ -182,6 +182,11 @@ class AgentFolder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
+    def is_new(self) -> bool:
+        """Whether no agent has begun in it."""
+        return not (self.path / "identity").exists()
+
+    @property
     def identity(self) -> str:
         """A random id that distinguishes this folder from others for the same node."""
         file = self.path / "identity"

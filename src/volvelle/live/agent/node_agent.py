@@ -16,7 +16,7 @@ from volvelle.live.agent.job_users import let_through
 from volvelle.live.agent.launch import free_port, prepare_task
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_lease import NodeLease
-from volvelle.live.agent.processes import kill_remaining
+from volvelle.live.agent.processes import kill_all_below, kill_remaining
 from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.wire import TaskEnded
 from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, Stop
@@ -229,6 +229,8 @@ async def run_agent(
     with lock(folder.path / "lock") as free:
         try:
             if free:
+                if folder.is_new:  # nobody knows of what ran in one that was deleted
+                    await kill_all_below(folder.attempts)
                 if settings.run_as:
                     let_through(folder.path)
                     let_through(folder.attempts)

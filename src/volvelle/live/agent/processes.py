@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from volvelle.live.agent.folders import SupervisorRecord
@@ -57,15 +58,26 @@ def send_signal(record: SupervisorRecord, number: int) -> None:
 async def kill_remaining(folder: Path, record: SupervisorRecord | None) -> None:
     """Kill every process that carries the attempt's mark or is in its first process's session."""
     session = record.leader if record is not None and record.boot == boot_id() else 0
-    while remaining := _remaining(f"{ATTEMPT_VARIABLE}={folder}".encode(), session):
-        for pid in remaining:
+    mark = f"{ATTEMPT_VARIABLE}={folder}".encode()
+    await _kill_all(lambda: _remaining(lambda variable: variable == mark, session))
+
+
+async def kill_all_below(folder: Path) -> None:
+    """Kill every process of all attempts whose folders are, or were, in ``folder``."""
+    mark = f"{ATTEMPT_VARIABLE}={folder}/".encode()
+    await _kill_all(lambda: _remaining(lambda variable: variable.startswith(mark), 0))
+
+
+async def _kill_all(remaining: Callable[[], list[int]]) -> None:
+    while pids := remaining():
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(_KILL_INTERVAL_SECONDS)
 
 
-def _remaining(mark: bytes, session: int) -> list[int]:
-    """Live processes that are ours to kill, without zombies, that carry the mark or are in the session."""
+def _remaining(is_mark: Callable[[bytes], bool], session: int) -> list[int]:
+    """Live processes that are ours to kill, without zombies, that carry a mark or are in the session."""
     uid = os.getuid()
     found = []
     for entry in Path("/proc").iterdir():
@@ -76,7 +88,8 @@ def _remaining(mark: bytes, session: int) -> list[int]:
             if stat[0] in "ZX" or uid not in (0, entry.stat().st_uid):
                 continue
             in_session = session > 0 and int(stat[3]) == session
-            if in_session or mark in (entry / "environ").read_bytes().split(b"\0"):
+            variables = (entry / "environ").read_bytes().split(b"\0")
+            if in_session or any(map(is_mark, variables)):
                 found.append(int(entry.name))
         except (OSError, IndexError):  # ended meanwhile, or of another user
             continue

@@ -73,7 +73,7 @@ from volvelle.live.status.view import (
     StatusView,
 )
 from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
-from volvelle.model.cluster import Pool
+from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.job import JobSpec
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
@@ -147,6 +147,7 @@ class Controller:
             placed=state.ledger.placed(),
             demand=lambda: gpu_demand(self.status),
             position=lambda: self._position,
+            is_down=self._is_down,
         )
         """Its folder is of this journal: jobs of two journals have the same numbers."""
         self._open_executor: OpenExecutor | None = None
@@ -286,6 +287,11 @@ class Controller:
             node_problems.append(self._snapshots.problem)
         ready = self._thread.is_alive() and not failures
         return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
+
+    def _is_down(self, name: str) -> bool:
+        """Whether a node is down, by what is stored."""
+        states = (node.state for node in self.status.nodes if node.name == name)
+        return next(states, NodeState.DOWN.value) == NodeState.DOWN.value
 
     @property
     def awaits_nodes(self) -> bool:
@@ -468,9 +474,10 @@ class Controller:
             ended = now if job.ended is None else job.ended - self._cycle.state.epoch
             self._forecaster.job_ended(job.number, ended, finished=finished)
         outdated = now > self._last_forecast_at + _MAX_SLEEP_SECONDS
-        self._forecast_is_stale |= prepared.batch is not None or outdated
+        changed = self._forecast_is_stale or prepared.batch is not None or outdated
+        self._forecast_is_stale = changed and bool(self._cycle.state.jobs)
         ready = self._forecaster.seconds_until_ready() == 0.0
-        if self._forecast_is_stale and self._cycle.state.jobs and ready:
+        if self._forecast_is_stale and ready:
             self._forecaster.submit(self._cycle.state.scheduler.fork(), now)
             self._forecast_is_stale, self._last_forecast_at = False, now
 

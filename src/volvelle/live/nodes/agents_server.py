@@ -51,7 +51,9 @@ class AgentsServer:
     lease_seconds: how long an agent without contact lets its jobs run; after that and a margin its node is
     reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
     current_agents: the last agent of each node. An agent with another folder does not know what the last one
-    started, and is accepted only once that has ended. None: there is never another folder.
+    started, and is accepted only once that has ended and the node ``is_down`` by the journal: else orders
+    that were carried out would be repeated to it. Without leases it is on the same machine, and has ended
+    what ran there (`run_agent`). None: there is never another folder.
     position: how far the journal is written, which agents are told to remember. placed: see
     `AttemptCoordinator`.
     """
@@ -70,6 +72,7 @@ class AgentsServer:
         security: ssl.SSLContext | None = None,
         position: Callable[[], JournalPosition | None] = lambda: None,
         placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
+        is_down: Callable[[str], bool] = lambda name: True,
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
@@ -77,7 +80,7 @@ class AgentsServer:
         self._lease_seconds = lease_seconds
         self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
         self._report = report
-        self._position = position
+        self._position, self._is_down = position, is_down
         self._orders: deque[Order] = deque()
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
         self._connections: dict[str, _Connection] = {}
@@ -278,12 +281,17 @@ class AgentsServer:
         """Why this agent has to wait; empty if it does not. Raises OSError if that cannot be read."""
         name = hello.node.name
         known = self._current_agents
-        same = known is None or not known.is_different(name, hello.identity)
-        if same or name not in self._last_contact or not self._coordinator.may_be_in_use(name):
+        if known is None or not known.is_different(name, hello.identity):
             return ""
+        other = f"the last agent of node {name!r} had another folder"
+        if self._lease_seconds:
+            if name in self._last_contact and self._coordinator.may_be_in_use(name):
+                lease = f"its lease has run out, in {self._lost_after_seconds:.0f} s at most"
+                return f"{other}, and its jobs may run until {lease}"
+        elif not self._is_down(name):
+            self._node_lost(name, "its agent has another folder than before")
         return (
-            f"the last agent of node {name!r} had another folder, and its jobs may run until its "
-            f"lease has run out, in {self._lost_after_seconds:.0f} s at most"
+            "" if self._is_down(name) else f"{other}, and it is not stored yet that they are lost"
         )
 
     async def _serve_agent(

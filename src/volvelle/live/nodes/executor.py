@@ -29,7 +29,8 @@ class ExecutorContext:
     there. placed: the nodes of attempts from before. umask: of jobs; what executors write themselves is
     private. run_as: as whom jobs run of agents that the executor starts (see `job_users`). demand: the
     present GPU demand, for executors that can add nodes. position: how far the journal is written, for agents
-    to remember. Both may be called at any time, from any thread.
+    to remember. is_down: whether a node is down by the journal, so that nothing is there. All three may be
+    called at any time, from any thread.
     """
 
     cluster: Cluster
@@ -42,6 +43,7 @@ class ExecutorContext:
     run_as: Mapping[str, str] = field(default_factory=dict)
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
     position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
+    is_down: Callable[[str], bool] = field(default=lambda name: True, repr=False)
 
     @property
     def given_keys(self) -> GivenKeys:

@@ -17,6 +17,7 @@ from volvelle.live.agent.gpus import find_gpus
 from volvelle.live.agent.job_users import check_run_as
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
 from volvelle.live.nodes.executors.managed_agents import ManagedAgents
 from volvelle.model.node import Node
@@ -73,6 +74,8 @@ class _LocalAgents(ManagedAgents):
             leaving=context.leaving,
             position=context.position,
             placed=context.placed,
+            is_down=context.is_down,
+            current_agents=CurrentAgents(context.folder / "current-agents"),
         )
         try:
             address_file = context.folder / "agents.address"
@@ -105,8 +108,9 @@ class _LocalAgents(ManagedAgents):
     def poll(self) -> None:
         """Start agents that do not run."""
         for agent in self._agents:
-            if (reason := agent.check()) is not None:
-                self.server.node_lost(agent.node.name, reason)
+            with contextlib.suppress(OSError):  # of its folder; tried again
+                if (reason := agent.check()) is not None:
+                    self.server.node_lost(agent.node.name, reason)
 
 
 class _LocalAgent:
@@ -114,7 +118,7 @@ class _LocalAgent:
 
     def __init__(self, path: Path, settings: AgentSettings) -> None:
         self.node = settings.node
-        self._settings = settings
+        self._settings, self._path = settings, path
         self._folder = AgentFolder(path)
         self._child: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -129,7 +133,10 @@ class _LocalAgent:
                 self._failures, self._reported_lost = 0, False
             return None
         retry_at = self._started + _FIRST_RETRY_SECONDS * (2**self._failures - 1)
-        if now < retry_at or self._other_agent_runs():
+        if now < retry_at:
+            return None
+        self._folder = AgentFolder(self._path)  # it may have been deleted
+        if self._other_agent_runs():
             return None
         failed = self._child is not None and now - self._started < _STABLE_SECONDS
         self._failures = min(self._failures + 1, _MAX_FAILURES) if failed else 0

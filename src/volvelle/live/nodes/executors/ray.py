@@ -24,6 +24,7 @@ from pydantic import Field
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
 from volvelle.live.nodes.executors.managed_agents import ManagedAgents
 from volvelle.live.nodes.executors.ray_autoscaling import Autoscaling
@@ -137,6 +138,8 @@ class _RayAgents(ManagedAgents):
             host=executor.host or here,
             position=context.position,
             placed=context.placed,
+            is_down=context.is_down,
+            current_agents=CurrentAgents(context.folder / "current-agents"),
         )
         self._address = f"{executor.host or here}:{server.port}"
         super().__init__(server, executor.poll_seconds)
