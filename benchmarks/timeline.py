@@ -34,13 +34,15 @@ for (let at = 0; at < size.nodes; at++) {
 }
 let lane = 0, later = 0;
 for (let number = 0; number < size.jobs; number++) {
-  const array = Math.floor(number / 100), gpus = 2 ** (array %% 4), seconds = 600 * (1 + 7 * array %% 59);
+  const array = Math.floor(number / 100), gpus = 2 ** (array %% 4);
+  const seconds = 600 * (1 + 7 * array %% 59);
   const job = { number, name: `train-${array}`, user: `user-${array %% 10}`, gpus, submitted: now - 300,
     state: "waiting", started: null, grants: [], predicted_start: now + 20 * (number * 7919 %% size.jobs),
   };
   if (lane + gpus <= 8 * size.nodes) {
     const on = Array.from({ length: gpus }, (_, at) => (lane + at) %% 8);
-    Object.assign(job, { state: "running", started: now - 200, grants: [[`node-${Math.floor(lane / 8)}`, on]] });
+    const grants = [[`node-${Math.floor(lane / 8)}`, on]];
+    Object.assign(job, { state: "running", started: now - 200, grants });
     lane += gpus;
   }
   job.predicted_p50 = (job.started ?? job.predicted_start) + seconds;
