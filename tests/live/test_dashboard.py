@@ -147,6 +147,21 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
     assert "wide too" in text
 
 
+def test_a_click_on_the_timeline_opens_the_job_that_is_drawn_there(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "timeline")
+    page.wait_for_selector(".legend li")
+    canvas = page.locator("canvas")
+    canvas.press("0")
+    box = canvas.bounding_box()
+    assert box is not None
+    place = {"x": 84 + 0.35 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
+    canvas.click(position=place)  # soon after now, on the first node
+    page.wait_for_function("() => /#.job.[0-9]+$/.test(location.hash)")
+    page.wait_for_selector("dd:has-text('running')")
+    assert not site.errors
+
+
 def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
     page = site.page("dana", **DESK)
     site.go(page, "queue")

@@ -19,15 +19,16 @@ export function timeline(root, { cluster, session, go }) {
       h("span", {}, button("+", "Zoom in on time (+)", "in"), button("−", "Zoom out on time (-)", "out"), button("↕ +", "Taller rows (])", "taller"), button("↕ −", "Flatter rows ([)", "flatter"), button("All", "Show everything (0)", "all"))),
     canvas, h("ul", { class: "legend" }));
   root.append(h("h1", {}, "Timeline"), gantt, note);
-  let past = [], chart = null, drawn = 0, known = null, loads = 0, closed = false;
+  let past = null, chart = null, drawn = 0, origin = session.run ? 0 : undefined, loads = 0, closed = false;
 
   const draw = () => {
     drawn = performance.now();
-    const { data, numbers, left } = chartData(cluster, [...past, ...cluster.past], session.run ? 0 : known?.origin);
-    known = { origin: data.epoch ?? 0, numbers };
-    if (chart) setTimeout(() => chart.update(data)); // a task of its own: none is long
+    if (!past.fits(cluster)) past = new Holdings(cluster, past.entries, origin);
+    const { data, left } = past.chartData();
+    origin = past.origin;
+    if (chart) chart.update(data);
     else {
-      chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (known.numbers[row] >= 0) go(`#/job/${known.numbers[row]}`); } });
+      chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
       if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
     }
     note.textContent = "Left of now: what was held, as the server remembers it. Pale: predicted; running jobs to their P50, waiting ones "
@@ -36,12 +37,15 @@ export function timeline(root, { cluster, session, go }) {
   };
   const readPast = async () => {
     loads = cluster.loads;
+    let entries = [];
     try {
-      past = (await get("/v1/holdings")).holdings;
+      entries = (await get("/v1/holdings")).holdings;
     } catch (error) {
       sayError(error);
     }
-    if (!closed) draw();
+    if (closed) return;
+    past = new Holdings(cluster, entries, origin);
+    draw();
   };
   readPast();
   return {
@@ -70,91 +74,173 @@ function laneNames(nodes) {
   return (at) => names[at] ?? "";
 }
 
-// The chart's data; ticks are seconds since `origin`.
-export function chartData(cluster, past, origin) {
-  const time = now(), [first, lanes] = firstLanes(cluster.nodes);
-  const epoch = origin ?? Math.floor(Math.min(time - 600, ...past.map((row) => row[3]).slice(0, 1), earliest(cluster, time)));
-  const rows = new Map(), list = [], bars = { job: [], from: [], length: [], lane: [], height: [], predicted: [] };
-  const rowOf = (number, name, user, of) => {
-    const key = number < 0 ? `-${list.length}` : number;
-    if (!rows.has(key)) { rows.set(key, list.length); list.push({ number, name, user, ...of }); }
-    return rows.get(key);
-  };
-  const add = (row, start, end, lane, height, predicted) => {
+// Numbers by row that grow.
+class Numbers {
+  constructor(kind) {
+    this.values = new kind(1 << 12);
+    this.length = 0;
+  }
+
+  push(value) {
+    if (this.length === this.values.length) {
+      const grown = new this.values.constructor(2 * this.length);
+      grown.set(this.values);
+      this.values = grown;
+    }
+    this.values[this.length++] = value;
+  }
+
+  get all() { return this.values.subarray(0, this.length); }
+}
+
+// Names by row, each kept once.
+class Names {
+  constructor() {
+    this.names = [];
+    this.of = [];
+    this.at = new Map();
+  }
+
+  set(row, name) {
+    let at = this.at.get(name);
+    if (at === undefined) { at = this.names.length; this.names.push(name); this.at.set(name, at); }
+    this.of[row] = at;
+  }
+}
+
+// The data of the chart. What is over is kept from one drawing to the next; what runs and what is predicted stands
+// behind it and is made anew each time. Times are seconds since `origin`.
+class Holdings {
+  // entries: as in /v1/holdings. origin: that of before; undefined: none yet.
+  constructor(cluster, entries, origin) {
+    const time = now();
+    this.cluster = cluster;
+    this.entries = entries;
+    [this.first, this.lanes] = firstLanes(cluster.nodes);
+    this.origin = origin ?? Math.floor(Math.min(time - 600, ...entries.slice(0, 1).map((entry) => entry[3]), earliest(cluster, time)));
+    this.bars = { job: new Numbers(Int32Array), from: new Numbers(Float64Array), length: new Numbers(Float64Array), lane: new Numbers(Int32Array), height: new Numbers(Int32Array), predicted: new Numbers(Uint8Array) };
+    this.numbers = []; // of the job in each row
+    this.jobs = { id: [], name: new Names(), user: new Names(), status: new Names(), gpus: [], submitted: [], wait: [], stay: [] };
+    this.rowOf = new Map(); // of jobs with something that is over
+    this.ends = new Map(); // of these: when their last holding so far ended
+    this.over = { bars: 0, rows: 0, later: 0 };
+    for (const entry of entries) this.addPast(entry);
+  }
+
+  // Whether the lanes are still those of the nodes.
+  fits(cluster) {
+    const [, lanes] = firstLanes(cluster.nodes);
+    return lanes === this.lanes && [...cluster.nodes.keys()].every((name) => this.first.has(name));
+  }
+
+  // Facts of the job in a row, the next row if it is a new one.
+  setRow(row, { number, name, user, state, gpus, submitted, started, predicted_start: expected }, end) {
+    const jobs = this.jobs;
+    this.numbers[row] = number;
+    jobs.id[row] = number < 0 ? "another user's" : String(number);
+    jobs.name.set(row, name);
+    jobs.user.set(row, user || "other users");
+    jobs.status.set(row, state);
+    jobs.gpus[row] = gpus;
+    jobs.submitted[row] = Math.round(submitted - this.origin);
+    jobs.wait[row] = started ? (started ?? expected) - submitted : null;
+    jobs.stay[row] = end === null ? null : end - submitted;
+  }
+
+  addPast([number, name, user, start, end, grants]) {
+    const live = this.cluster.jobs.get(number), gpus = grants.reduce((sum, [, each]) => sum + each.length, 0);
+    const row = this.rowOf.get(number) ?? this.numbers.length;
+    if (number >= 0) {
+      this.rowOf.set(number, row);
+      this.ends.set(number, end);
+    }
+    this.setRow(row, { number, name, user, state: live?.state ?? "over", gpus, submitted: live?.submitted ?? start, started: start }, live ? null : end);
+    this.place(row, grants, Math.max(start, this.origin), end, 0);
+    this.over.bars = this.bars.job.length;
+    this.over.rows = this.numbers.length;
+  }
+
+  add(row, start, end, lane, height, predicted) {
+    const { bars } = this;
     bars.job.push(row);
-    bars.from.push(Math.round(start - epoch));
+    bars.from.push(Math.round(start - this.origin));
     bars.length.push(Math.max(1, Math.round(end - start)));
     bars.lane.push(lane);
     bars.height.push(height);
     bars.predicted.push(predicted);
-  };
-  const place = (row, grants, start, end, predicted) => {
+  }
+
+  place(row, grants, start, end, predicted) {
     for (const [node, gpus] of grants) {
-      if (!first.has(node)) continue; // it has left
-      for (const [lane, height] of runs(gpus)) add(row, start, end, first.get(node) + lane, height, predicted);
+      if (!this.first.has(node)) continue; // it has left
+      for (const [lane, height] of runs(gpus)) this.add(row, start, end, this.first.get(node) + lane, height, predicted);
     }
-  };
-  for (const [number, name, user, start, end, grants] of past) {
-    const live = cluster.jobs.get(number), gpus = grants.reduce((sum, [, each]) => sum + each.length, 0);
-    place(rowOf(number, name, user, { gpus, state: live?.state ?? "over", submitted: live?.submitted ?? start, started: start, end: live ? null : end }), grants, Math.max(start, epoch), end, 0);
   }
-  const freeFrom = new Float64Array(lanes).fill(time), waiting = [];
-  let last = time;
-  for (const job of cluster.jobs.values()) {
-    if (job.grants.length) {
-      const row = rowOf(job.number, job.name, job.user, { ...job, end: null }), until = Math.max(job.predicted_p50 ?? time, time);
-      place(row, job.grants, job.started ?? time, time, 0);
-      place(row, job.grants, time, until, 1);
-      for (const [node, gpus] of job.grants) if (first.has(node)) for (const gpu of gpus) freeFrom[first.get(node) + gpu] = until;
+
+  // Drop what runs and what is predicted, and take over what has ended since.
+  rewind() {
+    for (const column of Object.values(this.bars)) column.length = this.over.bars;
+    this.numbers.length = this.over.rows;
+    const { past } = this.cluster;
+    for (; this.over.later < past.length; this.over.later++) this.addPast(past[this.over.later]);
+    for (const [number, row] of this.rowOf) {
+      if (this.jobs.stay[row] !== null || this.cluster.jobs.has(number)) continue;
+      this.jobs.status.set(row, "over"); // it ended while it held nothing
+      this.jobs.stay[row] = this.ends.get(number) - this.origin - this.jobs.submitted[row];
+    }
+    for (const column of Object.values(this.jobs)) (column.of ?? column).length = this.over.rows;
+  }
+
+  // The row of a job that is not over.
+  liveRow(job) {
+    const row = this.rowOf.get(job.number) ?? this.numbers.length;
+    this.setRow(row, job, null);
+    return row;
+  }
+
+  // What there is to draw, and how many later starts are left out.
+  chartData() {
+    const time = now(), freeFrom = new Float64Array(this.lanes).fill(time), waiting = [];
+    let last = time;
+    this.rewind();
+    for (const job of this.cluster.jobs.values()) {
+      if (job.grants.length) {
+        const row = this.liveRow(job), until = Math.max(job.predicted_p50 ?? time, time);
+        this.place(row, job.grants, job.started ?? time, time, 0);
+        this.place(row, job.grants, time, until, 1);
+        for (const [node, gpus] of job.grants) if (this.first.has(node)) for (const gpu of gpus) freeFrom[this.first.get(node) + gpu] = until;
+        last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
+      } else if (job.predicted_start && job.predicted_p50 && job.predicted_start < time + AHEAD_SECONDS) {
+        waiting.push(job);
+      }
+    }
+    waiting.sort((a, b) => a.predicted_start - b.predicted_start);
+    const heap = new LaneHeap(freeFrom);
+    for (const job of waiting.slice(0, MAX_PREDICTED)) {
+      const row = this.liveRow(job), taken = [];
+      const from = Math.max(job.predicted_start, time), until = Math.max(job.predicted_p50, from);
+      for (let gpu = 0; gpu < job.gpus && heap.size; gpu++) taken.push(heap.pop());
+      for (const lane of taken) heap.push(lane, until);
+      for (const [lane, height] of runs(taken.sort((a, b) => a - b))) this.add(row, from, until, lane, height, 1);
       last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
-    } else if (job.predicted_start && job.predicted_p50 && job.predicted_start < time + AHEAD_SECONDS) {
-      waiting.push(job);
     }
+    return { data: this.data(time, last), left: Math.max(0, waiting.length - MAX_PREDICTED) };
   }
-  waiting.sort((a, b) => a.predicted_start - b.predicted_start);
-  const left = Math.max(0, waiting.length - MAX_PREDICTED);
-  const heap = new LaneHeap(freeFrom);
-  for (const job of waiting.slice(0, MAX_PREDICTED)) {
-    const row = rowOf(job.number, job.name, job.user, { ...job, end: null }), taken = [];
-    const from = Math.max(job.predicted_start, time), until = Math.max(job.predicted_p50, from);
-    for (let gpu = 0; gpu < job.gpus && heap.size; gpu++) taken.push(heap.pop());
-    for (const lane of taken) heap.push(lane, until);
-    for (const [lane, height] of runs(taken.sort((a, b) => a - b))) add(row, from, until, lane, height, 1);
-    last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
+
+  data(time, last) {
+    const { jobs, origin } = this, none = { names: [""], of: [] };
+    const bars = Object.fromEntries(Object.entries(this.bars).map(([name, column]) => [name, column.all]));
+    return {
+      tick: 1, epoch: origin || undefined, now: time - origin, span: Math.ceil(last - origin) + 60, lanes: Math.max(1, this.lanes), perGpu: 1, placed: true,
+      jobs: { ...jobs, pool: none, class: none }, bars,
+    };
   }
-  return { data: assemble(list, bars, { epoch, lanes, now: time - epoch, span: Math.ceil(last - epoch) + 60 }), numbers: list.map((each) => each.number), left };
 }
 
 function earliest(cluster, time) {
   let found = time;
   for (const job of cluster.jobs.values()) if (job.started && job.started < found) found = job.started;
   return Math.max(found, time - AHEAD_SECONDS);
-}
-
-function assemble(list, bars, { epoch, lanes, now, span }) {
-  const differences = (values) => values.map((value, at) => value - (at ? values[at - 1] : 0));
-  const named = (value) => {
-    const names = [], at = new Map();
-    const of = list.map((each) => {
-      const name = value(each);
-      if (!at.has(name)) { at.set(name, names.length); names.push(name); }
-      return at.get(name);
-    });
-    return { names, of };
-  };
-  const since = (each) => (each.started ?? each.predicted_start ?? each.submitted) - each.submitted;
-  return {
-    tick: 1, epoch: epoch || undefined, now, span, lanes: Math.max(1, lanes), perGpu: 1, placed: true,
-    jobs: {
-      id: list.map((each) => (each.number < 0 ? "another user's" : String(each.number))),
-      name: named((each) => each.name), user: named((each) => each.user || "other users"), pool: { names: [""], of: [] }, class: { names: [""], of: [] },
-      status: named((each) => each.state), gpus: list.map((each) => each.gpus),
-      submit: differences(list.map((each) => Math.round(each.submitted - epoch))),
-      wait: list.map((each) => (each.started ? since(each) : null)),
-      stay: list.map((each) => (each.end === null ? null : each.end - each.submitted)),
-    },
-    bars: { job: bars.job, start: differences(bars.from), length: bars.length, lane: bars.lane, height: bars.height, predicted: bars.predicted },
-  };
 }
 
 // Neighbouring lanes as [first, number].
@@ -171,37 +257,33 @@ function runs(lanes) {
 class LaneHeap {
   constructor(freeFrom) {
     this.until = freeFrom;
-    this.lanes = [...freeFrom.keys()].sort((a, b) => freeFrom[a] - freeFrom[b] || a - b); // sorted: a heap
+    this.lanes = Int32Array.from(freeFrom.keys()).sort((a, b) => freeFrom[a] - freeFrom[b] || a - b); // sorted: a heap
+    this.size = this.lanes.length;
   }
 
-  get size() { return this.lanes.length; }
-
-  before(a, b) { return this.until[a] - this.until[b] || a - b; }
+  before(a, b) { return this.until[a] < this.until[b] || (this.until[a] === this.until[b] && a < b); }
 
   pop() {
-    const top = this.lanes[0], last = this.lanes.pop();
-    if (this.lanes.length) { this.lanes[0] = last; this.sink(0); }
+    const { lanes } = this, top = lanes[0], moved = lanes[--this.size];
+    let at = 0;
+    for (let child = 1; child < this.size; child = 2 * at + 1) {
+      if (child + 1 < this.size && this.before(lanes[child + 1], lanes[child])) child += 1;
+      if (!this.before(lanes[child], moved)) break;
+      lanes[at] = lanes[child];
+      at = child;
+    }
+    lanes[at] = moved;
     return top;
   }
 
   push(lane, until) {
+    const { lanes } = this;
     this.until[lane] = until;
-    this.lanes.push(lane);
-    for (let at = this.lanes.length - 1; at > 0;) {
-      const parent = (at - 1) >> 1;
-      if (this.before(this.lanes[parent], this.lanes[at]) <= 0) return;
-      [this.lanes[parent], this.lanes[at]] = [this.lanes[at], this.lanes[parent]];
+    let at = this.size++;
+    for (let parent = (at - 1) >> 1; at > 0 && this.before(lane, lanes[parent]); parent = (at - 1) >> 1) {
+      lanes[at] = lanes[parent];
       at = parent;
     }
-  }
-
-  sink(at) {
-    for (;;) {
-      let least = at;
-      for (const child of [2 * at + 1, 2 * at + 2]) if (child < this.lanes.length && this.before(this.lanes[child], this.lanes[least]) < 0) least = child;
-      if (least === at) return;
-      [this.lanes[least], this.lanes[at]] = [this.lanes[at], this.lanes[least]];
-      at = least;
-    }
+    lanes[at] = lane;
   }
 }

@@ -3,7 +3,8 @@
 
 // The chart in `root` of `data`; a page that follows a live cluster gives new data to the `update` it returns.
 // Of such data, besides: epoch (seconds of tick 0; then times are of the clock), now (ticks),
-// bars.predicted (1 for a bar that is foreseen). `open`: what a click on the job in a row does.
+// bars.predicted (1 for a bar that is foreseen); and bars.from and jobs.submitted for the running sums of bars.start and
+// jobs.submit. `open`: what a click on the job in a row does.
 // `laneName`: what a lane is called.
 function ganttChart(root, data, { open = null, laneName = null } = {}) {
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
@@ -21,8 +22,8 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     jobs = data.jobs;
     bars = data.bars;
     count = bars.job.length;
-    start = summed(bars.start);
-    submit = summed(jobs.submit);
+    start = bars.from ?? summed(bars.start);
+    submit = jobs.submitted ?? summed(jobs.submit);
     views = {
       gpus: { rows: data.lanes, lane: bars.lane, height: bars.height, unit: data.placed ? "GPU" : "GPUs in use", per: data.perGpu },
       jobs: { rows: jobs.id.length, lane: bars.job, height: null, unit: "Job", per: 1 },
@@ -200,13 +201,23 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     return [x, y, Math.max(0.6, toX(start[i] + bars.length[i]) - x - (gap && 0.5)), Math.max(0.6, bottom - y - gap)];
   }
 
+  // Of bars that are flatter than a pixel, those within what was drawn last on their half of a pixel are left out.
   function drawBars(group, color) {
+    const halves = Math.ceil(2 * (plot.y + plot.height)) + 2, from = new Float64Array(halves).fill(Infinity), until = new Float64Array(halves);
     pen.fillStyle = pen.strokeStyle = color;
     for (let i = 0; i < count; i++) {
       if (colorOf[i] !== group) continue;
       const box = barBox(i);
       if (!box) continue;
-      if (bars.predicted?.[i]) drawPredicted(box); else pen.fillRect(...box);
+      const [x, y, width, height] = box;
+      if (bars.predicted?.[i]) { drawPredicted(box); continue; }
+      if (height < 1 && y > 0) {
+        const half = Math.round(2 * y), right = x + width;
+        if (x >= from[half] && right <= until[half]) continue;
+        if (x > until[half] || right < from[half]) { from[half] = x; until[half] = right; }
+        else { from[half] = Math.min(from[half], x); until[half] = Math.max(until[half], right); }
+      }
+      pen.fillRect(x, y, width, height);
     }
   }
 
