@@ -28,6 +28,7 @@ one the demand is what its user declares, else its proportional share. CPUs may 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar, Self
 
+import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.demand import Wants, wants_of
@@ -193,12 +194,10 @@ class SynergyOpt(Synergy):
 
 def all_wants(jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> list[Wants]:
     """What each of ``jobs`` wants where it stands."""
-    wants = []
-    for at, job in enumerate(jobs):
-        mine = slice(standing.first[at], standing.first[at + 1])
-        places = standing.place[mine]
-        cpus, memory = (stock.capacity[:, places] / standing.gpus[mine]).min(axis=1).tolist()
-        wants.append(
-            wants_of(job.spec, job.believed.sensitivity, stock.share_at(places), (cpus, memory))
-        )
-    return wants
+    here, at = stock.capacity[:, standing.place], standing.first[:-1]
+    shares = np.minimum.reduceat(here / stock.gpus[standing.place], at, axis=1).T.tolist()
+    mosts = np.minimum.reduceat(here / standing.gpus, at, axis=1).T.tolist()
+    return [
+        wants_of(job.spec, job.believed.sensitivity, (share[0], share[1]), (most[0], most[1]))
+        for job, share, most in zip(jobs, shares, mosts, strict=True)
+    ]
