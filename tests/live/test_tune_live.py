@@ -81,7 +81,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiFixture]:
     context = ExecutorContext(cluster, folder, "secret")
     controller = Controller(store, header_of(cluster, POLICY), IdleExecutor(), context)
     controller.start()
-    api = ApiFixture(controller, store, create_app(controller, store, Limits(), folder))  # type: ignore[arg-type]
+    app = create_app(controller, store, Limits(), folder, folder / "fronts")  # type: ignore[arg-type]
+    api = ApiFixture(controller, store, app)
     for user, role in (("dana", Role.USER), ("root", Role.OPERATOR)):
         api.tokens[user], kept = new_token(user, role)
         store.tokens.add(kept)
