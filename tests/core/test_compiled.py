@@ -1,5 +1,8 @@
 """What is said while loops are compiled, and when machine code is made anew."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from volvelle.core import compiled
@@ -38,3 +41,23 @@ def test_machine_code_is_outdated_where_a_table_that_it_is_given_gets_other_colu
     before = compiled._stamp(first)
     first.__annotations__["jobs"] = Classes
     assert compiled._stamp(first) != before
+
+
+def loop_of_version(folder: Path, version: int) -> Any:
+    """The loop of a module of which there are several versions."""
+    file = folder / "versioned.py"
+    file.write_text(f"VERSION = {version}\n\n\ndef loop(given):\n    return given * VERSION\n")
+    names: dict[str, Any] = {"__name__": "versioned"}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    return names["loop"]
+
+
+def test_versions_that_run_at_once_never_write_the_same_file(tmp_path: Path) -> None:
+    """One that is replaced while it runs compiles on; what it keeps must not be taken for the other's."""
+    kept: list[set[str]] = []
+    for version in (1, 2, 1):
+        assert compiled._made(loop_of_version(tmp_path, version), None, True)(10) == 10 * version
+        kept.append({file.name for file in tmp_path.rglob("*.nb?")})
+    assert len(kept[0]) == 2
+    assert kept[0].isdisjoint(kept[1]), "the files of what is outdated are gone"
+    assert kept[2] == kept[0]

@@ -81,8 +81,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiFixture]:
     context = ExecutorContext(cluster, folder, "secret")
     controller = Controller(store, header_of(cluster, POLICY), IdleExecutor(), context)
     controller.start()
-    app = create_app(controller, store, Limits(), folder, folder / "fronts")  # type: ignore[arg-type]
-    api = ApiFixture(controller, store, app)
+    app = create_app(controller, store, Limits(), folder, folder / "fronts")
+    api = ApiFixture(controller, store, app)  # type: ignore[arg-type]
     for user, role in (("dana", Role.USER), ("root", Role.OPERATOR)):
         api.tokens[user], kept = new_token(user, role)
         store.tokens.add(kept)

@@ -19,12 +19,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import update_wrapper
+from glob import escape
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+
+_STAMPED = 16
+"""Letters of a stamp in the names of files. Two versions that run at once never write the same file."""
 
 _LONG_SECONDS = 1.0
 """Of compiling, after which it is announced."""
@@ -218,10 +223,10 @@ def _cache_of(linked: FunctionType, use: str, stamp: str) -> Any:
 
         def __init__(self) -> None:
             super().__init__(linked)  # type: ignore[no-untyped-call]
+            self._every = f"{linked.__module__}.{linked.__qualname__}.{use}"
+            self._own = f"{self._every}.{stamp[:_STAMPED]}"
             self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
-                cache_path=self._cache_path,
-                filename_base=f"{linked.__module__}.{linked.__qualname__}.{use}",
-                source_stamp=stamp,
+                cache_path=self._cache_path, filename_base=self._own, source_stamp=stamp
             )
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -241,5 +246,8 @@ def _cache_of(linked: FunctionType, use: str, stamp: str) -> Any:
             _announcement.done()
             with suppress(OSError):
                 super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+                for file in Path(self._cache_path).glob(f"{escape(self._every)}.*"):
+                    if not file.name.startswith(f"{self._own}."):
+                        file.unlink(missing_ok=True)
 
     return Cache()
