@@ -108,7 +108,10 @@ def test_a_deadline_at_risk_is_told_once(tmp_path: Path) -> None:
     job = json.loads(one.body)["job"]
     assert job["predicted_p50"] > job["due"] == job["submitted"] + 30
     harness.controller.store.outbox.settle([one.id], 1e6, "deadline-at-risk")
-    harness.step(2)
+    submit(harness, sleeping(9, 2, priority=5))
+    forecast()
+    assert harness.controller.status.jobs[number].predicted_p50 > job["predicted_p50"]
+    assert not told(harness.controller.store), "it is told once"
     harness.crash()
     harness.deliver()
     forecast()

@@ -146,10 +146,8 @@ class Delivery:
                 self._send(target, notifications)
             except DeliveryFailed as failure:
                 problem, permanent = str(failure), failure.permanent
-            except (
-                Exception
-            ) as error:  # the target's other notifications, and those of others, go on
-                problem = f"{type(error).__name__}: {error}"
+            except Exception as error:  # a mistake of ours: other targets do not suffer from it
+                problem = type(error).__name__
             self._sent(target, notifications, problem, permanent=permanent)
 
     def _next(self) -> tuple[str, list[Notification]] | None:
