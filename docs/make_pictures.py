@@ -39,20 +39,23 @@ def main() -> None:
         _keep(folder / "demo" / "jct_cdf.png", "demo-completion-times.png")
         _keep(folder / "demo" / "queue.png", "demo-queues.png")
         _keep(folder / "run" / "gantt.png", "who-held-the-gpus.png")
-        with _busy_server(folder) as (url, token):
-            _photograph(url, token, folder)
+        with _busy_server(folder) as (url, token, job):
+            _photograph(url, token, folder, job)
         for view in VIEWS:
             _keep(folder / f"{view}.png", f"dashboard-{view}.png", MANY_COLOURS)
 
 
-VIEWS = ("overview", "queue", "timeline")
+VIEWS = ("overview", "queue", "timeline", "job")
 USERS = ("dana", "kim", "lee")
 NAMES = ("bert", "resnet50", "gpt-small", "t5", "whisper")
 
 
 @contextmanager
-def _busy_server(folder: Path) -> Iterator[tuple[str, str]]:
-    """A server of four nodes on which jobs of three users ran, run and wait; its URL and a token."""
+def _busy_server(folder: Path) -> Iterator[tuple[str, str, int]]:
+    """A server of four nodes on which jobs of three users ran, run and wait.
+
+    Its URL, a token, and the number of a job that waits for another.
+    """
     volvelle = Path(sys.executable).with_name("volvelle")
     command = [str(volvelle), "serve", "--cluster", "4x8", "--policy", "srsf", "--port", "0"]
     server = subprocess.Popen(
@@ -66,7 +69,7 @@ def _busy_server(folder: Path) -> Iterator[tuple[str, str]]:
         root = (folder / "serve" / "token").read_text().strip()
         numbers = _submit_jobs(url, root)
         time.sleep(75.0)
-        yield url, root
+        yield url, root, numbers[-1]
         with httpx.Client(base_url=url, headers=_bearer(root), timeout=30.0) as client:
             for number in numbers:
                 client.post(f"/v1/jobs/{number}/cancel")
@@ -90,15 +93,20 @@ def _submit_jobs(url: str, root: str) -> list[int]:
                 }  # fmt: skip
                 answer = client.post("/v1/jobs", json=job, headers=_bearer(made["token"]))
                 numbers += answer.json()["numbers"]
-    return numbers
+        last = {
+            "name": "evaluate", "command": ["sleep", "60"], "estimate": "1m", "time_limit": "10m",
+            "after": [f"{numbers[-1]}:any"], "deadline": {"kind": "soft", "within": "2h"},
+        }  # fmt: skip
+        answer = client.post("/v1/jobs", json=last, headers=_bearer(root))
+    return numbers + list(answer.json()["numbers"])
 
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _photograph(url: str, token: str, folder: Path) -> None:
-    """Pictures of the dashboard's views in ``folder``."""
+def _photograph(url: str, token: str, folder: Path, job: int) -> None:
+    """Pictures of the dashboard's views in ``folder``; of the jobs that of ``job``."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only pictures need it
 
     with sync_playwright() as playwright:
@@ -111,7 +119,7 @@ def _photograph(url: str, token: str, folder: Path) -> None:
         page.keyboard.press("Enter")
         page.wait_for_selector("nav a")
         for view in VIEWS:
-            page.goto(f"{url}/dashboard/#/{view}")
+            page.goto(f"{url}/dashboard/#/{view}{f'/{job}' if view == 'job' else ''}")
             page.wait_for_timeout(1500.0)
             if view == "timeline":
                 page.get_by_role("button", name="Show everything").click()

@@ -212,6 +212,7 @@ def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path
     (tmp_path / "front.json").write_text(json.dumps(front))
     page = site.page("root", **DESK)
     site.go(page, "front")
+    assert page.get_by_role("button", name="Keep on the server").is_hidden()
     page.get_by_label("front.json").set_input_files(tmp_path / "front.json")
     page.wait_for_selector("circle.pick")
     page.get_by_role("button", name="Keep on the server").click()

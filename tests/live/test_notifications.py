@@ -75,16 +75,16 @@ def test_ends_preemptions_and_lost_nodes_are_told_once_also_through_a_restart(
         harness.step(1)
     failed = [("failed", "", doomed), ("failed", "ada", doomed)]
     assert told(store)[1:] == failed
-    for _ in range(12):
-        harness.step(1)
+    for _ in range(3):
+        harness.step(4)
     harness.fake_cluster.lose("node-1")
     harness.deliver()
     assert told(store)[3:] == [("node-lost", "", "node-1"), ("node-lost", "ada", long)]
     cancelled = submit(harness, sleeping(50, notify=[HOOK]))
     harness.controller.request(Cancel(cancelled))
     harness.fake_cluster.join("node-1")
-    for _ in range(60):
-        harness.step(1)
+    for _ in range(12):
+        harness.step(5)
     assert told(store)[5:] == [("finished", "ada", long)]
     assert len({each.id for each in store.outbox.list_waiting()}) == 6
 
@@ -108,7 +108,10 @@ def test_a_deadline_at_risk_is_told_once(tmp_path: Path) -> None:
     job = json.loads(one.body)["job"]
     assert job["predicted_p50"] > job["due"] == job["submitted"] + 30
     harness.controller.store.outbox.settle([one.id], 1e6, "deadline-at-risk")
-    harness.step(2)
+    submit(harness, sleeping(9, 2, priority=5))
+    forecast()
+    assert harness.controller.status.jobs[number].predicted_p50 > job["predicted_p50"]
+    assert not told(harness.controller.store), "it is told once"
     harness.crash()
     harness.deliver()
     forecast()

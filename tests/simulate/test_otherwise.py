@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import read_journal
 from volvelle.metrics.outcomes import Outcomes
+from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.otherwise import had_otherwise
@@ -52,6 +54,16 @@ def test_of_a_span_its_own_jobs_are_measured_behind_those_that_were_there(journa
     assert found.was.jct_mean == pytest.approx(outcomes.jct[span].mean())
     assert found.again.wait_mean == pytest.approx(outcomes.responsiveness[span].mean())
     assert found.other == found.again
+
+
+def test_jobs_that_are_not_over_are_counted_apart(journal: Path, tmp_path: Path) -> None:
+    lines = journal.read_bytes().splitlines(keepends=True)
+    half = tmp_path / "half.jsonl"
+    half.write_bytes(b"".join(lines[: len(lines) // 2]))
+    found = had_otherwise(half, "srsf", "accept-all", 0.0, np.inf)
+    status = outcomes_of(*read_journal(half)).status.tolist()
+    assert found.unfinished == status.count("running") + status.count("waiting") > 0
+    assert found.jobs + found.passed_over == status.count("finished") > 0
 
 
 def test_a_span_without_jobs_and_one_without_time_are_refused(journal: Path) -> None:

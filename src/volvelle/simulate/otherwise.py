@@ -16,7 +16,7 @@ import numpy as np
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted, NodeChanged, Recomposed
 from volvelle.core.journal import Entry, Header, read_journal
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, JobStatus, Outcomes
+from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes
 from volvelle.metrics.recorder import Recorder, recorded
 from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
@@ -49,7 +49,8 @@ class HadOtherwise:
 
     was: as the journal has it. policy, admission: that ruled when it began; again: simulated under these.
     other: simulated under the others. jobs: that are measured, which finished in all three. passed_over: jobs
-    of the span that did not finish in one of them.
+    that have finished and did not in a simulation. unfinished: jobs of the span that run or wait when the
+    journal ends; where there are many, those measured are whom the policy of then served first.
     """
 
     policy: str
@@ -59,6 +60,7 @@ class HadOtherwise:
     other: SpanFigures
     jobs: int
     passed_over: int
+    unfinished: int
 
 
 @dataclass
@@ -110,8 +112,9 @@ def had_otherwise(
             raise _no_more_time()
         simulated.append(run.outcomes)
     again, other = simulated
-    in_span = (was.submit_time[rows] >= since) & (was.status[rows] == JobStatus.FINISHED)
-    measured = in_span & ~np.isnan(again.finish) & ~np.isnan(other.finish)
+    finished = (was.submit_time[rows] >= since) & (was.status[rows] == JobStatus.FINISHED)
+    unfinished = (was.submit_time >= since) & (was.submit_time < until) & _unfinished(was)
+    measured = finished & ~np.isnan(again.finish) & ~np.isnan(other.finish)
     if not measured.any():
         raise _nothing_to_measure()
     return HadOtherwise(
@@ -120,7 +123,8 @@ def had_otherwise(
         again=_figures(again, np.flatnonzero(measured)),
         other=_figures(other, np.flatnonzero(measured)),
         jobs=int(measured.sum()),
-        passed_over=int((in_span & ~measured).sum()),
+        passed_over=int((finished & ~measured).sum()),
+        unfinished=int(unfinished.sum()),
     )
 
 
@@ -152,8 +156,8 @@ def _workload(
     segments = was.segments
     last = np.full(len(was), -np.inf)
     np.maximum.at(last, segments.job, segments.end)
-    unfinished = np.isin(was.status, (JobStatus.RUNNING, JobStatus.WAITING))
-    there = (was.submit_time < until) & ((was.submit_time >= since) | (last > since) | unfinished)
+    begun_before = (last > since) | _unfinished(was)
+    there = (was.submit_time < until) & ((was.submit_time >= since) | begun_before)
     ids = {was.specs[row].id for row in np.flatnonzero(there).tolist()}
     ledger = Ledger(ImportReport(source="journal", format="journal"))
     overheads = Overheads.model_validate(header.overheads)
@@ -163,6 +167,10 @@ def _workload(
         if job.spec.id in ids
     ]
     return Workload(after_earlier(Workload.of(jobs).jobs))
+
+
+def _unfinished(was: Outcomes) -> BoolColumn:
+    return np.isin(was.status, (JobStatus.RUNNING, JobStatus.WAITING))
 
 
 def _under(composition: WrittenComposition, policy: str, admission: str) -> WrittenComposition:

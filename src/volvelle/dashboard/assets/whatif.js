@@ -93,14 +93,16 @@ function pastForm(cluster) {
 }
 
 function hadOtherwise(found, question) {
-  const change = (again, other) => (again ? `${other > again ? "+" : ""}${number(100 * (other / again - 1))} %` : "");
+  const change = (again, other) => (!again ? "" : other > 2 * again ? `${number(other / again)}x` : `${other > again ? "+" : ""}${number(100 * (other / again - 1))} %`);
   const row = (title, name) => [title, ...[found.was, found.again, found.other].map((each) => duration(each[name])), change(found.again[name], found.other[name])];
   const rows = [row("Mean completion time", "jct_mean"), row("P90 of completion times", "jct_p90"), row("Mean wait for GPUs", "wait_mean"), row("Makespan", "makespan")];
   const passed = found.passed_over ? ` ${number(found.passed_over)} more did not finish in one of them and are passed over.` : "";
-  return [
+  const shown = [
     table(["", "As it was", `Simulated under ${found.policy}`, `Simulated under ${question.policy}`, "Difference"], rows, "Yesterday, under another policy"),
+    found.unfinished ? h("p", { class: "wrong" }, `${number(found.unfinished)} jobs of this span are not over. Those that are were served first under ${found.policy}, which flatters it: a span whose jobs are over is fairer.`) : null,
     h("p", { class: "note" }, `${number(found.jobs)} jobs.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
   ];
+  return shown.filter((each) => each !== null);
 }
 
 // Ask, with what it would do at once, and go on with another policy.

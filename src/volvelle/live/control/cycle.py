@@ -127,7 +127,7 @@ class ControlCycle:
                 reports.begin(each)
             elif isinstance(each, ForecastUpdate):
                 changed = self._apply_forecasts(each)
-                told += self._notifications.of_forecasts(changed, published)
+                told += self._notifications.of_forecasts(changed, published, now)
                 changes.touched |= changed
             else:
                 reports.ingest(each)

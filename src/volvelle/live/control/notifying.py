@@ -45,6 +45,8 @@ class CycleNotifications:
         self._state = state
         self._settings = settings
         self._told = set(told)
+        self._time = 0.0
+        """That notifications bear, in seconds since the Unix epoch."""
 
     def of_decision(
         self,
@@ -56,6 +58,7 @@ class CycleNotifications:
         """Of ends, preemptions and lost nodes. ``published``: the status before the cycle."""
         if not self._settings.any:
             return []
+        self._time = self._state.last_wall_time
         found: list[Notification] = []
         for each, job in zip(effects.ended, ended, strict=True):
             if (event := _ENDS.get(job.state)) is not None:
@@ -75,9 +78,12 @@ class CycleNotifications:
                 found += self._of_node(node.name, node.jobs, published.jobs)
         return found
 
-    def of_forecasts(self, changed: Iterable[int], published: StatusView) -> list[Notification]:
-        """Of deadlines that are at risk by the forecasts of ``changed`` jobs."""
+    def of_forecasts(
+        self, changed: Iterable[int], published: StatusView, now: float
+    ) -> list[Notification]:
+        """Of deadlines that are at risk by the forecasts of ``changed`` jobs, told at ``now``."""
         found: list[Notification] = []
+        self._time = self._state.epoch + now
         for number in changed if self._settings.any else ():
             job = self._state.jobs[number]
             due = _due(job)
@@ -85,7 +91,7 @@ class CycleNotifications:
             shown = published.jobs.get(number)
             if due is None or expected is None or expected <= due or shown is None:
                 continue
-            told = self._of_job(NotifiedEvent.DEADLINE_AT_RISK, job, shown, "", due=due)
+            told = [*self._of_job(NotifiedEvent.DEADLINE_AT_RISK, job, shown, "", due=due)]
             found += [each for each in told if each.id not in self._told]
             self._told.update(each.id for each in told)
         return found
@@ -93,7 +99,7 @@ class CycleNotifications:
     def _of_node(
         self, node: str, numbers: Sequence[int], shown: Mapping[int, JobStatusView]
     ) -> Iterator[Notification]:
-        event, time = NotifiedEvent.NODE_LOST, self._state.last_wall_time
+        event, time = NotifiedEvent.NODE_LOST, self._time
         body: dict[str, Any] = {"job": None, "node": node, "jobs": list(numbers)}
         for target in self._operators(event):
             yield self._notification(event, "", target, "", body, (node, repr(time)))
@@ -146,8 +152,7 @@ class CycleNotifications:
     ) -> Notification:
         told = json.dumps([event, account, target, *news]).encode()
         identity = hashlib.blake2b(told, digest_size=16).hexdigest()
-        time = self._state.last_wall_time
-        text = json.dumps({"id": identity, "event": event, "time": time, **body})
+        text = json.dumps({"id": identity, "event": event, "time": self._time, **body})
         return Notification(
             id=identity,
             event=event,
@@ -155,7 +160,7 @@ class CycleNotifications:
             target=target,
             key=key,
             body=text,
-            created=time,
+            created=self._time,
         )
 
 

@@ -8,12 +8,13 @@ under the same id, when it is back.
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from volvelle.live.notifications import mail, webhook
+from volvelle.live.notifications import mail
 from volvelle.live.notifications.failures import DeliveryFailed
 from volvelle.live.notifications.settings import NotificationSettings
+from volvelle.live.notifications.webhook import Webhooks
 from volvelle.live.notify import NotifiedEvent, mail_domain, place_of
 from volvelle.live.store import Notification, StoreFailed
 from volvelle.live.store.outbox import Outbox
@@ -60,6 +61,7 @@ class Delivery:
         self._settings = settings
         self._keys = settings.read_keys()
         self._password = settings.read_password()
+        self._webhooks = Webhooks()
         self._pauses = pauses
         self._targets: dict[str, _Target] = {}
         self._waiting: Counter[str] = Counter()
@@ -92,8 +94,10 @@ class Delivery:
             self._closing = True
             self._changed.notify_all()
 
-    def admit(self, notifications: Iterable[Notification]) -> tuple[Notification, ...]:
+    def admit(self, notifications: Sequence[Notification]) -> tuple[Notification, ...]:
         """Those for which there is room; others are dropped, and `problems` says so."""
+        if not notifications:
+            return ()
         admitted = []
         settings = self._settings
         with self._changed:
@@ -142,10 +146,8 @@ class Delivery:
                 self._send(target, notifications)
             except DeliveryFailed as failure:
                 problem, permanent = str(failure), failure.permanent
-            except (
-                Exception
-            ) as error:  # the target's other notifications, and those of others, go on
-                problem = f"{type(error).__name__}: {error}"
+            except Exception as error:  # a mistake of ours: other targets do not suffer from it
+                problem = type(error).__name__
             self._sent(target, notifications, problem, permanent=permanent)
 
     def _next(self) -> tuple[str, list[Notification]] | None:
@@ -191,7 +193,7 @@ class Delivery:
             return
         if mail_domain(target) is None:
             first = allowed[0]
-            webhook.post(first, first.key if first.account else self._keys.get(target, ""))
+            self._webhooks.post(first, first.key if first.account else self._keys.get(target, ""))
         elif self._settings.mail is not None:
             mail.send(allowed, self._settings.mail, self._password)
 

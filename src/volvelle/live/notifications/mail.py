@@ -24,7 +24,8 @@ _LONGEST = 300
 def send(notifications: Sequence[Notification], server: MailServer, password: str) -> None:
     """Hand one mail with all ``notifications``, which have one target, to ``server``.
 
-    Raises `DeliveryFailed`.
+    Raises `DeliveryFailed`, without what the server said: that may name an address, and everybody may read
+    what is wrong.
     """
     message = compose(notifications, server.sender)
     try:
@@ -35,10 +36,13 @@ def send(notifications: Sequence[Notification], server: MailServer, password: st
             with suppress(OSError, smtplib.SMTPException):
                 connection.quit()  # it has the mail, whatever it says to this
     except smtplib.SMTPRecipientsRefused as error:
-        code, text = next(iter(error.recipients.values()))
-        said = text.decode(errors="replace")
-        raise DeliveryFailed(f"{code} {said}", permanent=code >= _PERMANENT) from None
-    except (OSError, smtplib.SMTPException) as error:
+        code = next(iter(error.recipients.values()))[0]
+        raise DeliveryFailed(f"SMTP code {code}", permanent=code >= _PERMANENT) from None
+    except smtplib.SMTPResponseException as error:
+        raise DeliveryFailed(f"SMTP code {error.smtp_code}") from None
+    except smtplib.SMTPException as error:
+        raise DeliveryFailed(type(error).__name__) from None
+    except OSError as error:
         raise DeliveryFailed(f"{type(error).__name__}: {error}") from None
 
 
