@@ -26,12 +26,13 @@ from study import (
     Measured,
     Options,
     Report,
+    Seen,
     each_job,
     hours,
     lines,
     mean,
+    measure,
     options,
-    run,
     setting,
 )
 
@@ -92,7 +93,7 @@ def stream(pool: list[Job], count: int, seed: int, rate: float, *, narrow: bool)
     return each_job(Workload(drawn), submitted)
 
 
-def seen(outcomes: Outcomes) -> dict[str, float]:
+def seen(outcomes: Outcomes) -> Seen:
     """Of the measured jobs: hours, GPUs while a job runs, and GPU-hours until it is done, the means."""
     measured, tracked = Measured.of(outcomes), outcomes.tracked
     held, ran = outcomes.gpu_seconds[tracked], outcomes.run_seconds[tracked]
@@ -106,7 +107,7 @@ def seen(outcomes: Outcomes) -> dict[str, float]:
 
 def main() -> None:
     given = replace(
-        options(__doc__, jobs=480, seeds=2, traces="Pollux' workload files"),
+        options(__doc__, jobs=480, seeds=5, traces="Pollux' workload files", keeps=True),
         before=0.25,
         coming=4 / 3,
     )
@@ -126,11 +127,11 @@ def main() -> None:
                 overheads=RESTART,
             ),
         )
+        for seed in given.seeds
         for name, policy in POLICIES.items()
         for rate in RATES
-        for seed in given.seeds
     ]
-    found = {key: seen(outcomes) for key, outcomes in run(cases, given.workers).items()}
+    found = measure(cases, given, seen)
 
     def over_seeds(name: str, rate: float, what: str) -> list[float]:
         return [found[name, f"{rate:g}", str(seed)][what] for seed in given.seeds]

@@ -9,10 +9,12 @@ starves its longest jobs for as long as others come, so that number is part of t
 not tell its own.
 
 Every experiment is one command, ``python experiments/blox/NAME.py``; it prints what it writes to
-``experiments/blox/results``. ``--jobs`` makes it smaller, ``--seeds`` more certain.
+``experiments/blox/results``. ``--jobs`` makes it smaller, ``--seeds`` more certain. Long ones keep what is
+measured in the folder that ``--keep`` names, and go on from there.
 """
 
 import argparse
+import json
 import multiprocessing
 import statistics
 import sys
@@ -21,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -72,6 +74,7 @@ class Options:
     traces: tuple[Path, ...] = ()
     before: float = 0.75
     coming: float = 3.0
+    keep: Path | None = None
 
     @property
     def tracked(self) -> tuple[int, int]:
@@ -92,11 +95,17 @@ class Options:
 
 
 def options(
-    doc: str | None, *, jobs: int = _JOBS, seeds: int = 3, traces: str | None = None
+    doc: str | None,
+    *,
+    jobs: int = _JOBS,
+    seeds: int = 3,
+    traces: str | None = None,
+    keeps: bool = False,
 ) -> Options:
     """The options of the command line; ``doc`` is the experiment's docstring.
 
-    ``traces`` says what the files are that the command must name, where there are any.
+    ``traces`` says what the files are that the command must name, where there are any; ``keeps``, whether
+    what is measured can be kept (`measure`).
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -107,6 +116,9 @@ def options(
     parser.add_argument("--seeds", type=int, default=seeds, help="how many")
     parser.add_argument("--workers", type=int, default=usable_cpus(), help="parallel processes")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    if keeps:
+        told = "folder where what is measured is kept, from which another run goes on"
+        parser.add_argument("--keep", type=Path, help=told)
     given = parser.parse_args()
     if given.jobs < 20 or given.seeds < 1 or given.workers < 1:
         parser.error("--jobs is at least 20, --seeds and --workers at least 1")
@@ -116,6 +128,7 @@ def options(
         given.workers,
         given.out,
         tuple(given.traces) if traces is not None else (),
+        keep=given.keep if keeps else None,
     )
 
 
@@ -181,21 +194,23 @@ class Case:
 
 
 _cases: Sequence[Case] = ()
+Seen = dict[str, float]
+"""What is measured of a run, by name."""
+Found = TypeVar("Found")
 
 
 def run(
     cases: Sequence[Case], workers: int, *, slots: bool = False
 ) -> dict[tuple[str, ...], Outcomes]:
     """The outcomes of all cases by key, made in parallel processes; with who held which GPU or without."""
-    global _cases  # noqa: PLW0603 - forked workers find their cases here
-    _cases = cases
-    simulate_one = partial(_simulate, slots=slots)
-    if workers == 1 or START_METHOD != "fork":
-        return {case.key: simulate_one(index) for index, case in enumerate(cases)}
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, context) as pool:
-        outcomes = pool.map(simulate_one, range(len(cases)))
-        return {case.key: one for case, one in zip(cases, outcomes, strict=True)}
+    return _each(partial(_simulate, slots=slots), cases, workers)
+
+
+def measure(
+    cases: Sequence[Case], given: Options, see: Callable[[Outcomes], Seen]
+) -> dict[tuple[str, ...], Seen]:
+    """What ``see`` measures of each case, by key; a case that was kept is not run again."""
+    return _each(partial(_measure, see=see, keep=given.keep), cases, given.workers)
 
 
 def _simulate(index: int, *, slots: bool) -> Outcomes:
@@ -205,6 +220,37 @@ def _simulate(index: int, *, slots: bool) -> Outcomes:
         return outcomes
     nothing = np.zeros(0, dtype=np.int64)
     return replace(outcomes, segments=replace(outcomes.segments, slots=nothing))
+
+
+def _measure(index: int, *, see: Callable[[Outcomes], Seen], keep: Path | None) -> Seen:
+    case = _cases[index]
+    if keep is None:
+        return see(_simulate(index, slots=False))
+    first, last = case.setting.tracked or (0, 0)
+    file = keep / f"{'-'.join(case.key)}-{first}-{last}.json".replace("/", " per ")
+    if file.is_file():
+        kept: Seen = json.loads(file.read_text(encoding="utf-8"))
+        return kept
+    found = see(_simulate(index, slots=False))
+    keep.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".part")
+    unfinished.write_text(json.dumps(found), encoding="utf-8")
+    unfinished.replace(file)
+    return found
+
+
+def _each(
+    one: Callable[[int], Found], cases: Sequence[Case], workers: int
+) -> dict[tuple[str, ...], Found]:
+    """What ``one`` makes of each case, given its index, by key; in parallel processes."""
+    global _cases  # noqa: PLW0603 - forked workers find their cases here
+    _cases = cases
+    if workers == 1 or START_METHOD != "fork":
+        return {case.key: one(index) for index, case in enumerate(cases)}
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(workers, context) as pool:
+        found = pool.map(one, range(len(cases)))
+        return {case.key: each for case, each in zip(cases, found, strict=True)}
 
 
 def setting(
