@@ -23,6 +23,7 @@ from volvelle.live.messages import (
     JournalPosition,
     OfAttempt,
     Outcome,
+    SetBatchSize,
     Start,
     Stop,
 )
@@ -230,6 +231,7 @@ ToAgent = (
     | StartTask
     | Stop
     | Forget
+    | SetBatchSize
     | SignalTask
     | ExitAt
     | ExitConfirmed
