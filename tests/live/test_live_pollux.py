@@ -1,6 +1,7 @@
 """Pollux on live jobs: goodput that they measure decides on their GPUs, and on their batch sizes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_cluster import ControllerHarness, OpenFakeExecutor
@@ -28,18 +29,14 @@ def request(most: int) -> JobRequest:
     return JobRequest(command=("sleep", "100000"), max_gpus=most, estimate=100000)
 
 
-def tell(harness: ControllerHarness, number: int, batch_size: int, **more: float) -> None:
+def tell(harness: ControllerHarness, number: int, batch_size: int, **more: Any) -> None:
     """A job measured an epoch: a step takes 0.1 s and 1 ms a sample of each GPU."""
     run = harness.fake_cluster.runs[number]
     gpus = sum(len(grant.gpus) for grant in run.start.grants)
+    limits = {"first": 32, "limit": 1024, "least_local": 8, "most_local": 512}
+    seconds = 0.1 + 0.001 * batch_size / gpus
     measure = TrainingMeasure(
-        batch_size=batch_size,
-        step_seconds=0.1 + 0.001 * batch_size / gpus,
-        first=32,
-        limit=1024,
-        least_local=8,
-        most_local=512,
-        **{**NOISY, **more},
+        batch_size=batch_size, step_seconds=seconds, **{**NOISY, **limits, **more}
     )
     done = int(run.done)
     report = AttemptProgress(
@@ -126,6 +123,18 @@ def test_only_what_is_news_is_told_and_only_a_policy_that_tunes_is_told(
     assert not [order for order in sent(fifo) if isinstance(order, SetBatchSize)]
 
 
+def test_a_measure_that_makes_no_sense_is_passed_over(harness: ControllerHarness) -> None:
+    number = submit(harness, request(1))
+    harness.step(20)
+    tell(harness, number, 32, most_local=4)
+    tell(harness, number, 32, limit=16)
+    assert not told(harness)
+    harness.fake_cluster.now += 11
+    for _ in range(2):
+        tell(harness, number, 10**8, grad_sqr=1e-30, grad_var=1e30)
+    assert len(told(harness)) == 1, "and what is only odd leads to some size"
+
+
 def test_what_the_client_measured_comes_to_the_controller(tmp_path: Path) -> None:
     block = ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, 1)
     lease = Lease(ProcessContext(tmp_path, rank=0, ranks=1, nodes=1, checkpoint=None))
@@ -137,7 +146,8 @@ def test_what_the_client_measured_comes_to_the_controller(tmp_path: Path) -> Non
     measured = rule.measured
     assert measured is not None
     lease.report_training(20, measured)
-    lease.report_training(40, {"nonsense": 1.0})
+    for wild in ({"nonsense": 1.0}, {"first": 0}, {"step_seconds": 1e300}, {"grad_var": -1.0}):
+        lease.report_training(40, {**measured, **wild} if "nonsense" not in wild else wild)
     lease.flush()
     progress = reader.changes()
     assert progress is not None

@@ -13,7 +13,7 @@ that was set back; identities never are. So nobody takes an attempt for another 
 import re
 import secrets
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -166,6 +166,10 @@ class AttemptStarted(OfAttempt, frozen=True, tag="attempt-started"):
     """All processes of the attempt run."""
 
 
+Samples = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+Squared = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
+
+
 class TrainingMeasure(msgspec.Struct, frozen=True, kw_only=True):
     """What a job that lets its batch size be tuned measured in an epoch (`volvelle.client.pollux`).
 
@@ -173,14 +177,14 @@ class TrainingMeasure(msgspec.Struct, frozen=True, kw_only=True):
     ``first``. limit: the largest. A GPU takes ``least_local`` to ``most_local`` samples at once.
     """
 
-    batch_size: int
-    step_seconds: float
-    grad_sqr: float
-    grad_var: float
-    first: int
-    limit: int
-    least_local: int
-    most_local: int
+    batch_size: Samples
+    step_seconds: Annotated[float, msgspec.Meta(ge=1e-9, le=1e6)]
+    grad_sqr: Squared
+    grad_var: Squared
+    first: Samples
+    limit: Samples
+    least_local: Samples
+    most_local: Samples
 
 
 class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=True):
