@@ -20,6 +20,7 @@ import volvelle.client
 from volvelle.cli.main import app
 from volvelle.client.accordion import Accordion
 from volvelle.client.gns import GradientNoise
+from volvelle.client.pollux import Tunable
 from volvelle.live.config import ServeConfig
 from volvelle.live.http.app import create_routes
 from volvelle.live.job_request import JobRequest
@@ -190,7 +191,7 @@ def _client() -> Iterator[str]:
         if inspect.isfunction(one):
             yield from (f"`{name}{_untyped(inspect.signature(one))}`", "")
         yield from (re.sub(r"^(\w+): ", r"- `\1`: ", said, flags=re.MULTILINE), "")
-    for rule in (Accordion, GradientNoise):
+    for rule in (Accordion, GradientNoise, Tunable):
         signature = _untyped(inspect.signature(rule))
         module = _markdown(inspect.cleandoc(sys.modules[rule.__module__].__doc__ or ""))
         yield from (f"## {rule.__module__}", "", module, "", f"`{rule.__name__}{signature}`", "")

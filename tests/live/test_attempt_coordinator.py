@@ -19,6 +19,7 @@ from volvelle.live.messages import (
     Order,
     Outcome,
     Report,
+    SetBatchSize,
     Start,
     Stop,
 )
@@ -271,3 +272,18 @@ def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_get
     assert sent[1:] == [("b", wire.ExitAt(JOB, 1, iteration=12))]
     coordinator.on_message("b", wire.ExitConfirmed(JOB, 1, iteration=12))
     assert sent[2:] == [("a", wire.ExitConfirmed(JOB, 1, iteration=12))]
+
+
+def test_a_batch_size_is_set_where_the_attempt_is_and_nowhere_else() -> None:
+    sent: list[tuple[str, wire.ToAgent]] = []
+    nodes = [Node(name, 1) for name in NAMES]
+    coordinator = AttemptCoordinator(nodes, lambda _: None, lambda *one: sent.append(one))
+    for name in NAMES:
+        coordinator.node_joined(name, "127.0.0.1", ())
+    order = SetBatchSize(JOB, 1, batch_size=64)
+    coordinator.order(order)
+    assert not sent, "nobody knows the attempt"
+    launch = Launch(command=("train",))
+    coordinator.order(Start(JOB, 1, user="ada", grants=(Grant("b", (0,)),), launch=launch))
+    coordinator.order(order)
+    assert [(name, one) for name, one in sent if one == order] == [("b", order)]

@@ -82,6 +82,17 @@ def test_an_elastic_job_gets_rates_by_gpus_and_one_of_several_types_rates_by_typ
     assert declared(by_type, TYPES, throughput=mine).throughput == mine
 
 
+def test_nothing_that_a_job_makes_up_leads_out_of_bounds() -> None:
+    wild = [measured(1e-9, 1, "V100"), measured(1e12, 1, "A100"), measured(1.0, 1, "V100", nodes=2)]
+    spec = declared(wild, TYPES)
+    assert spec.throughput == PerType({"V100": Linear(1.0), "A100": Linear(1e6)})
+    assert spec.estimate_seconds is None, "thirty thousand years"
+    assert 0.0 <= spec.spread_slowdown <= 1000.0
+    wide = declared([measured(1.0, 1), measured(1.9, 2)], gpus=1.0, max_gpus=1e6).throughput
+    assert isinstance(wide, Table)
+    assert len(wide.rates) == 1024
+
+
 def test_slowdown_over_nodes_is_what_was_measured_and_units_are_not_mixed() -> None:
     spread = [measured(4.0, 4), measured(2.0, 4, nodes=2)]
     assert declared(spread, gpus=4.0).spread_slowdown == 1.0
@@ -97,6 +108,8 @@ def test_only_what_is_news_is_kept_and_names_are_limited(monkeypatch: pytest.Mon
     assert kept.is_news(measured(2.2))
     assert kept.is_news(measured(2.0, total=500.0))
     assert kept.is_news(measured(2.0, 2))
+    for wild in (measured(1e-20), measured(1e20), measured(9.0, total=1e15)):
+        assert not kept.is_news(wild), "jobs write what they want"
     monkeypatch.setattr(measured_rates, "MAX_NAMES", 2)
     for name in ("a", "bert", "c"):
         kept.add(measured(3.0, name=name))

@@ -39,6 +39,7 @@ TOTAL_EPOCHS: Final = 13  # leading rank: epochs of this loop; 0: unknown
 OWN_BATCH_SIZE: Final = (
     14  # leading rank: batch size that the script's rule has chosen; 0: it has none
 )
+FIRST_BATCH_SIZE: Final = 15  # agent: BATCH_SIZE as the attempt began; never changed
 
 
 class ControlBlock:
@@ -66,11 +67,14 @@ class ControlBlock:
         return block
 
     @classmethod
-    def create(cls, path: Path, attempt: int, saved_iterations: int = 0) -> "ControlBlock":
+    def create(
+        cls, path: Path, attempt: int, saved_iterations: int = 0, batch_size: int = 0
+    ) -> "ControlBlock":
         """A new control block at ``path``, created atomically."""
         values = [0] * (_SIZE // 8)
         values[0], values[ATTEMPT] = _MAGIC, attempt
         values[ITERATIONS] = values[SAVED_ITERATIONS] = saved_iterations
+        values[BATCH_SIZE] = values[FIRST_BATCH_SIZE] = batch_size
         partial = path.with_name(path.name + ".partial")
         partial.write_bytes(struct.pack(f"{len(values)}q", *values))
         partial.replace(path)

@@ -39,6 +39,16 @@ class GradientNoise:
         return self._size
 
     @property
+    def squared_norm(self) -> float:
+        """Squared norm of the gradient, as estimated so far; 0 before anything was observed."""
+        return self._squared
+
+    @property
+    def variance(self) -> float:
+        """Variance of the gradient of one sample, as estimated so far."""
+        return self._variance
+
+    @property
     def noise_scale(self) -> float | None:
         """The noise scale in samples; None before it can be said."""
         if self._squared <= 0.0 or self._variance <= 0.0:

@@ -15,6 +15,7 @@ from volvelle.client.control_block import (
     EPOCH_MILLIONTHS,
     EXIT_AT,
     EXIT_CONFIRMED,
+    FIRST_BATCH_SIZE,
     ITERATION_NS,
     ITERATIONS,
     OWN_BATCH_SIZE,
@@ -45,6 +46,7 @@ class Lease:
             if folder is None
             else ControlBlock(folder / ControlBlock.FILE_NAME)
         )
+        self._first_batch_size = self._block[FIRST_BATCH_SIZE]
         self._metrics: MetricsFile | None = None
         if folder is not None and context.is_leader:
             self._metrics = MetricsFile(folder / "metrics.jsonl")
@@ -53,8 +55,11 @@ class Lease:
 
     @property
     def batch_size(self) -> int:
-        """The batch size that the scheduler sets; 0: the script's own."""
-        return self._block[BATCH_SIZE]
+        """The batch size that the scheduler sets; 0: the script's own.
+
+        Of several processes all have that with which the attempt began: they could not agree on another.
+        """
+        return self._block[BATCH_SIZE] if self.context.ranks == 1 else self._first_batch_size
 
     def resume_from(self, iterations: int) -> None:
         """Record that this attempt resumes from a checkpoint with ``iterations`` iterations."""
@@ -110,6 +115,11 @@ class Lease:
         """Report ``values`` for ``iteration``. Only those of the leading rank are kept."""
         if self._metrics is not None:
             self._metrics.add(iteration, values)
+
+    def report_training(self, iteration: int, measured: Mapping[str, float]) -> None:
+        """Report what a rule of batch sizes measured. Only that of the leading rank is kept."""
+        if self._metrics is not None:
+            self._metrics.add(iteration, measured, "training")
 
     def flush(self) -> None:
         """Write pending reports; called before a checkpoint."""

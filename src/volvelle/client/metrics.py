@@ -1,8 +1,9 @@
 """Metrics that a script reports, appended to a file that the agent reads. Training never waits for the disk.
 
-A line is ``{"iteration": 12, "time": 1763500000.0, "metrics": {"loss": 0.5}}``; a value that is not finite is
-``null``. A thread writes the lines a few times a second and before every checkpoint. So a killed process
-loses only metrics of iterations that no checkpoint holds. A full disk may lose more.
+A line is ``{"iteration": 12, "time": 1763500000.0, "metrics": {"loss": 0.5}}``; a value that is not finite
+is ``null``. What `volvelle.client.pollux` measured is in lines with ``training`` in place of ``metrics``. A
+thread writes the lines a few times a second and before every checkpoint. So a killed process loses only
+metrics of iterations that no checkpoint holds. A full disk may lose more.
 """
 
 import atexit
@@ -27,19 +28,19 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._process = os.getpid()
-        self._pending: deque[tuple[int, float, dict[str, Any]]] = deque(maxlen=_MAX_PENDING)
+        self._pending: deque[tuple[int, float, str, dict[str, Any]]] = deque(maxlen=_MAX_PENDING)
         self._closing = threading.Event()
         self._writer: threading.Thread | None = None
         self._writing = threading.Lock()
         self._partial_line = False
         self._warned = False
 
-    def add(self, iteration: int, values: Mapping[str, Any]) -> None:
-        """Report ``values`` of ``iteration``: numbers, or tensors with one element."""
+    def add(self, iteration: int, values: Mapping[str, Any], kind: str = "metrics") -> None:
+        """Report ``values`` of ``iteration``: numbers, or tensors with one element. kind: the line's key."""
         if os.getpid() != self._process:
             return  # a forked child must not write its parent's file
         detached = {name: _detached(value) for name, value in values.items()}
-        self._pending.append((iteration, time.time(), detached))
+        self._pending.append((iteration, time.time(), kind, detached))
         if self._writer is None:
             self._writer = threading.Thread(target=self._write, name="volvelle", daemon=True)
             self._writer.start()
@@ -74,11 +75,9 @@ class MetricsFile:
     def _append(self) -> None:
         lines = []
         while self._pending:
-            iteration, moment, values = self._pending.popleft()
-            metrics = {name: _number(value) for name, value in values.items()}
-            lines.append(
-                json.dumps({"iteration": iteration, "time": moment, "metrics": metrics}) + "\n"
-            )
+            iteration, moment, kind, values = self._pending.popleft()
+            numbers = {name: _number(value) for name, value in values.items()}
+            lines.append(json.dumps({"iteration": iteration, "time": moment, kind: numbers}) + "\n")
         if lines:
             with self._path.open("ab", buffering=0) as file:
                 content = ("\n" if self._partial_line else "").encode() + "".join(lines).encode()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from volvelle.client import random_state
 from volvelle.client.checkpoint import CheckpointFolder, Position, RandomStates
@@ -30,6 +30,20 @@ class BatchSizeRule(Protocol):
 
     def epoch_done(self) -> object:
         """Called at the end of every epoch: choose the size of the next."""
+        ...
+
+
+@runtime_checkable
+class MeasuringRule(Protocol):
+    """A rule that measures what the scheduler chooses batch sizes by: `volvelle.client.pollux`."""
+
+    @property
+    def measured(self) -> dict[str, float] | None:
+        """What it measured in the present epoch; None: nothing yet."""
+        ...
+
+    def epoch_begins(self, batch_size: int) -> object:
+        """Called at the start of every epoch with its size."""
         ...
 
 
@@ -165,6 +179,8 @@ class TrainingRun:
                 if saver.due(now, position.iterations):
                     saver.save_if_possible()
                 began = time.perf_counter_ns()
+            if isinstance(scaling, MeasuringRule) and (measured := scaling.measured):
+                lease.report_training(position.iterations, measured)
             if scaling is not None:
                 scaling.epoch_done()
         position.loop, position.epoch, position.batch = loop + 1, 0, 0
@@ -191,6 +207,8 @@ class TrainingRun:
             chosen = 0 if scaling is None else scaling.batch_size
             position.batch_size = self.lease.batch_size or chosen
             self._epoch_states = random_state.capture()
+        if isinstance(scaling, MeasuringRule):
+            scaling.epoch_begins(position.batch_size)
         if on_batch_size is not None and position.batch_size:
             on_batch_size(position.batch_size)
         if epochs is not None:

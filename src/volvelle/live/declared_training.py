@@ -41,16 +41,12 @@ Rates = Annotated[
 """Units of work per second: of the GPUs asked for, by number of GPUs, by GPU type, or by type and number."""
 
 
-_MAX_TABLE_GPUS = 1024
-"""GPUs beyond which more are not believed to help."""
-
-
 def throughput_of(rates: "Rates", gpus: int, most: int) -> Linear | Table | PerType:
     """``rates`` as a model for up to ``most`` GPUs; a single rate is that on ``gpus`` and linear."""
 
     def of_one(given: float | Mapping[int, float]) -> Linear | Table:
         points = given if isinstance(given, Mapping) else {gpus: given}
-        return through(points, min(most, _MAX_TABLE_GPUS))
+        return through(points, most)
 
     if isinstance(rates, float):
         return of_one(rates)

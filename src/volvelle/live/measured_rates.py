@@ -21,7 +21,15 @@ import msgspec
 
 from volvelle.live.records import RateMeasured
 from volvelle.model.job import JobSpec
-from volvelle.model.throughput import AnyThroughput, Linear, PerType, Table, through
+from volvelle.model.throughput import (
+    MOST_TABLE_GPUS,
+    AnyThroughput,
+    Linear,
+    PerType,
+    Table,
+    through,
+)
+from volvelle.model.units import DAY
 
 MAX_NAMES = 10_000
 """Names of jobs of which rates are kept: the latest."""
@@ -29,7 +37,11 @@ _MAX_MEASURES = 100
 """Of a name, the latest."""
 _NEWS = 0.05
 """Relative change from which on a measure is news."""
-_LEAST_SLOWDOWN = 0.02
+_LEAST_SLOWDOWN, _MAX_SLOWDOWN = 0.02, 1000.0
+_LEAST_RATE, _MAX_RATE = 1e-9, 1e12
+_MAX_TOTAL = 1e12
+_MAX_SECONDS = 10 * 366 * DAY
+_MAX_RATIO = 1e6
 
 
 class MeasuredRates:
@@ -50,7 +62,9 @@ class MeasuredRates:
         return self._names.get((user, name), ())
 
     def is_news(self, one: RateMeasured) -> bool:
-        """Whether it differs from what is kept."""
+        """Whether it can be true and differs from what is kept: jobs write what they want."""
+        if not _LEAST_RATE <= one.rate <= _MAX_RATE or not 0.0 <= one.total <= _MAX_TOTAL:
+            return False
         for known in self.of(one.user, one.name):
             if known.place == one.place:
                 change = abs(known.rate - one.rate)
@@ -78,7 +92,7 @@ class MeasuredRates:
         base = models.get(spec.first_type, models[wanted[0]]).rate(spec.gpus)
         estimate, throughput = spec.estimate_seconds, spec.throughput
         total = next((one.total for one in reversed(alike) if one.total), 0.0)
-        if estimate is None and total:
+        if estimate is None and 0.0 < total / base <= _MAX_SECONDS:
             estimate = total / base
         if throughput is None and (spec.elastic or len(wanted) > 1):
             throughput = _relative(models, base / spec.gpus, spec)
@@ -111,10 +125,10 @@ def _relative(models: dict[str, Linear | Table], unit: float, spec: JobSpec) -> 
     rounded: dict[str, Linear | Table] = {}
     for kind, model in models.items():
         if isinstance(model, Linear) or not spec.elastic:
-            rounded[kind] = Linear(_two_digits(model.rate(spec.gpus) / spec.gpus / unit))
+            rounded[kind] = Linear(_ratio(model.rate(spec.gpus) / spec.gpus / unit))
         else:
-            numbers = range(1, int(spec.most_gpus) + 1)
-            rounded[kind] = Table(tuple(_two_digits(model.rate(n) / unit) for n in numbers))
+            numbers = range(1, min(int(spec.most_gpus), MOST_TABLE_GPUS) + 1)
+            rounded[kind] = Table(tuple(_ratio(model.rate(n) / unit) for n in numbers))
     if len(rounded) > 1:
         return PerType(dict(rounded))
     return next(iter(rounded.values()))
@@ -130,8 +144,12 @@ def _slowdown(measured: Sequence[RateMeasured]) -> float:
     for _, group in groupby(sorted(measured, key=lambda one: (*place(one), one.nodes)), place):
         fewest, *others = group
         found += [(fewest.rate / one.rate - 1.0) / (one.nodes - fewest.nodes) for one in others]
-    slowdown = _two_digits(max(fmean(found), 0.0)) if found else 0.0
+    slowdown = _two_digits(min(max(fmean(found), 0.0), _MAX_SLOWDOWN)) if found else 0.0
     return slowdown if slowdown > _LEAST_SLOWDOWN else 0.0
+
+
+def _ratio(number: float) -> float:
+    return _two_digits(min(max(number, 1.0 / _MAX_RATIO), _MAX_RATIO))
 
 
 def _two_digits(number: float) -> float:

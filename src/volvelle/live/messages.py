@@ -13,7 +13,7 @@ that was set back; identities never are. So nobody takes an attempt for another 
 import re
 import secrets
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -122,13 +122,15 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 class Start(OfAttempt, frozen=True, tag="start", kw_only=True):
     """Run attempt ``attempt`` of job ``number`` on these GPUs. The first grant has the leading rank.
 
-    saved_iterations: of earlier attempts; iterations are counted on from there.
+    saved_iterations: of earlier attempts; iterations are counted on from there. batch_size: that the
+    scheduler chose; 0: the script's own.
     """
 
     user: str
     grants: tuple[Grant, ...]
     launch: Launch
     saved_iterations: int = 0
+    batch_size: int = 0
 
 
 class Stop(OfAttempt, frozen=True, tag="stop"):
@@ -144,7 +146,13 @@ class Forget(OfAttempt, frozen=True, tag="forget"):
     """The end of this attempt is journalled; the executor need not report it again."""
 
 
-Order = Start | Stop | Forget
+class SetBatchSize(OfAttempt, frozen=True, tag="set-batch-size", kw_only=True):
+    """Let the script of an attempt on one node go on at this size from its next epoch on. Not answered."""
+
+    batch_size: int
+
+
+Order = Start | Stop | Forget | SetBatchSize
 
 
 class Outcome(StrEnum):
@@ -160,12 +168,34 @@ class AttemptStarted(OfAttempt, frozen=True, tag="attempt-started"):
     """All processes of the attempt run."""
 
 
+Samples = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+Squared = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
+
+
+class TrainingMeasure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job that lets its batch size be tuned measured in an epoch (`volvelle.client.pollux`).
+
+    step_seconds: of an iteration. grad_sqr, grad_var: squared norm and variance of the gradient at batch size
+    ``first``. limit: the largest. A GPU takes ``least_local`` to ``most_local`` samples at once.
+    """
+
+    batch_size: Samples
+    step_seconds: Annotated[float, msgspec.Meta(ge=1e-9, le=1e6)]
+    grad_sqr: Squared
+    grad_var: Squared
+    first: Samples
+    limit: Samples
+    least_local: Samples
+    most_local: Samples
+
+
 class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=True):
     """Progress of an attempt from its control block, and the metrics its script has reported since.
 
     iterations: of the job over all attempts. total_iterations: 0 if the script does not set it.
     iteration_seconds: a moving mean; 0 before the first iteration. epochs: done of total_epochs, which is 0
-    if the script does not set it. batch_size: by the script's own rule; 0 if it has none.
+    if the script does not set it. batch_size: by the script's own rule; 0 if it has none. training: since the
+    last report.
     """
 
     iterations: int
@@ -176,6 +206,7 @@ class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=Tr
     total_epochs: int = 0
     batch_size: int = 0
     metrics: dict[str, float] = {}
+    training: TrainingMeasure | None = None
 
 
 class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):

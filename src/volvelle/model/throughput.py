@@ -129,12 +129,16 @@ class PerBatchSize(msgspec.Struct, frozen=True, tag="per-batch-size"):
         return model.rate(gpus, gpu_type, nodes, batch_size)
 
 
+MOST_TABLE_GPUS = 1024
+"""GPUs beyond those that were measured, and beyond so many, are not believed to help."""
+
+
 def through(points: Mapping[int, float], most: int) -> Linear | Table:
     """The model of a job that was measured on some numbers of GPUs: units per second by GPUs, at least one.
 
-    Linear between these; beyond the last, up to ``most``, in proportion to the GPUs.
+    Linear between these; beyond the last, up to ``most`` and `MOST_TABLE_GPUS`, in proportion to the GPUs.
     """
-    last = max(points)
+    last, most = max(points), min(most, MOST_TABLE_GPUS)
     if len(points) == 1:
         return Linear(points[last] / last)
     beyond = {most: points[last] * most / last} if most > last else {}

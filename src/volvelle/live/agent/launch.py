@@ -43,7 +43,10 @@ def prepare_task(
         _check_writable(checkpoint)
     folder.path.mkdir(mode=0o700)
     folder.order = order
-    ControlBlock.create(folder.control_block, order.start.attempt, order.start.saved_iterations)
+    start = order.start
+    ControlBlock.create(
+        folder.control_block, start.attempt, start.saved_iterations, start.batch_size
+    )
     if user is not None:
         _give(own, folder, user)
     pid = settings.lifetime_pid

@@ -19,7 +19,7 @@ from volvelle.live.agent.node_lease import NodeLease
 from volvelle.live.agent.processes import kill_all_below, kill_remaining
 from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.wire import TaskEnded
-from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, Stop
+from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, SetBatchSize, Stop
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
@@ -94,6 +94,9 @@ class NodeAgent:
                     runner.stop(kill=message.kill)
             case Forget():
                 self._forget(message.key)
+            case SetBatchSize():
+                if runner := self._runners.get(message.key):
+                    runner.set_batch_size(message.batch_size)
             case wire.SignalTask():
                 if runner := self._runners.get(message.key):
                     runner.send_stop_signal()

@@ -14,7 +14,7 @@ from volvelle.client.control_block import (
 )
 from volvelle.live.agent.folders import AttemptFolder
 from volvelle.live.agent.wire import NodeTask
-from volvelle.live.messages import AttemptProgress
+from volvelle.live.messages import AttemptProgress, TrainingMeasure
 
 _MAX_BYTES = 1 << 20
 _FIELDS = (
@@ -31,7 +31,8 @@ _FIELDS = (
 class _Line(msgspec.Struct):
     """A line that `volvelle.client` writes for an iteration; its other fields are not needed."""
 
-    metrics: dict[str, float | None]
+    metrics: dict[str, float | None] = {}
+    training: dict[str, float] | None = None
 
 
 class ProgressReader:
@@ -44,8 +45,8 @@ class ProgressReader:
 
     def changes(self) -> AttemptProgress | None:
         """Progress since the last call; None if nothing changed."""
-        fields, metrics = self._fields(), self._metrics()
-        if fields == self._last and not metrics:
+        fields, (metrics, training) = self._fields(), self._reported()
+        if fields == self._last and not metrics and training is None:
             return None
         self._last = fields
         return AttemptProgress(
@@ -58,30 +59,43 @@ class ProgressReader:
             total_epochs=fields[5],
             batch_size=fields[6],
             metrics=metrics,
+            training=training,
         )
 
     def _fields(self) -> tuple[int, ...]:
         block = self._block
         return tuple(block[field] for field in _FIELDS)
 
-    def _metrics(self) -> dict[str, float]:
-        """The latest value of every metric in the complete lines that were added."""
+    def _reported(self) -> tuple[dict[str, float], TrainingMeasure | None]:
+        """The latest value of every metric, and measure, in the complete lines that were added."""
         try:
             size = self._folder.metrics.stat().st_size
             if size == self._offset:
-                return {}
+                return {}, None
             with self._folder.metrics.open("rb") as file:
                 file.seek(max(self._offset, size - _MAX_BYTES))
                 added = file.read(_MAX_BYTES)
         except OSError:
-            return {}
+            return {}, None
         complete = added[: added.rfind(b"\n") + 1]
         self._offset = max(self._offset, size - _MAX_BYTES) + len(complete)
         latest: dict[str, float] = {}
+        training: TrainingMeasure | None = None
         for line in complete.splitlines():
             try:
-                metrics = msgspec.json.decode(line, type=_Line).metrics
+                decoded = msgspec.json.decode(line, type=_Line)
+                training = _measure(decoded.training) or training
             except msgspec.MsgspecError:  # a truncated or foreign line
                 continue
-            latest |= {name: number for name, number in metrics.items() if number is not None}
-        return latest
+            for name, number in decoded.metrics.items():
+                if number is not None:
+                    latest[name] = number
+        return latest, training
+
+
+def _measure(numbers: dict[str, float] | None) -> TrainingMeasure | None:
+    """What a line says of the training; lines have floats only. Raises `msgspec.ValidationError`."""
+    if numbers is None:
+        return None
+    whole = {name: int(one) if one.is_integer() else one for name, one in numbers.items()}
+    return msgspec.convert(whole, TrainingMeasure)

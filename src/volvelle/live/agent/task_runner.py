@@ -12,6 +12,7 @@ import msgspec
 
 from volvelle.client.control_block import (
     ATTACHED,
+    BATCH_SIZE,
     EXIT_AT,
     EXIT_CONFIRMED,
     ITERATIONS,
@@ -259,6 +260,10 @@ class TaskRunner:
         """The leading rank has chosen the last iteration."""
         self._block[EXIT_AT] = iteration
         self._send(ExitConfirmed(*self.task.key, iteration=iteration))
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """The scheduler wants another batch size."""
+        self._block[BATCH_SIZE] = batch_size
 
     def confirm_exit(self, iteration: int) -> None:
         """The control blocks of all other nodes hold the last iteration."""

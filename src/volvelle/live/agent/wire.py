@@ -21,6 +21,7 @@ from volvelle.live.messages import (
     JournalPosition,
     OfAttempt,
     Outcome,
+    SetBatchSize,
     Start,
     Stop,
 )
@@ -234,6 +235,7 @@ ToAgent = (
     | StartTask
     | Stop
     | Forget
+    | SetBatchSize
     | SignalTask
     | ExitAt
     | ExitConfirmed

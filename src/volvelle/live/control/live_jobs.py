@@ -6,9 +6,10 @@ from typing import Any, get_type_hints
 import msgspec
 
 from volvelle.live.job_request import JobRequest, shown
-from volvelle.live.messages import AttemptProgress
+from volvelle.live.messages import AttemptProgress, TrainingMeasure
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
+from volvelle.model.goodput import Goodput
 
 _MIN_CHANGE_SECONDS = 0.5
 """Predictions that changed by less are not published."""
@@ -40,6 +41,12 @@ class LiveJob:
     metrics: dict[str, float] = field(default_factory=dict)
     batch_size: int = 0
     """That its present attempt has told; 0: none."""
+    training: TrainingMeasure | None = None
+    """What its present attempt measured last of its training."""
+    steps_seen: tuple[tuple[tuple[float, float, float], float], ...] = ()
+    """Seconds of its steps by (nodes, GPUs, local batch), as measured in all attempts."""
+    goodput: Goodput | None = None
+    """As the policy was told last."""
     measured_from: tuple[int, float] | None = None
     """Iterations and epochs at its present attempt's first report."""
     next_progress_event: float = 0.0
@@ -89,6 +96,7 @@ class LiveJob:
         self.total_iterations = report.total_iterations or self.total_iterations
         self.iteration_seconds = report.iteration_seconds or self.iteration_seconds
         self.metrics = self.metrics | report.metrics
+        self.training = report.training or self.training
 
     def set_promise(self, promise: FirstForecast) -> None:
         """Take over its first forecast."""

@@ -18,6 +18,7 @@ from volvelle.core.events import (
     TrainingReported,
 )
 from volvelle.core.parts import Estimator
+from volvelle.live.control.batch_sizes import news_of
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.control.inputs import ControllerStarted
@@ -33,6 +34,7 @@ from volvelle.live.messages import (
     NodeLost,
     Outcome,
     Report,
+    SetBatchSize,
     Start,
     Stop,
 )
@@ -204,11 +206,27 @@ class ReportIngestion:
             )
             if measured_seconds_left(self._state.scheduler, progress, now) is not None:
                 events.append(progress)
+        if composition.policy.tunes_batch_size and job.training is not None:
+            self._add_training_event(attempt, job, report)
         loss = report.metrics.get("loss")
         if composition.loss_every is not None and loss is not None and math.isfinite(loss):
             job.next_progress_event = now + min(composition.loss_every, _PROGRESS_SECONDS)
             done = self._estimated_work(attempt)
             events.append(LossReported(now, attempt.number, attempt.scheduler_attempt, done, loss))
+
+    def _add_training_event(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
+        """Tell the policy a job's goodput, if that is news, and the job the batch size that follows."""
+        grants, now = self._state.ledger.grants(attempt.granted), self._changes.now
+        assert job.training is not None
+        goodput = news_of(job, job.training, len(grants), len(attempt.granted))
+        if goodput is not None:
+            job.goodput = goodput
+            done = self._reported_work(attempt, report)
+            event = TrainingReported(now, attempt.number, attempt.scheduler_attempt, done, goodput)
+            self._changes.job_events.append(event)
+        size = self._state.chosen_batch_size(attempt)
+        if len(grants) == 1 and size not in (0, job.training.batch_size):
+            self._changes.orders.append(SetBatchSize(*attempt.key, batch_size=size))
 
     def _attempt_ended(self, report: AttemptEnded) -> None:
         self._changes.orders.append(Forget(*report.key))

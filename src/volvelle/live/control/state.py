@@ -22,9 +22,11 @@ from volvelle.core.events import (
     JobStopped,
     JobSubmitted,
     Recomposed,
+    TrainingReported,
 )
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
+from volvelle.live.control.batch_sizes import best_size
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.profiling import LivePartition
@@ -260,7 +262,7 @@ class ControllerState:
         if job is None:  # it is over by now
             return
         attempt.iterations = job.saved_iterations
-        job.batch_size, job.measured_from = 0, None
+        job.batch_size, job.measured_from, job.training = 0, None, None
         if attempt.profiles:
             job.iteration_seconds = 0.0  # those of an earlier run are no measure of this one
         elif job.first_started is None:
@@ -288,6 +290,9 @@ class ControllerState:
             case JobHeld() | JobReleased():
                 if job := self.jobs.get(event.number):
                     job.held = isinstance(event, JobHeld)
+            case TrainingReported():
+                if (job := self.jobs.get(event.number)) and event.goodput is not None:
+                    job.goodput = event.goodput
             case JobStopped():
                 self.ledger.revoked.pop(event.number, None)
             case Recomposed():
@@ -329,7 +334,16 @@ class ControllerState:
             grants=self.ledger.grants(attempt.granted),
             launch=job.request.launch(job.position),
             saved_iterations=attempt.iterations,
+            batch_size=self.chosen_batch_size(attempt),
         )
+
+    def chosen_batch_size(self, attempt: Attempt) -> int:
+        """The batch size that the policy wants an attempt to have; 0: the script's own."""
+        job = self.jobs[attempt.number]
+        if job.goodput is None or not self.scheduler.composition.policy.tunes_batch_size:
+            return 0
+        grants = self.ledger.grants(attempt.granted)
+        return best_size(job.goodput, len(grants), len(attempt.granted))
 
     def unconfirmed_order(self, attempt: Attempt) -> Order | None:
         """The order that must be sent again, because nobody knows whether it arrived; None if it did."""

@@ -24,6 +24,7 @@ from volvelle.live.messages import (
     Order,
     Outcome,
     Report,
+    SetBatchSize,
     Start,
     Stop,
 )
@@ -78,6 +79,10 @@ class AttemptCoordinator:
                 self._settle(attempt, repeat=True)
             case Forget():
                 self._forget(key)
+            case SetBatchSize():
+                for name in self._attempts[key].nodes if key in self._attempts else ():
+                    if self._sessions[name].connected:
+                        self._send(name, order)
 
     def _start(self, key: AttemptKey, order: Start) -> None:
         if key not in self._attempts and self._latest.get(_line(key), 0) >= key.attempt:

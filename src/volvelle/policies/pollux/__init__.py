@@ -14,8 +14,9 @@ twice as many GPUs as it had at most so far, and starts with the fewest it runs 
 (`volvelle.policies.pollux.search`) and goes on from the last decision's population.
 
 **What is known of a job** is what it tells: an agent inside it (`volvelle.simulate.agent` in simulated
-worlds) measures its steps, fits a model to them, and tells model and gradient noise with every
-`TrainingReported`; the batch size is the job's own doing. The policy never sees the measured tables.
+worlds, `volvelle.client.pollux` in live ones) measures its steps; a model is fitted to them, and told with
+the gradient noise in every `TrainingReported`; the batch size follows from both, outside the policy. The
+policy never sees the measured tables.
 Of a job that tells nothing (a trace without them) the batch size is fixed and goodput is throughput: the
 rates by GPUs that the estimator believes, on one node. Before a job first ran its speed-up is its GPUs
 over the fair share.
