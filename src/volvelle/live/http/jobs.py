@@ -70,8 +70,8 @@ async def submit(
 
 def _notices(job: JobRequest, controller: Controller) -> tuple[str, ...]:
     """What the user of a job should know of what it asks for."""
-    policy, said = policies.make(controller.status.policy), []
-    if job.priority and not policy.heeds_priority:
+    said = []
+    if job.priority and not (policy := policies.make(controller.status.policy)).heeds_priority:
         said.append(f"policy {policy.name!r} ignores priorities")
     if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:
         longer, limit = format_duration(job.estimate), format_duration(job.time_limit)
