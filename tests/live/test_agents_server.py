@@ -28,6 +28,7 @@ from volvelle.live.messages import (
 )
 from volvelle.live.nodes import agents_server
 from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.nodes.executors.dial_in import DialIn
 from volvelle.live.nodes.node_keys import GivenKeys
@@ -69,6 +70,28 @@ def test_an_agent_with_its_nodes_key_is_accepted(
 ) -> None:
     dial(server.port, "the right token")
     assert until(lambda: reports) == [NodeJoined(node=NODE)]
+
+
+@pytest.mark.parametrize(("lease_seconds", "lost"), [(600.0, False), (0.0, True)])
+def test_an_agent_with_another_folder_joins_an_idle_node(
+    tmp_path: Path, reports: list[Report], lease_seconds: float, lost: bool
+) -> None:
+    """With a lease it is known that nothing runs there; without one, once it is stored that all is lost."""
+    server = AgentsServer(
+        [NODE],
+        "the right token",
+        reports.append,
+        lease_seconds=lease_seconds,
+        current_agents=CurrentAgents(tmp_path),
+        is_down=lambda name: NodeLost in map(type, reports),
+    )
+    try:
+        dial(server.port, "the right token", identity="a")
+        dial(server.port, "the right token", identity="b")
+        kinds = [NodeJoined, NodeLost, NodeJoined] if lost else [NodeJoined, NodeJoined]
+        until(lambda: [type(report) for report in reports] == kinds)
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize(

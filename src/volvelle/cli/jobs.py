@@ -58,9 +58,10 @@ def queue(
     volvelle queue --watch
     """
     client = _client()
+    keys = None if output is Form.JSON else (*_KEYS, "guarantee")
 
     def read() -> list[Row]:
-        return list(client.pages("/v1/jobs", "jobs", user=user, state=state or None))
+        return list(client.pages("/v1/jobs", "jobs", keys, user=user, state=state or None))
 
     _show(read, _queue_heads, output, watch, "No job waits or runs.")
     warn(client.problems)

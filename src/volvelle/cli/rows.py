@@ -72,17 +72,17 @@ def table(rows: Iterable[Row], heads: Sequence[Head], width: int | None = None) 
     width: of the terminal, over which no line goes. Where that is too narrow the last column, which may be
     long, stands on a line of its own under each row.
     """
-    cells = [[head.title for head in heads], *([head.cell(row) for head in heads] for row in rows)]
+    rows = list(rows)
+    columns = [[head.title, *map(head.cell, rows)] for head in heads]
     if width is not None:
-        cells = [[*(_cut(cell, _WIDEST) for cell in line[:-1]), line[-1]] for line in cells]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        [
-            cell.rjust(wide) if head.right else cell.ljust(wide)
-            for cell, wide, head in zip(line, widths, heads, strict=True)
-        ]
-        for line in cells
-    ]
+        cut = ([_cut(cell, _WIDEST) for cell in column] for column in columns[:-1])
+        columns = [*cut, columns[-1]]
+    widths = [max(map(len, column)) for column in columns]
+    aligned = (
+        [cell.rjust(wide) if head.right else cell.ljust(wide) for cell in column]
+        for head, wide, column in zip(heads, widths, columns, strict=True)
+    )
+    lines = zip(*aligned, strict=True)
     if width is None or sum(widths) + len(_GAP) * (len(heads) - 1) <= width:
         return "\n".join(_GAP.join(line).rstrip() for line in lines)
     under = " " * (widths[0] + len(_GAP))

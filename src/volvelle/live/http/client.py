@@ -9,11 +9,11 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -93,11 +93,17 @@ class ApiClient:
         """Delete what is at ``path``."""
         self._json("DELETE", path, {})
 
-    def pages(self, path: str, items: str, **query: Any) -> Iterator[dict[str, Any]]:
-        """All ``items`` of a list that comes in pages. Sets ``problems`` to those of the server."""
+    def pages(
+        self, path: str, items: str, keys: Sequence[str] | None = None, **query: Any
+    ) -> Iterator[dict[str, Any]]:
+        """All ``items`` of a list that comes in pages. Sets ``problems`` to those of the server.
+
+        keys: those of an item that are read, which takes half the time; None: all.
+        """
+        kind = Any if keys is None else _page_of(items, tuple(keys))
         after: int | None = None
         while True:
-            page = self.get(path, **query, limit=_PAGE_JOBS, after=after)
+            page = self._json("GET", path, query | {"limit": _PAGE_JOBS, "after": after}, kind=kind)
             self.problems[:] = page["problems"]
             yield from page[items]
             after = page["next"]
@@ -117,12 +123,13 @@ class ApiClient:
         query: Mapping[str, Any],
         body: Any = None,
         key: str | None = None,
+        kind: Any = Any,
     ) -> Any:
         for tries_left in range(_TRIES - 1, -1, -1):
             try:
                 with self._response(method, path, query, body, key) as response:
                     text = response.read()
-                    return msgspec.json.decode(text) if text else None
+                    return msgspec.json.decode(text, type=kind) if text else None
             except _TryAgain as failure:
                 repeatable = method != "POST" or key is not None or failure.declined
                 if not tries_left or not repeatable:
@@ -208,6 +215,13 @@ def _trust_only(certificate: Path) -> ssl.SSLContext:
             mend="set VOLVELLE_SERVER and SSL_CERT_FILE",
         ) from None
     return context
+
+
+def _page_of(items: str, keys: tuple[str, ...]) -> Any:
+    """The type of a page of ``items`` with no other keys than these."""
+    make: Any = TypedDict  # mypy knows literal ones only
+    item: Any = make("item", dict.fromkeys(keys, Any))
+    return make("page", {items: list[item], "next": Any, "problems": Any})
 
 
 class _TryAgain(Problem):

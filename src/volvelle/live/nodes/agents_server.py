@@ -284,15 +284,14 @@ class AgentsServer:
         if known is None or not known.is_different(name, hello.identity):
             return ""
         other = f"the last agent of node {name!r} had another folder"
-        if self._lease_seconds:
-            if name in self._last_contact and self._coordinator.may_be_in_use(name):
-                lease = f"its lease has run out, in {self._lost_after_seconds:.0f} s at most"
-                return f"{other}, and its jobs may run until {lease}"
-        elif not self._is_down(name):
+        if self._lease_seconds and name in self._last_contact:
+            if not self._coordinator.may_be_in_use(name):
+                return ""
+            lease = f"its lease has run out, in {self._lost_after_seconds:.0f} s at most"
+            return f"{other}, and its jobs may run until {lease}"
+        if not self._lease_seconds and not self._is_down(name):
             self._node_lost(name, "its agent has another folder than before")
-        return (
-            "" if self._is_down(name) else f"{other}, and it is not stored yet that they are lost"
-        )
+        return "" if self._is_down(name) else f"{other}, and its loss is not stored yet"
 
     async def _serve_agent(
         self,
