@@ -102,6 +102,7 @@ class ExecutorHarness(ABC):
         identity: str = "",
         directory: str = "",
         setup: tuple[tuple[str, ...], ...] = (),
+        upload: str = "",
         checkpoint: str = "",
         stop_signal: str | None = "SIGTERM",
     ) -> Start:
@@ -118,6 +119,7 @@ class ExecutorHarness(ABC):
                 grace_seconds=grace,
                 directory=directory,
                 setup=setup,
+                upload=upload,
                 checkpoint=checkpoint,
                 stop_signal=stop_signal,
             ),

@@ -17,6 +17,7 @@ SHARED = {
     "scheduler_queries",
     "serve_folder",
     "strict_model",
+    "uploads",
 }
 BELOW_HTTP = {"agent", "control", "forecasts", "nodes", "status", "store"}
 ALLOWED: dict[str, set[str]] = {

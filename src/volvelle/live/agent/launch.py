@@ -19,6 +19,9 @@ _INHERITED_VARIABLES = """
 """.split()  # noqa: SIM905 - read as a list
 """What a job inherits of its agent's environment."""
 
+UPLOADED = "workdir"
+"""Where in a job's folder the files are that were uploaded with it."""
+
 _PORTS = range(20_000, 32_768)
 """Below the ports that systems give to outgoing connections."""
 
@@ -33,7 +36,7 @@ def prepare_task(
     """
     key, launch = order.task.key, order.start.launch
     own, folder = job_folder(key, agent, settings), agent.attempt(key)
-    directory = own / launch.directory
+    directory = (own / UPLOADED if launch.upload else own) / launch.directory
     checkpoint = directory / launch.checkpoint if launch.checkpoint else own / "checkpoint"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_writable(checkpoint)

@@ -12,13 +12,15 @@ from volvelle.live.agent.central_renewal import CentralRenewal
 from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
 from volvelle.live.agent.files import lock
 from volvelle.live.agent.folders import AgentFolder, AgentSettings
-from volvelle.live.agent.launch import free_port, prepare_task
+from volvelle.live.agent.launch import UPLOADED, free_port, job_folder, prepare_task
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_lease import NodeLease
 from volvelle.live.agent.processes import kill_remaining
 from volvelle.live.agent.task_runner import TaskRunner
+from volvelle.live.agent.upload_fetcher import UploadFetcher
 from volvelle.live.agent.wire import TaskEnded
 from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, Stop
+from volvelle.live.uploads import unpack
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
@@ -43,6 +45,9 @@ class NodeAgent:
         self._background: asyncio.TaskGroup
         self._lease = NodeLease(folder.lease)
         self._renewal = CentralRenewal(folder.path, self._connection.send)
+        self._uploads = UploadFetcher(folder.path / "uploads", self._connection.send)
+        self._fetching: dict[AttemptKey, tuple[wire.NodeTask, asyncio.Task[None]]] = {}
+        """Tasks whose working directories are on their way."""
 
     async def run(self) -> None:
         """Take over running tasks, then serve until the agent is not needed. Raises `RefusedError`."""
@@ -91,6 +96,10 @@ class NodeAgent:
             case Stop():
                 if runner := self._runners.get(message.key):
                     runner.stop(kill=message.kill)
+                elif message.key in self._fetching:
+                    task, fetching = self._fetching.pop(message.key)
+                    fetching.cancel()
+                    self._report_failed_start(task, Outcome.STOPPED, "")
             case Forget():
                 self._forget(message.key)
             case wire.SignalTask():
@@ -102,6 +111,8 @@ class NodeAgent:
             case wire.ExitConfirmed():
                 if runner := self._runners.get(message.key):
                     runner.confirm_exit(message.iteration)
+            case wire.UploadChunk():
+                self._uploads.on_chunk(message)
             case wire.LeaseRenewal():
                 self._renewal.on_renewal(message)
             case wire.ListLogs() | wire.ReadLog():
@@ -122,6 +133,8 @@ class NodeAgent:
             if runner.reported is not None:
                 self._connection.send(runner.state)
             return
+        if task.key in self._fetching:
+            return
         if self._latest_attempts.get((task.number, task.identity), 0) >= task.attempt:
             reason = "this attempt, or a later one, was started here before"
             self._report_failed_start(task, Outcome.LOST, reason)
@@ -130,8 +143,29 @@ class NodeAgent:
             reason = f"attempt {holder} runs here, of which the server may not know"
             self._report_failed_start(task, Outcome.LOST, reason)
             return
+        self._latest_attempts[task.number, task.identity] = task.attempt
+        if order.start.launch.upload:
+            fetching = self._background.create_task(self._start_with_upload(order))
+            self._fetching[task.key] = task, fetching
+        else:
+            self._prepare(order)
+
+    async def _start_with_upload(self, order: wire.StartTask) -> None:
+        """Start a task once its working directory is here."""
+        key = order.task.key
         try:
-            self._latest_attempts[task.number, task.identity] = task.attempt
+            archive = await self._uploads.fetch(order.start.launch.upload)
+            directory = job_folder(key, self._folder, self._settings) / UPLOADED
+            await asyncio.to_thread(unpack, archive, directory)
+        except OSError as error:
+            self._report_failed_start(order.task, Outcome.FAILED, f"could not begin: {error}")
+        else:
+            self._prepare(order)
+        self._fetching.pop(key, None)
+
+    def _prepare(self, order: wire.StartTask) -> None:
+        task = order.task
+        try:
             order = order if order.port else msgspec.structs.replace(order, port=free_port())
             prepare_task(order, self._folder, self._settings, self._lease.file)
             self._run_task(task.key)

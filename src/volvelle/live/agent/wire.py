@@ -213,6 +213,21 @@ class LogChunk(msgspec.Struct, frozen=True, tag="log-chunk"):
     content: bytes
 
 
+class FetchUpload(msgspec.Struct, frozen=True, tag="fetch-upload"):
+    """Agent: the working directory with this digest, from byte ``offset`` on."""
+
+    digest: str
+    offset: int
+
+
+class UploadChunk(msgspec.Struct, frozen=True, tag="upload-chunk"):
+    """Server: the answer to `FetchUpload`; empty at the end, None if there is none."""
+
+    digest: str
+    offset: int
+    content: bytes | None
+
+
 FromAgent = (
     Hello
     | NodeInventory
@@ -226,6 +241,7 @@ FromAgent = (
     | RenewLease
     | LogSizes
     | LogChunk
+    | FetchUpload
 )
 ToAgent = (
     Challenge
@@ -241,6 +257,7 @@ ToAgent = (
     | LeaseRenewal
     | ListLogs
     | ReadLog
+    | UploadChunk
 )
 
 from_agent = msgspec.json.Decoder(FromAgent)

@@ -22,10 +22,12 @@ from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.uploads import Uploads
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
 _MAX_UNSENT_BYTES = 64 << 20
+_UPLOAD_CHUNK_BYTES = 1 << 20
 _LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
 """After a lease has expired by our clock: supervisors check once a second, and killing takes time."""
 
@@ -46,7 +48,7 @@ class AgentsServer:
     current_agents: the last agent of each node. An agent with another folder does not know what the last one
     started, and is accepted only once that has ended. None: there is never another folder.
     position: how far the journal is written, which agents are told to remember. placed: see
-    `AttemptCoordinator`.
+    `AttemptCoordinator`. uploads: working directories of jobs; None: there are none.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class AgentsServer:
         security: ssl.SSLContext | None = None,
         position: Callable[[], JournalPosition | None] = lambda: None,
         placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
+        uploads: Uploads | None = None,
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
@@ -70,7 +73,7 @@ class AgentsServer:
         self._lease_seconds = lease_seconds
         self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
         self._report = report
-        self._position = position
+        self._position, self._uploads = position, uploads
         self._orders: deque[Order] = deque()
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
         self._connections: dict[str, _Connection] = {}
@@ -266,6 +269,15 @@ class AgentsServer:
             f"lease has run out, in {self._lost_after_seconds:.0f} s at most"
         )
 
+    async def _send_upload(self, name: str, asked: wire.FetchUpload) -> None:
+        where, content = (asked.digest, asked.offset), None
+        if self._uploads is not None:
+            try:
+                content = await asyncio.to_thread(self._uploads.read, *where, _UPLOAD_CHUNK_BYTES)
+            except OSError:
+                return  # asked again
+        self._send_to_agent(name, wire.UploadChunk(*where, content))
+
     async def _serve_agent(
         self,
         hello: wire.Hello,
@@ -293,6 +305,8 @@ class AgentsServer:
                 self._last_contact[name] = time.monotonic()
                 if isinstance(message, wire.Ping):
                     self._send_to_agent(name, wire.Pong(message.at, self._position()))
+                elif isinstance(message, wire.FetchUpload):
+                    await self._send_upload(name, message)
                 elif isinstance(message, wire.LogSizes | wire.LogChunk):
                     self._log_fetcher.on_answer(name, message)
                 else:

@@ -14,6 +14,7 @@ from volvelle.live.agent.files import current_umask
 from volvelle.live.messages import AttemptKey, JournalPosition, Order, Report
 from volvelle.live.nodes.gpu_demand import GpuDemand
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.uploads import UPLOADS, Uploads
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
@@ -37,6 +38,11 @@ class ExecutorContext:
     umask: int = field(default_factory=current_umask)
     demand: Callable[[], GpuDemand] = field(default=GpuDemand, repr=False)
     position: Callable[[], JournalPosition | None] = field(default=lambda: None, repr=False)
+
+    @property
+    def uploads(self) -> Uploads:
+        """Working directories of jobs."""
+        return Uploads(self.folder / UPLOADS)
 
     @property
     def leaving(self) -> tuple[Node, ...]:

@@ -51,6 +51,7 @@ class DialIn(Executor):
             security=self._security(),
             position=context.position,
             placed=context.placed,
+            uploads=context.uploads,
         )
 
     def _security(self) -> ssl.SSLContext | None:

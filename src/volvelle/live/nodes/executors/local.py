@@ -70,6 +70,7 @@ class _LocalAgents(ManagedAgents):
             leaving=context.leaving,
             position=context.position,
             placed=context.placed,
+            uploads=context.uploads,
         )
         try:
             context.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -137,6 +137,7 @@ class _RayAgents(ManagedAgents):
             host=executor.host or here,
             position=context.position,
             placed=context.placed,
+            uploads=context.uploads,
         )
         self._address = f"{executor.host or here}:{server.port}"
         super().__init__(server, executor.poll_seconds)
