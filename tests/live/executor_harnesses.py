@@ -103,6 +103,7 @@ class ExecutorHarness(ABC):
         directory: str = "",
         setup: tuple[tuple[str, ...], ...] = (),
         upload: str = "",
+        container: str = "",
         checkpoint: str = "",
         stop_signal: str | None = "SIGTERM",
     ) -> Start:
@@ -120,6 +121,7 @@ class ExecutorHarness(ABC):
                 directory=directory,
                 setup=setup,
                 upload=upload,
+                container=container,
                 checkpoint=checkpoint,
                 stop_signal=stop_signal,
             ),

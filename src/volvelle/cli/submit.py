@@ -98,6 +98,15 @@ def submit(
             rich_help_panel=_RUN,
         ),
     ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option(
+            "--container",
+            metavar="IMAGE",
+            help="Run in it, by Podman or Apptainer there.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     workdir: Annotated[
         Path | None,
         typer.Option(
@@ -187,6 +196,7 @@ def submit(
         "name": name,
         "directory": None if directory is None else _directory(directory, workdir),
         "setup": setup or None,
+        "container": container,
         "upload": None if workdir is None else digest_of(packed),
         "environment": _environment(environment or []) or None,
         "retries": retries,

@@ -268,6 +268,9 @@ class JobRequest(StrictModel):
     setup: Annotated[tuple[Command, ...], Field(max_length=20)] = Field(
         (), description="commands that are run before it on each of its nodes, in every attempt"
     )
+    container: Annotated[str, Field(pattern=r"^([\w./][\w.:/@-]*)?$", max_length=500)] = Field(
+        "", description="image in which it runs, by Podman or Apptainer on its nodes"
+    )
     upload: Annotated[str, Field(pattern=DIGEST)] | None = Field(
         None, description="hash of an uploaded tar, in whose files it starts"
     )
@@ -391,6 +394,7 @@ class JobRequest(StrictModel):
             command=self.command,
             setup=self.setup,
             upload=self.upload or "",
+            container=self.container,
             environment=environment,
             directory=self.directory,
             checkpoint=self.checkpoint.path,

@@ -3,11 +3,13 @@
 import os
 import random
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from volvelle.client.control_block import ControlBlock
+from volvelle.live.agent.containers import Container
 from volvelle.live.agent.files import write_file
 from volvelle.live.agent.folders import AgentFolder, AgentSettings, AttemptFolder
 from volvelle.live.agent.processes import ATTEMPT_VARIABLE, start_ticks
@@ -44,11 +46,19 @@ def prepare_task(
     folder.order = order
     ControlBlock.create(folder.control_block, order.start.attempt, order.start.saved_iterations)
     pid = settings.lifetime_pid
+    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
+    variables = _variables(order, folder, settings, checkpoint)
+    programs: list[Sequence[str]] = [*launch.setup, launch.command]
+    if launch.container:
+        devices = [device for device in variables["CUDA_VISIBLE_DEVICES"].split(",") if device]
+        places = own, folder.path, checkpoint.parent
+        container = Container.find(launch.container, str(directory), places, variables, devices)
+        programs, variables = list(map(container.command, programs)), container.variables()
     command = {
-        "command": launch.command,
-        "setup": launch.setup,
+        "command": programs[-1],
+        "setup": programs[:-1],
         "directory": str(directory),
-        "environment": _environment(order, folder, settings, checkpoint),
+        "environment": inherited | variables,
         "umask": settings.umask,
         "lease": None if lease is None else str(lease),
         "lifetime": [pid, start_ticks(pid)] if pid else None,
@@ -74,14 +84,12 @@ def free_port() -> int:
     raise OSError("no port is free for the ranks of the job to meet")
 
 
-def _environment(
+def _variables(
     order: StartTask, folder: AttemptFolder, settings: AgentSettings, checkpoint: Path
 ) -> dict[str, str]:
     start, gpus = order.start, order.start.grants[order.rank].gpus
     devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
-    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     return {
-        **inherited,
         **start.launch.environment,
         ATTEMPT_VARIABLE: str(folder.path),
         "VOLVELLE_JOB": str(start.number),

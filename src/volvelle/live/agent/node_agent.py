@@ -9,6 +9,7 @@ import msgspec
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.central_renewal import CentralRenewal
+from volvelle.live.agent.containers import NoEngineError
 from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
 from volvelle.live.agent.files import lock
 from volvelle.live.agent.folders import AgentFolder, AgentSettings
@@ -169,6 +170,9 @@ class NodeAgent:
             order = order if order.port else msgspec.structs.replace(order, port=free_port())
             prepare_task(order, self._folder, self._settings, self._lease.file)
             self._run_task(task.key)
+        except NoEngineError as error:
+            self._folder.discard(task.key)
+            self._report_failed_start(task, Outcome.FAILED, str(error), permanent=True)
         except OSError as error:
             self._folder.discard(task.key)
             self._report_failed_start(task, Outcome.FAILED, f"could not begin: {error}")
@@ -186,8 +190,11 @@ class NodeAgent:
                 return key
         return None
 
-    def _report_failed_start(self, task: wire.NodeTask, outcome: Outcome, reason: str) -> None:
-        ended = self._failed_starts[task.key] = TaskEnded(task=task, outcome=outcome, reason=reason)
+    def _report_failed_start(
+        self, task: wire.NodeTask, outcome: Outcome, reason: str, *, permanent: bool = False
+    ) -> None:
+        ended = TaskEnded(task=task, outcome=outcome, reason=reason, permanent=permanent)
+        self._failed_starts[task.key] = ended
         self._connection.send(ended)
 
     def _forget(self, key: AttemptKey) -> None:
