@@ -40,7 +40,7 @@ def test_jobs_wait_for_others_for_nodes_and_for_time_through_a_crash(tmp_path: P
         after = submit(client, job(tmp_path, "echo after >> order", after=[gate]))
         elements = f"{WAIT}; echo $VOLVELLE_ARRAY_INDEX >> elements"
         first = submit(client, job(tmp_path, elements, array=3, at_once=1))
-        limited = submit(client, job(tmp_path, "exec sleep 600", time_limit=3.0, retries=5))
+        limited = submit(client, job(tmp_path, "exec sleep 600", time_limit=2.0, retries=5))
         alone = submit(
             client, job(tmp_path, f"{WAIT}; echo $VOLVELLE_NODE", gpus=2, exclusive=True,
                         constraints=["nvlink"]),
