@@ -102,6 +102,8 @@ class ExecutorHarness(ABC):
         identity: str = "",
         directory: str = "",
         setup: tuple[tuple[str, ...], ...] = (),
+        upload: str = "",
+        container: str = "",
         checkpoint: str = "",
         stop_signal: str | None = "SIGTERM",
     ) -> Start:
@@ -118,6 +120,8 @@ class ExecutorHarness(ABC):
                 grace_seconds=grace,
                 directory=directory,
                 setup=setup,
+                upload=upload,
+                container=container,
                 checkpoint=checkpoint,
                 stop_signal=stop_signal,
             ),

@@ -79,7 +79,7 @@ def test_an_agent_with_another_folder_joins_an_idle_node(
     """With a lease it is known that nothing runs there; without one, once it is stored that all is lost."""
     server = AgentsServer(
         [NODE],
-        "the right token",
+        GivenKeys("the right token"),
         reports.append,
         lease_seconds=lease_seconds,
         current_agents=CurrentAgents(tmp_path),

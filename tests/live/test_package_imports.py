@@ -20,6 +20,7 @@ SHARED = {
     "scheduler_queries",
     "serve_folder",
     "strict_model",
+    "uploads",
 }
 BELOW_HTTP = {"agent", "control", "forecasts", "nodes", "notifications", "status", "store"}
 ALLOWED: dict[str, set[str]] = {

@@ -98,6 +98,24 @@ def submit(
             rich_help_panel=_RUN,
         ),
     ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option(
+            "--container",
+            metavar="IMAGE",
+            help="Run in it, by Podman or Apptainer there.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(
+            "--workdir",
+            metavar="DIR",
+            help="Send these files along, and start there. Not those of Git.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     environment: Annotated[
         list[str] | None,
         typer.Option(
@@ -178,7 +196,9 @@ def submit(
     from volvelle.cli.output import remark
     from volvelle.live.http import submission
     from volvelle.live.http.client import ApiClient
+    from volvelle.live.uploads import digest_of, pack
 
+    packed = b"" if workdir is None else pack(workdir)
     checkpoint_options = {"path": checkpoint, "grace": grace}
     saving = {key: value for key, value in checkpoint_options.items() if value is not None}
     given = {
@@ -192,8 +212,10 @@ def submit(
         "estimate": estimate,
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),
         "name": name,
-        "directory": None if directory is None else str(directory.absolute()),
+        "directory": None if directory is None else _directory(directory, workdir),
         "setup": setup or None,
+        "container": container,
+        "upload": None if workdir is None else digest_of(packed),
         "environment": _variables("--env", environment or []) or None,
         "secrets": _variables("--secret", secret or []) or None,
         "retries": retries,
@@ -209,6 +231,8 @@ def submit(
     if dry_run:
         _print_forecast(submission.forecast(client, request), request, output)
         return
+    if request.upload is not None and packed:
+        client.upload(request.upload, packed)
     share: float | None = None
     if request.deadline is not None:
         share = submission.forecast(client, request)["deadline_share"]
@@ -233,6 +257,11 @@ def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, 
         raise Problem(f"--deadline: {error}", usage=True) from None
     kind = "soft" if soft else "strict"
     return {"kind": kind, "within": within, "accept_later": accept_later}
+
+
+def _directory(directory: Path, workdir: Path | None) -> str:
+    """Where it starts: within the files that are sent along, if there are any."""
+    return str(directory.absolute() if workdir is None else directory)
 
 
 def _array(given: str | None) -> dict[str, str | None]:

@@ -208,6 +208,9 @@ class After(StrictModel):
         return range(self.job, self.job + self.count)
 
 
+DIGEST = "^[0-9a-f]{64}$"
+
+
 class JobRequest(StrictModel):
     """A job request."""
 
@@ -215,6 +218,12 @@ class JobRequest(StrictModel):
     command: Command = Field(description="the program and its arguments")
     setup: Annotated[tuple[Command, ...], Field(max_length=20)] = Field(
         (), description="commands that are run before it on each of its nodes, in every attempt"
+    )
+    container: Annotated[str, Field(pattern=r"^([\w./][\w.:/@-]*)?$", max_length=500)] = Field(
+        "", description="image in which it runs, by Podman or Apptainer on its nodes"
+    )
+    upload: Annotated[str, Field(pattern=DIGEST)] | None = Field(
+        None, description="hash of an uploaded tar, in whose files it starts"
     )
     directory: PathText = Field("", description="where it starts; default: a folder of its own")
     gpus: Gpus = Field(1, description="all or nothing, over all nodes")
@@ -389,6 +398,8 @@ class JobRequest(StrictModel):
         return Launch(
             command=self.command,
             setup=self.setup,
+            upload=self.upload or "",
+            container=self.container,
             environment=environment,
             directory=self.directory,
             checkpoint=self.checkpoint.path,

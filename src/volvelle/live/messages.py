@@ -105,14 +105,17 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is run in every attempt, as its user requested. No shell interprets any of it.
 
     setup: commands that are run before it, on each of its nodes; if one fails, the job has. environment:
-    added to the agent's clean environment. directory: where it starts. stop_signal: asks a script without the
-    client library to write its checkpoint; None: only the control block is used. grace_seconds: from the
-    order to stop to the kill.
+    added to the agent's clean environment. upload: digest of a tar, in whose files it starts. container: the
+    image in which all of it runs. directory: where it starts. stop_signal: asks a script without the client
+    library to write its checkpoint; None: only the control block is used. grace_seconds: from the order to
+    stop to the kill.
     """
 
     command: tuple[str, ...]
     setup: tuple[tuple[str, ...], ...] = ()
     environment: dict[str, str] = {}
+    upload: str = ""
+    container: str = ""
     directory: str = ""
     checkpoint: str = ""
     stop_signal: str | None = "SIGTERM"

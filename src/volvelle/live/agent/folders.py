@@ -8,6 +8,7 @@
                              lock, supervisor.json, exit.json (see `supervisor`), supervisor.log, done
     ended/KEY/               after the controller has journalled the end: output, metrics and exit, until
                              the retention time is over
+    uploads/                 working directories of jobs, by the hash of their content
     pruned                   attempts removed from ``ended``, one KEY a line
 
 KEY is an `AttemptKey` as text: no two attempts ever have the same folder, whatever their numbers.

@@ -67,3 +67,9 @@ def give(path: Path, user: pwd.struct_passwd) -> None:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)
     finally:
         os.close(descriptor)
+
+
+def give_as_it_is(user: pwd.struct_passwd | None, path: Path) -> None:
+    """Give ``path``, also a link, to ``user``; None: it stays the agent's. Raises OSError."""
+    if user is not None:
+        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)

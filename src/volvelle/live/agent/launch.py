@@ -4,11 +4,13 @@ import os
 import pwd
 import random
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from volvelle.client.control_block import ControlBlock
+from volvelle.live.agent.containers import Container
 from volvelle.live.agent.files import write_file
 from volvelle.live.agent.folders import AgentFolder, AgentSettings, AttemptFolder
 from volvelle.live.agent.job_users import give, job_user, let_through
@@ -20,6 +22,9 @@ _INHERITED_VARIABLES = """
     PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR LD_LIBRARY_PATH
 """.split()  # noqa: SIM905 - read as a list
 """What a job inherits of its agent's environment."""
+
+UPLOADED = "workdir"
+"""Where in a job's folder the files are that were uploaded with it."""
 
 _PORTS = range(20_000, 32_768)
 """Below the ports that systems give to outgoing connections."""
@@ -35,7 +40,7 @@ def prepare_task(
     """
     key, launch = order.task.key, order.start.launch
     own, folder = job_folder(key, agent, settings), agent.attempt(key)
-    directory = own / launch.directory
+    directory = (own / UPLOADED if launch.upload else own) / launch.directory
     checkpoint = directory / launch.checkpoint if launch.checkpoint else own / "checkpoint"
     user = job_user(settings.run_as, order.start.user)
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,11 +55,19 @@ def prepare_task(
     if user is not None:
         _give(own, folder, user)
     pid = settings.lifetime_pid
+    inherited = _inherited(user)
+    variables = _variables(order, folder, settings, checkpoint)
+    programs: list[Sequence[str]] = [*launch.setup, launch.command]
+    if launch.container:
+        devices = [device for device in variables["CUDA_VISIBLE_DEVICES"].split(",") if device]
+        places = own, folder.path, checkpoint.parent
+        container = Container.find(launch.container, str(directory), places, variables, devices)
+        programs, variables = list(map(container.command, programs)), container.variables()
     command = {
-        "command": launch.command,
-        "setup": launch.setup,
+        "command": programs[-1],
+        "setup": programs[:-1],
         "directory": str(directory),
-        "environment": _environment(order, folder, settings, checkpoint, user),
+        "environment": inherited | variables,
         "user": user and {"name": user.pw_name, "uid": user.pw_uid, "gid": user.pw_gid},
         "umask": settings.umask,
         "lease": None if lease is None else str(lease),
@@ -90,21 +103,21 @@ def _give(own: Path, folder: AttemptFolder, user: pwd.struct_passwd) -> None:
     folder.done.symlink_to(own / f"done-{folder.path.name}")
 
 
-def _environment(
-    order: StartTask,
-    folder: AttemptFolder,
-    settings: AgentSettings,
-    checkpoint: Path,
-    user: pwd.struct_passwd | None,
-) -> dict[str, str]:
-    start, gpus = order.start, order.start.grants[order.rank].gpus
-    devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
+def _inherited(user: pwd.struct_passwd | None) -> dict[str, str]:
+    """What jobs have of the agent's environment, as ``user``."""
     inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     if user is not None:
         inherited |= {"HOME": user.pw_dir, "SHELL": user.pw_shell}
         inherited |= dict.fromkeys(("USER", "LOGNAME"), user.pw_name)
+    return inherited
+
+
+def _variables(
+    order: StartTask, folder: AttemptFolder, settings: AgentSettings, checkpoint: Path
+) -> dict[str, str]:
+    start, gpus = order.start, order.start.grants[order.rank].gpus
+    devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
     return {
-        **inherited,
         **start.launch.environment,
         ATTEMPT_VARIABLE: str(folder.path),
         "VOLVELLE_JOB": str(start.number),
@@ -114,7 +127,7 @@ def _environment(
         "VOLVELLE_NODES": str(len(start.grants)),
         "VOLVELLE_GPUS": ",".join(map(str, gpus)),
         "VOLVELLE_CHECKPOINT": str(checkpoint),
-        "VOLVELLE_DONE": str(folder.done if user is None else folder.done.readlink()),
+        "VOLVELLE_DONE": str(folder.done.readlink() if folder.done.is_symlink() else folder.done),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(devices),
         "MASTER_ADDR": order.address,

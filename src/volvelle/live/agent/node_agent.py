@@ -4,22 +4,26 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.central_renewal import CentralRenewal
+from volvelle.live.agent.containers import NoEngineError
 from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
 from volvelle.live.agent.files import lock
 from volvelle.live.agent.folders import AgentFolder, AgentSettings
-from volvelle.live.agent.job_users import let_through
-from volvelle.live.agent.launch import free_port, prepare_task
+from volvelle.live.agent.job_users import give_as_it_is, job_user, let_through
+from volvelle.live.agent.launch import UPLOADED, free_port, job_folder, prepare_task
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_lease import NodeLease
 from volvelle.live.agent.processes import kill_all_below, kill_remaining
 from volvelle.live.agent.task_runner import TaskRunner
+from volvelle.live.agent.upload_fetcher import UploadFetcher
 from volvelle.live.agent.wire import TaskEnded
 from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, SetBatchSize, Stop
+from volvelle.live.uploads import unpack
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
@@ -44,6 +48,9 @@ class NodeAgent:
         self._background: asyncio.TaskGroup
         self._lease = NodeLease(folder.lease)
         self._renewal = CentralRenewal(folder.path, self._connection.send)
+        self._uploads = UploadFetcher(folder.path / "uploads", self._connection.send)
+        self._fetching: dict[AttemptKey, tuple[wire.NodeTask, asyncio.Task[None]]] = {}
+        """Tasks whose working directories are on their way."""
 
     async def run(self) -> None:
         """Take over running tasks, then serve until the agent is not needed. Raises `RefusedError`."""
@@ -92,6 +99,10 @@ class NodeAgent:
             case Stop():
                 if runner := self._runners.get(message.key):
                     runner.stop(kill=message.kill)
+                elif message.key in self._fetching:
+                    task, fetching = self._fetching.pop(message.key)
+                    fetching.cancel()
+                    self._report_failed_start(task, Outcome.STOPPED, "")
             case Forget():
                 self._forget(message.key)
             case SetBatchSize():
@@ -106,6 +117,8 @@ class NodeAgent:
             case wire.ExitConfirmed():
                 if runner := self._runners.get(message.key):
                     runner.confirm_exit(message.iteration)
+            case wire.UploadChunk():
+                self._uploads.on_chunk(message)
             case wire.LeaseRenewal():
                 self._renewal.on_renewal(message)
             case wire.ListLogs() | wire.ReadLog():
@@ -126,6 +139,8 @@ class NodeAgent:
             if runner.reported is not None:
                 self._connection.send(runner.state)
             return
+        if task.key in self._fetching:
+            return
         if self._latest_attempts.get((task.number, task.identity), 0) >= task.attempt:
             reason = "this attempt, or a later one, was started here before"
             self._report_failed_start(task, Outcome.LOST, reason)
@@ -134,11 +149,36 @@ class NodeAgent:
             reason = f"attempt {holder} runs here, of which the server may not know"
             self._report_failed_start(task, Outcome.LOST, reason)
             return
+        self._latest_attempts[task.number, task.identity] = task.attempt
+        if order.start.launch.upload:
+            fetching = self._background.create_task(self._start_with_upload(order))
+            self._fetching[task.key] = task, fetching
+        else:
+            self._prepare(order)
+
+    async def _start_with_upload(self, order: wire.StartTask) -> None:
+        """Start a task once its working directory is here."""
+        key = order.task.key
         try:
-            self._latest_attempts[task.number, task.identity] = task.attempt
+            archive = await self._uploads.fetch(order.start.launch.upload)
+            directory = job_folder(key, self._folder, self._settings) / UPLOADED
+            user = job_user(self._settings.run_as, order.start.user)
+            await asyncio.to_thread(unpack, archive, directory, partial(give_as_it_is, user))
+        except OSError as error:
+            self._report_failed_start(order.task, Outcome.FAILED, f"could not begin: {error}")
+        else:
+            self._prepare(order)
+        self._fetching.pop(key, None)
+
+    def _prepare(self, order: wire.StartTask) -> None:
+        task = order.task
+        try:
             order = order if order.port else msgspec.structs.replace(order, port=free_port())
             prepare_task(order, self._folder, self._settings, self._lease.file)
             self._run_task(task.key)
+        except NoEngineError as error:
+            self._folder.discard(task.key)
+            self._report_failed_start(task, Outcome.FAILED, str(error), permanent=True)
         except OSError as error:
             self._folder.discard(task.key)
             self._report_failed_start(task, Outcome.FAILED, f"could not begin: {error}")
@@ -156,8 +196,11 @@ class NodeAgent:
                 return key
         return None
 
-    def _report_failed_start(self, task: wire.NodeTask, outcome: Outcome, reason: str) -> None:
-        ended = self._failed_starts[task.key] = TaskEnded(task=task, outcome=outcome, reason=reason)
+    def _report_failed_start(
+        self, task: wire.NodeTask, outcome: Outcome, reason: str, *, permanent: bool = False
+    ) -> None:
+        ended = TaskEnded(task=task, outcome=outcome, reason=reason, permanent=permanent)
+        self._failed_starts[task.key] = ended
         self._connection.send(ended)
 
     def _forget(self, key: AttemptKey) -> None:

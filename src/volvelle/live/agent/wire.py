@@ -214,6 +214,21 @@ class LogChunk(msgspec.Struct, frozen=True, tag="log-chunk"):
     content: bytes
 
 
+class FetchUpload(msgspec.Struct, frozen=True, tag="fetch-upload"):
+    """Agent: the working directory with this digest, from byte ``offset`` on."""
+
+    digest: str
+    offset: int
+
+
+class UploadChunk(msgspec.Struct, frozen=True, tag="upload-chunk"):
+    """Server: the answer to `FetchUpload`; empty at the end, None if there is none."""
+
+    digest: str
+    offset: int
+    content: bytes | None
+
+
 FromAgent = (
     Hello
     | NodeInventory
@@ -227,6 +242,7 @@ FromAgent = (
     | RenewLease
     | LogSizes
     | LogChunk
+    | FetchUpload
 )
 ToAgent = (
     Challenge
@@ -243,6 +259,7 @@ ToAgent = (
     | LeaseRenewal
     | ListLogs
     | ReadLog
+    | UploadChunk
 )
 
 from_agent = msgspec.json.Decoder(FromAgent)

@@ -20,6 +20,7 @@ from volvelle.live.http import (
     queue,
     sessions,
     streams,
+    uploads,
 )
 from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
@@ -31,6 +32,7 @@ from volvelle.live.http.session_table import SessionTable
 from volvelle.live.http.shares import Shares
 from volvelle.live.http.streams import IsClosing, OpenStreams
 from volvelle.live.store import Store
+from volvelle.live.uploads import UPLOADS, Uploads
 
 
 def create_app(
@@ -59,6 +61,7 @@ def create_app(
     app.state.queue_feed = QueueFeed(controller)
     app.state.shares = Shares(controller, store)
     app.state.jobs_folder = jobs_folder
+    app.state.uploads = Uploads(jobs_folder / UPLOADS)
     app.state.is_closing = is_closing
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
     return app
@@ -76,7 +79,19 @@ def create_routes() -> FastAPI:
         redoc_url=None,
     )
     app.include_router(jobs.submissions)
-    described = (jobs, queue, forecasts, past, streams, nodes, operations, fronts, sessions, health)
+    described = (
+        jobs,
+        queue,
+        uploads,
+        forecasts,
+        past,
+        streams,
+        nodes,
+        operations,
+        fronts,
+        sessions,
+        health,
+    )
     for module in (*described, dashboard):
         app.include_router(module.router)
     errors.install(app)

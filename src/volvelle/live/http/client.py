@@ -89,6 +89,11 @@ class ApiClient:
         """Put ``body`` at ``path``. Raises `Problem` with the server's message."""
         return self._json("PUT", path, {}, body)
 
+    def upload(self, digest: str, content: bytes) -> None:
+        """Let the server have ``content``, if it has not."""
+        if not self.get(f"/v1/uploads/{digest}")["kept"]:
+            self.put(f"/v1/uploads/{digest}", content)
+
     def delete(self, path: str) -> None:
         """Delete what is at ``path``."""
         self._json("DELETE", path, {})
@@ -150,9 +155,11 @@ class ApiClient:
         headers = {"Authorization": f"Bearer {self.token}"}
         if key is not None:
             headers["Idempotency-Key"] = key
-        content = None if body is None else json.dumps(body).encode()
-        if content is not None:
-            headers["Content-Type"] = "application/json"
+        content = None
+        if isinstance(body, bytes):
+            content, headers["Content-Type"] = body, "application/octet-stream"
+        elif body is not None:
+            content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         parameters = urlencode({k: v for k, v in query.items() if v is not None}, doseq=True)
         target = f"{path}?{parameters}" if parameters else path
         connection = self._connection(timeout)

@@ -17,6 +17,7 @@ from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
 from volvelle.live.http.quick_route import MAX_KEY, SubmissionRoute
 from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
+from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_request import JobRequest
 from volvelle.live.notify import place_of
 from volvelle.live.status.view import JobState, JobStatusView
@@ -62,6 +63,13 @@ async def submit(
     """Submit a job, or an array of them. The answer is given once the jobs are stored."""
     for number in sorted(job.waits_for):
         await find_job(number, principal, controller, store)
+    if job.upload is not None and not await is_kept(request, job.upload):
+        raise HttpError(
+            409,
+            "its working directory was not uploaded",
+            place="upload",
+            hint="put it at /v1/uploads",
+        )
     request.app.state.quota.check_priority(principal, job.priority)
     _check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)

@@ -8,13 +8,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from volvelle.live.http.errors import HttpError, ProblemDetails, error_response
+from volvelle.live.uploads import MAX_UPLOAD_BYTES
 
 MAX_HEADER_BYTES = 32 * 1024
 """Of all headers of a request; the parser refuses more only where they come in pieces."""
 
 
+_PATIENCE = 10.0
+"""So many times as long an upload may take to arrive."""
+
+
+def _uploads(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path.startswith("/v1/uploads/")
+
+
 class RequestLimits:
-    """ASGI middleware: a body has at most ``body_bytes`` and arrives within ``seconds``."""
+    """ASGI middleware: a body has at most ``body_bytes``, an upload more, and arrives within ``seconds``."""
 
     def __init__(self, app: ASGIApp, body_bytes: int, seconds: float) -> None:
         self._app = app
@@ -32,7 +42,7 @@ class RequestLimits:
             )
             return
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._seconds * (_PATIENCE if _uploads(scope) else 1.0)):
                 body = await self._body(scope, receive)
         except TimeoutError:
             await _send_error(408, "the body did not arrive in time", scope, receive, send)
@@ -42,15 +52,18 @@ class RequestLimits:
             await self._app(scope, _replay(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        too_large = HttpError(413, f"the body is larger than {self._body_bytes:,} bytes")
+        most = self._body_bytes
+        if _uploads(scope):
+            most = max(most, MAX_UPLOAD_BYTES)
+        too_large = HttpError(413, f"the body is larger than {most:,} bytes")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
-        if announced.isdigit() and int(announced[:20]) > self._body_bytes:
+        if announced.isdigit() and int(announced[:20]) > most:
             raise too_large
         body = bytearray()
         while True:
             message = await receive()
             body += message.get("body", b"")
-            if len(body) > self._body_bytes:
+            if len(body) > most:
                 raise too_large
             if not message.get("more_body"):
                 return bytes(body)

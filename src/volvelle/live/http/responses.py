@@ -115,6 +115,13 @@ class ListedToken:
 
 
 @dataclass(frozen=True)
+class UploadView:
+    """Whether a working directory is ``kept``."""
+
+    kept: bool
+
+
+@dataclass(frozen=True)
 class SessionView:
     """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch."""
 

@@ -24,7 +24,9 @@ def requested(words: Sequence[str], changed: Mapping[str, Any]) -> JobRequest:
     """
     from_file = len(words) == 1 and Path(words[0]).suffix in _FILES
     document: dict[str, Any] = read_job(Path(words[0])) if from_file else {"command": [*words]}
-    document.setdefault("directory", str(Path.cwd()))
+    document.setdefault(
+        "directory", "" if changed.get("upload") or "upload" in document else str(Path.cwd())
+    )
     changed = {key: value for key, value in changed.items() if value is not None}
     if "checkpoint" in changed:
         changed["checkpoint"] = {**document.get("checkpoint", {}), **changed["checkpoint"]}

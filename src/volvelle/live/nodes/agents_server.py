@@ -24,6 +24,7 @@ from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
 from volvelle.live.nodes.node_keys import NodeKeys, another_key, check_key
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.uploads import Uploads
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 
@@ -31,6 +32,7 @@ _MAX_UNSENT_BYTES = 64 << 20
 _KEYS_SECONDS = 2.0
 """So often the keys in use are looked up, for revoked ones."""
 
+_UPLOAD_CHUNK_BYTES = 1 << 20
 _LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
 """After a lease has expired by our clock: supervisors check once a second, and killing takes time."""
 
@@ -55,7 +57,7 @@ class AgentsServer:
     that were carried out would be repeated to it. Without leases it is on the same machine, and has ended
     what ran there (`run_agent`). None: there is never another folder.
     position: how far the journal is written, which agents are told to remember. placed: see
-    `AttemptCoordinator`.
+    `AttemptCoordinator`. uploads: working directories of jobs; None: there are none.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class AgentsServer:
         position: Callable[[], JournalPosition | None] = lambda: None,
         placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
         is_down: Callable[[str], bool] = lambda name: True,
+        uploads: Uploads | None = None,
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
@@ -80,7 +83,7 @@ class AgentsServer:
         self._lease_seconds = lease_seconds
         self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
         self._report = report
-        self._position, self._is_down = position, is_down
+        self._position, self._is_down, self._uploads = position, is_down, uploads
         self._orders: deque[Order] = deque()
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
         self._connections: dict[str, _Connection] = {}
@@ -293,6 +296,15 @@ class AgentsServer:
             self._node_lost(name, "its agent has another folder than before")
         return "" if self._is_down(name) else f"{other}, and its loss is not stored yet"
 
+    async def _send_upload(self, name: str, asked: wire.FetchUpload) -> None:
+        where, content = (asked.digest, asked.offset), None
+        if self._uploads is not None:
+            try:
+                content = await asyncio.to_thread(self._uploads.read, *where, _UPLOAD_CHUNK_BYTES)
+            except OSError:
+                return  # asked again
+        self._send_to_agent(name, wire.UploadChunk(*where, content))
+
     async def _serve_agent(
         self,
         hello: wire.Hello,
@@ -321,6 +333,8 @@ class AgentsServer:
                 self._last_contact[name] = time.monotonic()
                 if isinstance(message, wire.Ping):
                     self._send_to_agent(name, wire.Pong(message.at, self._position()))
+                elif isinstance(message, wire.FetchUpload):
+                    await self._send_upload(name, message)
                 elif isinstance(message, wire.LogSizes | wire.LogChunk):
                     self._log_fetcher.on_answer(name, message)
                 else:

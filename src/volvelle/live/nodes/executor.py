@@ -15,6 +15,7 @@ from volvelle.live.messages import AttemptKey, JournalPosition, Order, Report
 from volvelle.live.nodes.gpu_demand import GpuDemand
 from volvelle.live.nodes.node_keys import GivenKeys, NodeKeys
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.uploads import UPLOADS, Uploads
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
@@ -49,6 +50,11 @@ class ExecutorContext:
     def given_keys(self) -> GivenKeys:
         """The keys of agents that the executor starts."""
         return GivenKeys(self.token)
+
+    @property
+    def uploads(self) -> Uploads:
+        """Working directories of jobs."""
+        return Uploads(self.folder / UPLOADS)
 
     @property
     def leaving(self) -> tuple[Node, ...]:

@@ -52,6 +52,7 @@ class DialIn(Executor):
             position=context.position,
             placed=context.placed,
             is_down=context.is_down,
+            uploads=context.uploads,
         )
 
     def _security(self) -> ssl.SSLContext | None:

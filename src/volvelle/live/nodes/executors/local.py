@@ -75,6 +75,7 @@ class _LocalAgents(ManagedAgents):
             position=context.position,
             placed=context.placed,
             is_down=context.is_down,
+            uploads=context.uploads,
             current_agents=CurrentAgents(context.folder / "current-agents"),
         )
         try:

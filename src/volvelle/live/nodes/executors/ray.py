@@ -139,6 +139,7 @@ class _RayAgents(ManagedAgents):
             position=context.position,
             placed=context.placed,
             is_down=context.is_down,
+            uploads=context.uploads,
             current_agents=CurrentAgents(context.folder / "current-agents"),
         )
         self._address = f"{executor.host or here}:{server.port}"

@@ -1,0 +1,160 @@
+"""Working directories that travel with jobs: tar files, kept by the SHA-256 of their content."""
+
+import contextlib
+import hashlib
+import io
+import os
+import secrets
+import shutil
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from volvelle.model.problems import Problem
+
+UPLOADS = "uploads"
+"""The folder of a server's, beside those of its jobs."""
+
+MAX_UPLOAD_BYTES = 64 << 20
+_MAX_KEPT_BYTES = 100 * MAX_UPLOAD_BYTES
+_UNUSED_SECONDS = 30 * 86_400.0
+_IGNORED = ".git"
+
+
+def digest_of(content: bytes) -> str:
+    """The name under which ``content`` is kept."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def pack(directory: Path) -> bytes:
+    """The files below ``directory`` as a tar, without those of Git: the same for the same files.
+
+    Raises `Problem` where they are too many, cannot be read, or are links that lead out of it.
+    """
+    root, target, packed = directory.resolve(), io.BytesIO(), 0
+    if not root.is_dir():
+        raise Problem(f"there is no directory {directory}", mend="check the path", usage=True)
+    try:
+        with tarfile.open(fileobj=target, mode="w") as tar:
+            for path in _files(root):
+                info = tar.gettarinfo(path, str(path.relative_to(root)))
+                if info is None:
+                    continue  # a socket
+                if info.issym() and not (path.parent / path.readlink()).resolve().is_relative_to(
+                    root
+                ):
+                    raise Problem(
+                        f"{path} is a link that leads out of {directory}",
+                        mend="copy what it leads to, or name a directory that holds both",
+                    )
+                packed += info.size
+                if packed > MAX_UPLOAD_BYTES:
+                    raise _too_large(str(directory))
+                info.uid = info.gid = 0
+                info.uname = info.gname = ""
+                info.mtime = int(info.mtime)
+                if info.isreg():
+                    with path.open("rb") as file:
+                        tar.addfile(info, file)
+                else:
+                    tar.addfile(info)
+    except OSError as error:
+        raise Problem(f"cannot read {error.filename}: {error.strerror}") from None
+    if len(target.getbuffer()) > MAX_UPLOAD_BYTES:
+        raise _too_large(str(directory))
+    return target.getvalue()
+
+
+def _too_large(what: str) -> Problem:
+    return Problem(
+        f"{what} has more than {MAX_UPLOAD_BYTES >> 20} MiB",
+        mend="name a smaller directory, or leave data where all nodes see them",
+    )
+
+
+def _files(root: Path) -> list[Path]:
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name != _IGNORED]
+        found += [Path(folder) / name for name in (*folders, *files) if name != _IGNORED]
+    return sorted(found)
+
+
+def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None:
+    """Write the files of ``archive`` to ``directory``, all or none; nothing where it is there already.
+
+    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is told of
+    each before they are moved. Raises OSError, also where the archive holds what would be written elsewhere.
+    """
+    if directory.exists():
+        return
+    own = directory.parent
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = own.with_name(f".{own.name}.{secrets.token_hex(8)}")
+    partial.mkdir(mode=0o700)
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(partial, filter="data")
+        for path in (partial, *partial.rglob("*")):
+            give(path)
+        with contextlib.suppress(OSError):  # another node, of the same folder, was first
+            partial.rename(directory)
+    except tarfile.TarError as error:
+        raise OSError(f"its working directory cannot be written: {error}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+class Uploads:
+    """What is kept in ``folder``, of a server or of an agent, for 30 days after its last use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, digest: str) -> Path | None:
+        """The file with this content, which is used now; None if there is none."""
+        path = self._folder / digest
+        try:
+            os.utime(path)
+        except OSError:
+            return None
+        return path
+
+    def keep(self, digest: str, content: bytes) -> Path:
+        """Keep ``content`` under its ``digest``. Raises OSError, and `Problem` where it is too much."""
+        if digest_of(content) != digest:
+            raise Problem(f"this is not the content with the hash {digest}", mend="send it again")
+        if len(content) > MAX_UPLOAD_BYTES:
+            raise _too_large("what is uploaded")
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._remove_unused() + len(content) > _MAX_KEPT_BYTES:
+            raise Problem(
+                f"more than {_MAX_KEPT_BYTES >> 20} MiB are uploaded already",
+                mend="ask the operator to remove what is not needed from the folder 'uploads'",
+            )
+        path, partial = self._folder / digest, self._folder / f"{digest}.{secrets.token_hex(8)}"
+        partial.write_bytes(content)
+        partial.replace(path)
+        return path
+
+    def read(self, digest: str, offset: int, max_bytes: int) -> bytes | None:
+        """Some of it from byte ``offset`` on, nothing at its end; None if it is not there."""
+        path = self.find(digest)
+        if path is None:
+            return None
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(max_bytes)
+
+    def _remove_unused(self) -> int:
+        """Remove what nobody used for long. Returns the bytes that stay."""
+        kept, before = 0, time.time() - _UNUSED_SECONDS
+        for path in self._folder.iterdir():
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if status.st_mtime < before:
+                    path.unlink()
+                else:
+                    kept += status.st_size
+        return kept

@@ -1,0 +1,149 @@
+"""Working directories that travel with jobs: packed, kept by their content, fetched by agents."""
+
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from api_fixtures import ApiFixture
+from executor_harnesses import DialInHarness
+from waiting import until
+
+from volvelle.live import uploads
+from volvelle.live.agent.job_users import give_as_it_is
+from volvelle.live.messages import Outcome, Stop
+from volvelle.live.uploads import Uploads, digest_of, pack, unpack
+from volvelle.model.problems import Problem
+
+pytest_plugins = ["api_fixtures"]
+
+
+nobody = partial(give_as_it_is, None)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "run.sh").write_text("#!/bin/sh\ncat src/hello\n")
+    (project / "run.sh").chmod(0o755)
+    (project / "src" / "hello").write_text("hello\n")
+    (project / "src" / "link").symlink_to("hello")
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("[core]\n")
+    return project
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[DialInHarness]:
+    harness = DialInHarness(tmp_path / "cluster")
+    try:
+        harness.open()
+        yield harness
+    finally:
+        harness.kill_all()
+
+
+def test_what_is_packed_is_unpacked_without_git_and_once(project: Path, tmp_path: Path) -> None:
+    content = pack(project)
+    assert pack(project) == content
+    uploads, there = Uploads(tmp_path / "kept"), tmp_path / "job" / "workdir"
+    unpack(uploads.keep(digest_of(content), content), there, nobody)
+    found = {str(path.relative_to(there)) for path in there.rglob("*")}
+    assert found == {"run.sh", "src", "src/hello", "src/link"}
+    assert (there / "src" / "link").read_text() == "hello\n"
+    assert os.access(there / "run.sh", os.X_OK)
+    (there / "src" / "hello").write_text("changed by the job")
+    unpack(tmp_path / "kept" / digest_of(content), there, nobody)
+    assert (there / "src" / "hello").read_text() == "changed by the job"
+    assert [path.name for path in there.parent.iterdir()] == ["workdir"]
+    assert {path.name for path in tmp_path.iterdir()} == {"project", "kept", "job"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_what_is_unpacked_is_the_users_as_whom_the_job_runs(project: Path, tmp_path: Path) -> None:
+    (project / "src" / "link").unlink()
+    (project / "src" / "link").symlink_to("gone")  # what a link leads to is nobody's business
+    content, user = pack(project), pwd.getpwnam("nobody")
+    archive = Uploads(tmp_path / "kept").keep(digest_of(content), content)
+    there = tmp_path / "job" / "workdir"
+    unpack(archive, there, partial(give_as_it_is, user))
+    owners = {path.lstat().st_uid for path in (there, *there.rglob("*"))}
+    assert owners == {user.pw_uid}
+    assert there.parent.stat().st_uid == 0
+    assert os.access(there / "run.sh", os.X_OK)
+
+
+def test_too_much_is_refused_and_says_how_much_would_do(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "elsewhere").symlink_to("../..")
+    with pytest.raises(Problem, match="elsewhere is a link that leads out of"):
+        pack(project)
+    (project / "elsewhere").unlink()
+    content = pack(project)
+    kept = Uploads(tmp_path / "kept")
+    kept.keep(digest_of(content), content)
+    monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 1 << 20)
+    (project / "data").write_bytes(b"x" * (1 << 20))
+    with pytest.raises(Problem, match="project has more than 1 MiB"):
+        pack(project)
+    with pytest.raises(Problem, match="is not the content with the hash"):
+        kept.keep(digest_of(b"other"), content)
+    monkeypatch.setattr(uploads, "_MAX_KEPT_BYTES", len(content))
+    with pytest.raises(Problem, match="are uploaded already"):
+        kept.keep(digest_of(b"other"), b"other")
+    old = time.time() - 31 * 86_400
+    os.utime(tmp_path / "kept" / digest_of(content), (old, old))
+    kept.keep(digest_of(b"other"), b"other")
+    assert kept.find(digest_of(content)) is None
+
+
+def test_a_job_starts_in_the_files_that_were_uploaded_on_each_of_its_nodes(
+    harness: DialInHarness, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = pack(project)
+    digest = digest_of(content)
+    harness.context.uploads.keep(digest, content)
+    harness.start(command=("./run.sh",), upload=digest, nodes=2)
+    assert harness.end().outcome is Outcome.FINISHED
+    for node in harness.nodes[:2]:
+        assert (harness.attempt_folder(node) / "output.log").read_text() == "hello\n"
+    harness.start(command=("true",), upload=digest_of(b"gone"), number=2)
+    assert harness.end(2).reason == (
+        "could not begin: the server does not have its working directory any more"
+    )
+    monkeypatch.setattr(Uploads, "read", _unreadable)
+    harness.start(command=("true",), upload=digest_of(b"slow"), number=3)
+    until(lambda: _READ)
+    harness.send(Stop(3, 1))
+    assert harness.end(3).outcome is Outcome.STOPPED
+
+
+_READ: list[str] = []
+
+
+def _unreadable(_: Uploads, digest: str, *__: int) -> bytes:
+    _READ.append(digest)
+    raise OSError("the disk hangs")
+
+
+def test_a_job_may_name_only_what_was_uploaded(api: ApiFixture, project: Path) -> None:
+    content, dana = pack(project), api.client("dana")
+    place = f"/v1/uploads/{digest_of(content)}"
+    job = {"command": ["./run.sh"], "upload": digest_of(content)}
+    assert dana.get(place).json() == {"kept": False}
+    refused = dana.post("/v1/jobs", json=job)
+    assert (refused.status_code, refused.json()["place"]) == (409, "upload")
+    assert dana.put(place, content=content[:-1]).status_code == 409
+    assert dana.put(place, content=content).status_code == 204
+    assert dana.get(place).json() == {"kept": True}
+    assert dana.post("/v1/jobs", json=job).status_code == 201
+    much = dana.put(place, headers={"Content-Length": str(1 << 40)}, content=b"")
+    assert (much.status_code, much.json()["detail"]) == (
+        413, "the body is larger than 67,108,864 bytes"
+    )  # fmt: skip
+    assert api.client().put(place, content=content).status_code == 401
