@@ -254,6 +254,19 @@ def test_an_agent_reports_only_on_attempts_that_are_on_its_node(
     assert ("a", Stop(JOB, 1, kill=True)) in sent  # its own reports count
 
 
+def test_what_ended_on_a_node_is_known_after_the_node_has_changed() -> None:
+    """A raylet that comes back under its name has another amount of memory."""
+    reports: list[Report] = []
+    coordinator = AttemptCoordinator([Node("a", 1), Node("b", 1)], reports.append, lambda *it: None)
+    coordinator.node_joined("a", "", (task_started("a", 0),))
+    coordinator.node_joined("b", "", (task_started("b", 1),))
+    for name, rank in (("b", 1), ("a", 0)):
+        task = NodeTask(JOB, 1, rank, ("a", "b"))
+        coordinator.on_message(name, TaskEnded(task=task, outcome=Outcome.FAILED))
+        coordinator.add_node(Node("b", 1, memory_gb=1.0))
+    assert [each.key for each in reports if isinstance(each, AttemptEnded)] == [AttemptKey(JOB, 1)]
+
+
 def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_gets_the_confirmation() -> (
     None
 ):
