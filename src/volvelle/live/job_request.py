@@ -22,6 +22,7 @@ from pydantic import (
 
 from volvelle.live.messages import Launch
 from volvelle.live.strict_model import StrictModel
+from volvelle.live.uploads import DIGEST
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.node import LABEL
@@ -255,9 +256,6 @@ class After(StrictModel):
         if self.each:
             return range(self.job + position, self.job + position + 1)
         return range(self.job, self.job + self.count)
-
-
-DIGEST = "^[0-9a-f]{64}$"
 
 
 class JobRequest(StrictModel):
