@@ -100,6 +100,8 @@ def test_too_much_is_refused_and_says_how_much_would_do(
     os.utime(tmp_path / "kept" / digest_of(content), (old, old))
     kept.keep(digest_of(b"other"), b"other")
     assert kept.find(digest_of(content)) is None
+    (tmp_path / "token").write_text("secret")
+    assert kept.read("../token", 0, 10) is None
 
 
 def test_a_job_starts_in_the_files_that_were_uploaded_on_each_of_its_nodes(
@@ -146,4 +148,5 @@ def test_a_job_may_name_only_what_was_uploaded(api: ApiFixture, project: Path) -
     assert (much.status_code, much.json()["detail"]) == (
         413, "the body is larger than 67,108,864 bytes"
     )  # fmt: skip
-    assert api.client().put(place, content=content).status_code == 401
+    stranger = api.client().put(place, headers={"Content-Length": str(1 << 40)}, content=b"")
+    assert stranger.status_code == 401

@@ -238,9 +238,9 @@ def read_snapshot(path: Path) -> Snapshot:
         raise Problem(
             f"{path} is no snapshot: {error}", mend="take one from /v1/snapshot"
         ) from None
-    if snapshot.format > FORMAT:
+    if snapshot.format != FORMAT:
         raise Problem(
-            f"{path} is a snapshot of format {snapshot.format}, this Volvelle reads up to {FORMAT}",
-            mend="install a newer Volvelle",
+            f"{path} is a snapshot of format {snapshot.format}, this Volvelle reads format {FORMAT}",
+            mend="take one anew from /v1/snapshot, or use the Volvelle that wrote it",
         )
     return snapshot

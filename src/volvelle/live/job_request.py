@@ -24,6 +24,7 @@ from volvelle.live.declared_training import BatchSizes, Rates, SensitivityProfil
 from volvelle.live.messages import Launch
 from volvelle.live.notify import NotifyList
 from volvelle.live.strict_model import StrictModel
+from volvelle.live.uploads import DIGEST
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.node import LABEL
 from volvelle.model.throughput import AnyThroughput, named_types
@@ -206,9 +207,6 @@ class After(StrictModel):
         if self.each:
             return range(self.job + position, self.job + position + 1)
         return range(self.job, self.job + self.count)
-
-
-DIGEST = "^[0-9a-f]{64}$"
 
 
 class JobRequest(StrictModel):

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import secrets
 import shutil
 import tarfile
@@ -16,6 +17,7 @@ from volvelle.model.problems import Problem
 UPLOADS = "uploads"
 """The folder of a server's, beside those of its jobs."""
 
+DIGEST = "^[0-9a-f]{64}$"
 MAX_UPLOAD_BYTES = 64 << 20
 _MAX_KEPT_BYTES = 100 * MAX_UPLOAD_BYTES
 _UNUSED_SECONDS = 30 * 86_400.0
@@ -114,6 +116,8 @@ class Uploads:
 
     def find(self, digest: str) -> Path | None:
         """The file with this content, which is used now; None if there is none."""
+        if not re.fullmatch(DIGEST, digest):
+            return None  # no name of a file of ours
         path = self._folder / digest
         try:
             os.utime(path)

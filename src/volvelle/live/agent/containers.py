@@ -63,9 +63,8 @@ class Container(NamedTuple):
         """Variables for the engine itself, besides its own."""
         if Path(self.engine).name in _APPTAINER:
             return {f"APPTAINERENV_{name}": value for name, value in self.environment.items()}
-        inside = ",".join(
-            str(index) for index in range(len(self.devices))
-        )  # only its GPUs are there
+        # Only its GPUs are there, and are counted anew.
+        inside = ",".join(map(str, range(len(self.devices))))
         return {**self.environment, "CUDA_VISIBLE_DEVICES": inside}
 
     def _apptainer(self, program: Sequence[str]) -> list[str]:

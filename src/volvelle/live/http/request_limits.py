@@ -4,9 +4,11 @@ import asyncio
 from collections import Counter
 from typing import Any, ClassVar
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from volvelle.live.http.dependencies import authenticate
 from volvelle.live.http.errors import HttpError, ProblemDetails, error_response
 from volvelle.live.uploads import MAX_UPLOAD_BYTES
 
@@ -17,19 +19,21 @@ MAX_HEADER_BYTES = 32 * 1024
 _PATIENCE = 10.0
 """So many times as long an upload may take to arrive."""
 
-
-def _uploads(scope: Scope) -> bool:
-    path: str = scope["path"]
-    return path.startswith("/v1/uploads/")
+_UPLOADS_AT_ONCE = 4
+"""They are in memory as a whole."""
 
 
 class RequestLimits:
-    """ASGI middleware: a body has at most ``body_bytes``, an upload more, and arrives within ``seconds``."""
+    """ASGI middleware: a body has at most ``body_bytes`` and arrives within ``seconds``.
+
+    An upload, of a principal that is known, may have more and take longer; there are few at once.
+    """
 
     def __init__(self, app: ASGIApp, body_bytes: int, seconds: float) -> None:
         self._app = app
         self._body_bytes = body_bytes
         self._seconds = seconds
+        self._uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its whole body, or answer with an error."""
@@ -41,9 +45,25 @@ class RequestLimits:
                 431, "the headers are too large", scope, receive, send, place="headers"
             )
             return
+        if not scope["path"].startswith("/v1/uploads/"):
+            await self._pass_on(scope, receive, send, self._body_bytes, self._seconds)
+            return
         try:
-            async with asyncio.timeout(self._seconds * (_PATIENCE if _uploads(scope) else 1.0)):
-                body = await self._body(scope, receive)
+            await authenticate(Request(scope))
+        except HttpError as error:
+            headers = {**error.headers, "Connection": "close"}
+            await error_response(error.status, error.problem, headers)(scope, receive, send)
+            return
+        async with self._uploads:
+            most = max(self._body_bytes, MAX_UPLOAD_BYTES)
+            await self._pass_on(scope, receive, send, most, _PATIENCE * self._seconds)
+
+    async def _pass_on(
+        self, scope: Scope, receive: Receive, send: Send, most: int, seconds: float
+    ) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                body = await self._body(scope, receive, most)
         except TimeoutError:
             await _send_error(408, "the body did not arrive in time", scope, receive, send)
         except HttpError as error:
@@ -51,10 +71,7 @@ class RequestLimits:
         else:
             await self._app(scope, _replay(body, receive), send)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        most = self._body_bytes
-        if _uploads(scope):
-            most = max(most, MAX_UPLOAD_BYTES)
+    async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
         too_large = HttpError(413, f"the body is larger than {most:,} bytes")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > most:

@@ -8,8 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from volvelle.live.http.dependencies import AnyPrincipal
 from volvelle.live.http.errors import error_responses
 from volvelle.live.http.responses import UploadView, json_response
-from volvelle.live.job_request import DIGEST
-from volvelle.live.uploads import Uploads
+from volvelle.live.uploads import DIGEST, Uploads
 
 router = APIRouter(prefix="/v1/uploads", tags=["jobs"])
 
