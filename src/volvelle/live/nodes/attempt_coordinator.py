@@ -117,9 +117,8 @@ class AttemptCoordinator:
     def add_node(self, node: Node) -> None:
         """Accept a node that was not known, or has changed."""
         known = self._sessions.get(node.name)
-        if (
-            known is None or known.node != node
-        ):  # what is known of its tasks ends as nodes join or are lost
+        if known is None or known.node != node:
+            # Its tasks stay known until it joins or is lost.
             tasks = {} if known is None else known.tasks
             self._sessions[node.name] = NodeSession(node, tasks=tasks)
 
