@@ -65,7 +65,7 @@ def streams(given: Options) -> dict[str, Options]:
         replace(given, jobs=given.jobs // part, before=2 / 3, coming=4 / 3) for part in (8, 4, 2, 1)
     ]
     longer = [one for one in longer if one.submitted >= LEAST or one.jobs == given.jobs]
-    count = min(TRACE, longer[0].submitted // 3)
+    count = min(TRACE, longer[-1].submitted // 8)
     short = replace(given, jobs=count - 1, before=0.0, coming=1.0)
     return {f"{one.submitted:,}": one for one in (short, *longer)}
 
