@@ -130,7 +130,7 @@ BLOX = (
         {
             "... and above 20 jobs/h similar in both: at 30": "the likeness grows with the rate and the "
             "length "
-            "of the stream; at this rate it is not yet there (table of both streams)"
+            "of the stream; at this rate it is not yet there (table by length)"
         },
         "python experiments/blox/pollux_fifo.py TRACE...",
     ),

@@ -5,8 +5,8 @@
 Behind the `pollux_load` experiment, whose Pollux does not become like FIFO above 20 jobs an hour, with the
 same jobs and cluster. What is changed is what FIFO gives a job: what the trace asks for, one GPU at the
 trace's batch size, or one GPU at the batch size that Pollux' jobs would choose there; and how many jobs there
-are: as many as the paper's trace has, all measured, or a stream of twelve times as many, of which a quarter
-is measured, late.
+are: as many as the paper's trace has, all measured, or a stream of 500 to 4,000, of which a quarter is
+measured, from half of them on. ``--jobs`` is the last that is measured of the longest.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from functools import partial
 from typing import ClassVar
 
 from pollux_load import CLUSTER, POLICIES, PROMPT_HOURS, RESTART, SIMILAR, pool_of, seen, stream
-from study import ROUND, Case, Claim, Options, Report, hours, lines, mean, options, run, setting
+from study import ROUND, Case, Claim, Options, Report, hours, lines, mean, measure, options, setting
 
 from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
@@ -23,6 +23,10 @@ from volvelle.policies.orders import Fifo
 RATES = (10.0, 20.0, 30.0, 40.0)
 HIGH = (30.0, 40.0)
 """The rates above 20 jobs an hour."""
+TRACE = 160
+"""Jobs of a trace of Pollux."""
+LEAST = 500
+"""Jobs of the shortest stream of more."""
 
 
 @policies.register
@@ -51,22 +55,27 @@ WAYS = {
 JCT, WAIT, WORK = "mean_jct_hours", "mean_responsiveness_hours", "gpu_hours_per_job"
 Course = dict[str, dict[float, float]]
 """A quantity by policy and rate."""
-SHORT, LONG = "short", "long"
+Every = dict[tuple[str, str], Course]
+"""The same by stream and quantity."""
 
 
 def streams(given: Options) -> dict[str, Options]:
-    """The long stream's options, and the short one's: as many jobs as a trace of Pollux has, all measured."""
-    return {
-        LONG: replace(given, before=2 / 3, coming=4 / 3),
-        SHORT: replace(given, jobs=given.jobs // 9 - 1, before=0.0, coming=1.0),
-    }
+    """Options by jobs in all: as many as a trace of Pollux has, then the longest stream and its halves."""
+    longer = [
+        replace(given, jobs=given.jobs // part, before=2 / 3, coming=4 / 3) for part in (8, 4, 2, 1)
+    ]
+    longer = [one for one in longer if one.submitted >= LEAST or one.jobs == given.jobs]
+    count = min(TRACE, longer[-1].submitted // 8)
+    short = replace(given, jobs=count - 1, before=0.0, coming=1.0)
+    return {f"{one.submitted:,}": one for one in (short, *longer)}
 
 
 def main() -> None:
-    given = options(__doc__, jobs=1440, seeds=1, traces="Pollux' workload files")
+    given = options(__doc__, jobs=3000, seeds=5, traces="Pollux' workload files", keeps=True)
     pool, parts = pool_of(given), streams(given)
+    short, *_, long = parts
     report = Report(
-        "pollux_fifo", "Pollux and FIFO (Blox, section 4.2, figures 8 and 9)", parts[LONG]
+        "pollux_fifo", "Pollux and FIFO (Blox, section 4.2, figures 8 and 9)", parts[long]
     )
     cases = [
         Case(
@@ -80,12 +89,12 @@ def main() -> None:
                 overheads=RESTART,
             ),
         )
-        for length, part in parts.items()
-        for name, way in WAYS.items()
-        for rate in reversed(RATES)
         for seed in given.seeds
+        for length, part in parts.items()
+        for rate in reversed(RATES)
+        for name, way in WAYS.items()
     ]
-    found = {key: seen(outcomes) for key, outcomes in run(cases, given.workers).items()}
+    found = measure(cases, given, seen)
 
     def over_seeds(length: str, name: str, rate: float, what: str) -> list[float]:
         return [found[length, name, f"{rate:g}", str(seed)][what] for seed in given.seeds]
@@ -95,75 +104,78 @@ def main() -> None:
 
     every = {
         (length, what): {name: means(length, name, what) for name in WAYS}
-        for length in (SHORT, LONG)
+        for length in parts
         for what in (JCT, WAIT, WORK)
     }
-    for length, part in reversed(parts.items()):
-        first, last = part.tracked
-        told = f"{length} stream, jobs {first:,} to {last:,} of {part.submitted:,}"
-        for what, title in ((JCT, "Mean JCT"), (WAIT, "Mean responsiveness")):
-            report.say(f"{title} by jobs submitted an hour, {told}:")
-            report.table(
-                ("policy", *(f"{rate:g}" for rate in RATES)),
-                [
-                    (n, *(hours(over_seeds(length, n, rate, what), 2) for rate in RATES))
-                    for n in WAYS
-                ],
-            )
-    report.say(f"GPU-hours of a job until it is done, {LONG} stream:")
+    for what, title in ((JCT, "Mean JCT"), (WAIT, "Mean responsiveness")):
+        report.say(f"{title} by jobs submitted an hour:")
+        report.table(
+            ("jobs in all", "measured", "policy", *(f"{rate:g}" for rate in RATES)),
+            [
+                (
+                    length,
+                    "{:,} to {:,}".format(*part.tracked),
+                    name,
+                    *(hours(over_seeds(length, name, rate, what), 2) for rate in RATES),
+                )
+                for length, part in parts.items()
+                for name in WAYS
+            ],
+        )
+    report.say(f"GPU-hours of a job until it is done, of {long} jobs:")
     report.table(
         ("policy", *(f"{rate:g}" for rate in RATES)),
-        [(n, *(f"{one:.1f} h" for one in every[LONG, WORK][n].values())) for n in WAYS],
+        [(n, *(f"{one:.1f} h" for one in every[long, WORK][n].values())) for n in WAYS],
     )
-    report.say("FIFO over Pollux:")
+    report.say("FIFO over Pollux, means over seeds:")
     report.table(
         (
             "FIFO",
-            "stream",
+            "jobs in all",
             *(f"{what} at {rate:g}" for what in ("JCT", "responsiveness") for rate in HIGH),
         ),
         [
-            (name, length, *(f"{ratio:.1f}" for ratio in _ratios(every, length, name)))
-            for length in (SHORT, LONG)
+            (name, length, *(f"{ratio:.2f}" for ratio in _ratios(every, length, name)))
             for name in WAYS
             if name != POLLUX
+            for length in parts
         ],
     )
-    report.claims(_claims(every))
+    report.claims(_claims(every, long))
     report.say(EXPLAINED)
     report.picture(
         lines(
-            "Pollux and FIFO in a short and a long stream",
+            "Pollux and FIFO in the shortest and the longest stream",
             RATES,
             {
-                f"{title}, {length} stream": {
+                f"{title}, {length} jobs": {
                     name: list(course.values()) for name, course in every[length, what].items()
                 }
                 for what, title in ((JCT, "Mean JCT"), (WAIT, "Mean responsiveness"))
-                for length in (SHORT, LONG)
+                for length in (short, long)
             },
             "Jobs submitted an hour",
         )
     )
     report.runs(
-        ("stream", "policy", "jobs_per_hour", "seed", *next(iter(found.values()))),
+        ("jobs", "policy", "jobs_per_hour", "seed", *next(iter(found.values()))),
         [(*key, *map(repr, one.values())) for key, one in found.items()],
     )
     report.close()
 
 
-def _ratios(every: dict[tuple[str, str], Course], length: str, name: str) -> list[float]:
+def _ratios(every: Every, length: str, name: str) -> list[float]:
     """A FIFO's JCT at the high rates over Pollux', then its responsiveness."""
     courses = [every[length, what] for what in (JCT, WAIT)]
     return [course[name][rate] / course[POLLUX][rate] for course in courses for rate in HIGH]
 
 
-def _claims(every: dict[tuple[str, str], Course]) -> list[Claim]:
-    jct, wait = every[LONG, JCT], every[LONG, WAIT]
-    low, ratios = RATES[0], _ratios(every, LONG, TUNED)
+def _claims(every: Every, long: str) -> list[Claim]:
+    jct, wait = every[long, JCT], every[long, WAIT]
+    low, ratios = RATES[0], _ratios(every, long, TUNED)
     return [
         Claim(
-            f"under 15 jobs/h Pollux has the lower JCT ({TUNED}; {LONG} stream)",
+            f"under 15 jobs/h Pollux has the lower JCT ({TUNED}; long stream)",
             f"{jct[POLLUX][low]:.2f} h, FIFO {jct[TUNED][low]:.2f} h at {low:g} jobs/h",
             jct[POLLUX][low] < jct[TUNED][low],
         ),
@@ -189,14 +201,15 @@ EXPLAINED = (
     "a high load. With what the trace asks for, 64 GPUs are full at 9 jobs an hour, so that FIFO waits "
     "for hours under 15 jobs an hour, which the paper's does not, and at no rate is Pollux like it; were "
     "the jobs shorter, that would only stretch the axis of rates. At the trace's batch size, chosen for "
-    "many GPUs, one GPU takes 5.7 GPU-hours for a job instead of 4.4. The second is a stream long enough "
-    "for more jobs than GPUs: on one GPU each a few jobs take days, so that GPUs fill slowly, and in a "
-    "stream as short as the trace nobody waits under Pollux or beside one GPU for each job. In the long "
-    "one both are equally responsive up to 20 jobs an hour, with Pollux ahead in JCT; at 30 jobs queue "
-    "for want of GPUs, and at 40 JCT and responsiveness are within a quarter of each other. How much "
-    "like FIFO Pollux is thus grows with the rate and the length, as it has no more than one GPU for a "
-    "job left. What the paper's FIFO gave a job and how long its stream was it does not say; that these "
-    "two explain its figures is our reading. One draw of jobs and a search of Pollux each."
+    "many GPUs, one GPU takes more GPU-hours for a job. The second is a stream long enough for more jobs "
+    "than GPUs: on one GPU each a few jobs take days, so that GPUs fill slowly, and in a stream as short "
+    "as the trace nobody waits under Pollux or beside one GPU for each job. With every doubling of the "
+    "stream FIFO's JCT comes nearer to that of Pollux. In the longest both are equally responsive up to "
+    "20 jobs an hour, with Pollux ahead in JCT; at 30 jobs queue for want of GPUs, and at 40 JCT and "
+    "responsiveness are within a quarter of each other. How much like FIFO Pollux is thus grows with the "
+    "rate and the length, as it has no more than one GPU for a job left. What the paper's FIFO gave a job "
+    "and how long its stream was it does not say; that these two explain its figures is our reading. "
+    "Streams of different lengths measure other jobs."
 )
 
 if __name__ == "__main__":
