@@ -39,10 +39,10 @@ MADE = "<!-- Made by docs/make_reference.py; change the code, then run it again.
 POLICIES = """Who gets how many GPUs now: `--policy NAME[:KEY=VALUE,...]`, or a `.py` file of yours
 ([how to write one](../how-to/write-a-policy.md)). Ties go to the earlier submission.
 
-What jobs ask for holds under every policy where it limits them: [dependencies, time limits](../how-to/submit-jobs.md),
-constraints on nodes, throttled arrays. Whether priorities are served is said of each. Exclusive nodes are given under
-all but `pollux` and others where they choose the nodes themselves (`locality=true`); jobs that want them are
-rejected there."""
+What jobs ask for holds under every policy where it limits them: [dependencies, time
+limits](../how-to/submit-jobs.md), constraints on nodes, throttled arrays. Whether priorities are served is
+said of each. Exclusive nodes are given under all but `pollux` and others where they choose the nodes
+themselves (`locality=true`); jobs that want them are rejected there."""
 
 PLACEMENTS = """Which GPUs a job gets: `--placement NAME`. `none` only counts GPUs: it is the
 quickest, allows fractions of GPUs, and cannot follow nodes that come and go

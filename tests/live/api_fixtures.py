@@ -16,9 +16,9 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.app import create_app
 from volvelle.live.http.authentication import new_token
-from volvelle.live.http.role import Role
 from volvelle.live.messages import NodeJoined, Order, Report
 from volvelle.live.nodes.executor import Executor, ExecutorContext
+from volvelle.live.role import Role
 from volvelle.live.store import CycleBatch, Store, StoreFailed
 from volvelle.model.cluster import parse_cluster
 

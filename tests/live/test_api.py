@@ -16,8 +16,8 @@ from volvelle.core.snapshot import read_snapshot
 from volvelle.live.http import controller_requests
 from volvelle.live.http.authentication import Principal, TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
-from volvelle.live.http.role import Role
 from volvelle.live.records import AskedBy
+from volvelle.live.role import Role
 from volvelle.live.store import StoreFailed, Token
 from volvelle.policies.orders import SmallestJob
 from volvelle.simulate.onward import onward, setting_of

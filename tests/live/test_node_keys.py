@@ -23,7 +23,6 @@ from volvelle.live.agent.node_key import (
     verifier_of,
 )
 from volvelle.live.http.authentication import new_token
-from volvelle.live.http.role import Role
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptStarted,
@@ -36,6 +35,7 @@ from volvelle.live.messages import (
 )
 from volvelle.live.nodes import agents_server
 from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.role import Role
 from volvelle.live.store import Store, StoreFailed, Token
 from volvelle.live.store.node_keys import StoredKeys
 from volvelle.model.node import Node

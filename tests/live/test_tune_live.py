@@ -21,8 +21,8 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.http.app import create_app
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.client import ApiClient
-from volvelle.live.http.role import Role
 from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.role import Role
 from volvelle.live.store import Store
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import Cluster, parse_cluster

@@ -345,5 +345,7 @@ def test_no_gpus_are_chosen_on_which_a_job_stands_still() -> None:
 def test_elastic_plans_are_for_one_gpu_type() -> None:
     jobs = [elastic_job(0, (1.0, 2.0))]
     scenario = Scenario.of(parse_cluster("1x2:a,1x2:b"), jobs, policy="shockwave:elastic=true")
-    with pytest.raises(Problem, match="plans for one GPU type, and this cluster has a, b"):
+    with pytest.raises(
+        Problem, match=r"plans for one GPU type on nodes of the same labels, .* 2 kinds"
+    ):
         simulate(Workload.of(jobs), scenario.setting)

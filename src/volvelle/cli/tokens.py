@@ -7,7 +7,7 @@ import typer
 from volvelle.cli import options
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
-from volvelle.live.http.role import Role
+from volvelle.live.role import Role
 
 app = typer.Typer(no_args_is_help=True, help="Access tokens (for operators).")
 

@@ -312,6 +312,7 @@ class JobRequest(StrictModel):
             raise ValueError(f"{twice[0]} is in environment and in secrets")
         return self
 
+    @model_validator(mode="after")
     def _check_rates(self) -> "JobRequest":
         if self.rates is None:
             return self

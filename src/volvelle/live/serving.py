@@ -17,9 +17,9 @@ from volvelle.live.config import ServeConfig
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.authentication import digest_of, new_token
-from volvelle.live.http.role import Role
 from volvelle.live.http.server import bind, serve, url_of
 from volvelle.live.nodes.executor import Executor, ExecutorContext
+from volvelle.live.role import Role
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
 from volvelle.live.store import Store
 from volvelle.live.store.node_keys import StoredKeys

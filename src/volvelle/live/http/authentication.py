@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.agent.node_key import new_key, verifier_of
-from volvelle.live.http.role import Role
+from volvelle.live.role import Role
 from volvelle.live.status.view import JobStatusView
 from volvelle.live.store import Store, StoreFailed, Token
 

@@ -32,8 +32,8 @@ from volvelle.live.http.responses import (
     ListedToken,
     json_response,
 )
-from volvelle.live.http.role import Role
 from volvelle.live.job_request import PositiveDuration
+from volvelle.live.role import Role
 from volvelle.live.strict_model import StrictModel
 
 router = APIRouter(prefix="/v1", tags=["operating"])

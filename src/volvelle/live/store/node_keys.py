@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
+from volvelle.live.role import Role
 from volvelle.live.store.database import StoreFailed
-from volvelle.live.store.rows import AGENT, Token
+from volvelle.live.store.rows import Token
 from volvelle.live.store.tokens import TokenTable
 
 
@@ -26,7 +27,7 @@ class StoredKeys:
     def of(self, node: str) -> tuple[str, ...] | None:
         """The verifiers of its valid keys; None: it never had a key. Raises OSError if it was never read."""
         try:
-            self._read[node] = self._tokens.of_role(AGENT, node)
+            self._read[node] = self._tokens.of_role(Role.AGENT, node)
         except StoreFailed as failure:
             if node not in self._read:
                 raise OSError(str(failure)) from failure
@@ -37,10 +38,12 @@ class StoredKeys:
         """Give a node its first key; whether it had none. Raises OSError if it cannot be stored."""
         with self._joining:
             try:
-                if self._tokens.of_role(AGENT, node):
+                if self._tokens.of_role(Role.AGENT, node):
                     return False
                 label = "joined with agents.token"
-                self._tokens.add(Token(verifier, node, AGENT, label, created=time.time()))
+                self._tokens.add(
+                    Token(verifier, node, Role.AGENT.value, label, created=time.time())
+                )
             except StoreFailed as failure:
                 raise OSError(str(failure)) from failure
         return True
@@ -49,7 +52,7 @@ class StoredKeys:
         """The nodes whose key in ``used`` was revoked or has expired, as far as the store can be read."""
         with suppress(StoreFailed):
             read: defaultdict[str, list[Token]] = defaultdict(list)
-            for token in self._tokens.of_role(AGENT):
+            for token in self._tokens.of_role(Role.AGENT):
                 read[token.user].append(token)
             self._read = read
         now = time.time()

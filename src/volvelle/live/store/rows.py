@@ -86,10 +86,6 @@ class FirstForecast:
     p90: float | None
 
 
-AGENT = "agent"
-"""The role of a token that is the key of a node, whose name is its user."""
-
-
 @dataclass(frozen=True)
 class Token:
     """An access token, of which only the digest is kept. expires: None: never."""

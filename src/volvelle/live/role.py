@@ -2,12 +2,10 @@
 
 from enum import StrEnum
 
-from volvelle.live.store.rows import AGENT
-
 
 class Role(StrEnum):
     """Use the cluster, or operate it too. An agent is no user: it speaks for the node that its key is for."""
 
     USER = "user"
     OPERATOR = "operator"
-    AGENT = AGENT
+    AGENT = "agent"
