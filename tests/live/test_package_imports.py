@@ -17,6 +17,7 @@ SHARED = {
     "notify",
     "plain_connections",
     "records",
+    "role",
     "scheduler_queries",
     "serve_folder",
     "strict_model",
