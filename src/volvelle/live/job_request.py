@@ -187,7 +187,7 @@ def _read_after(value: object) -> object:
 
 
 _AfterText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}(:any)?(:each)?$")]
-_JobNumber = Annotated[int, Field(ge=0, le=2**62)]
+_JobNumber = Annotated[int, Field(ge=0, le=2**53)]  # a JSON number is exact up to there
 
 
 class After(StrictModel):
