@@ -4,12 +4,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import Ran, command
+from waiting import until
 
 from volvelle.simulate.sources import generated
 from volvelle.workload.writing import write_trace
@@ -92,21 +95,15 @@ class Endless(policy.Policy):
             pass
 """
 
+ON_ENDLESS = [
+    "--generate", "lognormal:jobs=40,load=2", "-c", "2x4", "-p", "endless.py", "--out", "out",
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("named", [["simulate"], ["compare", "-p", "fifo", "--workers", "2"]])
 def test_a_policy_that_never_answers_is_interrupted(tmp_path: Path, named: list[str]) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
-    jobs = [
-        "--generate",
-        "lognormal:jobs=40,load=2",
-        "-c",
-        "2x4",
-        "-p",
-        "endless.py",
-        "--out",
-        "out",
-    ]
-    ran = interrupted_when(tmp_path / "asked", *named, *jobs, cwd=tmp_path)
+    ran = interrupted_when(tmp_path / "asked", *named, *ON_ENDLESS, cwd=tmp_path)
     assert ran.status == 130, ran.err
     assert "interrupted" in ran.err
     assert "Traceback" not in ran.err
@@ -114,3 +111,29 @@ def test_a_policy_that_never_answers_is_interrupted(tmp_path: Path, named: list[
         "out/run.json" if named == ["simulate"] else "out/runs/endless/run.json"
     )
     assert json.loads(record.read_text())["status"] == "interrupted"
+
+
+def in_session(session: int) -> list[int]:
+    """Processes of a session, without zombies."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                if stat[0] not in "ZX" and int(stat[3]) == session:
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers outlive a killed parent")
+def test_workers_die_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    process = subprocess.Popen(
+        command("compare", "-p", "fifo", "--workers", "2", *ON_ENDLESS),
+        cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until((tmp_path / "asked").exists)
+    assert len(in_session(process.pid)) > 1
+    process.kill()
+    process.wait()
+    until(lambda: not in_session(process.pid), "the workers to be gone")
