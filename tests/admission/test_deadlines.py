@@ -39,7 +39,7 @@ POLICIES = ["fifo", "srtf", "srsf", "las", "tiresias", "easy", "afs-l", "pcs", "
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(scenario=scenarios(STEADY))
 def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenario) -> None:
     run = happen(scenario.under(policy, admission="deadlines"))
@@ -54,7 +54,7 @@ def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenar
 
 
 @pytest.mark.parametrize("policy", ["srtf", "las", "afs-l"])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(scenario=scenarios(replace(STEADY, regimes=True, failures=True, nodes=True)))
 def test_a_promise_that_is_not_kept_is_revoked_with_its_reason(
     policy: str, scenario: Scenario

@@ -20,7 +20,7 @@ NAMING = [name for name, part in placements.all().items() if part.names_gpus]
 
 
 @pytest.mark.parametrize("placement", [*NAMING, "round-up:move=true", "buddy:lanes=true"])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     scenario=scenarios(EVERYTHING), policy=st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
 )

@@ -8,6 +8,7 @@ import shown
 
 PAGES = shown.pages()
 RUN = [page for page in PAGES if any(shown.blocks(page.read_text(encoding="utf-8")))]
+LONG = {"docs/tutorial/promises-kept.md"}  # its deadlines have to pass
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)")
 
 
@@ -15,7 +16,13 @@ def _name(page: Path) -> str:
     return str(page.relative_to(shown.ROOT))
 
 
-@pytest.mark.parametrize("page", RUN, ids=_name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=_name(page), marks=pytest.mark.slow if _name(page) in LONG else ())
+        for page in RUN
+    ],
+)
 def test_every_command_shown_does_what_the_page_says(page: Path) -> None:
     found = shown.differences(page)
     said = "\n\n".join(map(str, found))
