@@ -20,7 +20,7 @@ from volvelle.live.messages import (
 )
 from volvelle.live.nodes import agents_server
 
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 2.0
 
 
 @pytest.fixture

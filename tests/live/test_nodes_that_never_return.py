@@ -29,7 +29,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 
 NODES = (Node("node-0", 2), Node("node-1", 2))
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 4.0
 
 
 @pytest.fixture
