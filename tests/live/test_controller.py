@@ -21,6 +21,7 @@ from volvelle.live.control.requests import (
     Submit,
 )
 from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import AttemptStarted
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
@@ -128,6 +129,19 @@ def test_an_end_while_no_controller_runs_is_reported_later(
     harness.deliver()
     assert state(harness, number) == "finished"
     assert not harness.fake_cluster.ended  # a `Forget` was sent
+
+
+def test_a_start_that_ended_with_the_server_that_was_told_of_it_is_told_again(
+    harness: ControllerHarness,
+) -> None:
+    future = harness.controller.request(Submit("dana", sleeping(50), None))
+    harness.controller.step()
+    (number,) = future.result(0)
+    assert [type(report) for report in harness.fake_cluster.outbox] == [AttemptStarted]
+    harness.fake_cluster.outbox.clear()
+    harness.crash()
+    harness.deliver()
+    assert state(harness, number) == "running"
 
 
 def test_a_job_of_which_nothing_is_left_is_started_again(harness: ControllerHarness) -> None:

@@ -23,6 +23,13 @@ EPOCH = 1000.0
 HOUR = 3600.0
 
 
+@pytest.fixture(autouse=True)
+def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is suggested here does not depend on how busy this machine is."""
+    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", 60.0)
+    monkeypatch.setattr(suggestions_module, "_BUDGET_OF_MANY_SECONDS", 60.0)
+
+
 def wanted(gpus: int, **others: object) -> JobRequest:
     return JobRequest.model_validate({"command": "train", "gpus": gpus, "estimate": "1h"} | others)
 

@@ -437,6 +437,8 @@ class ReportIngestion:
                 self._reconcile_unknown(key, report.node.name)
             elif not attempt.wanted:
                 orders.append(attempt.stop)
+            elif attempt.phase is AttemptPhase.STARTING and not self._state.servers.settling:
+                orders.append(self._state.start_order(attempt))  # it runs, and that was not stored
         for attempt in ledger.attempts_on(report.node.name):
             if attempt.key not in report.attempts:
                 again = self._state.unconfirmed_order(attempt)
