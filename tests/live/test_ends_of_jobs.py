@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -92,10 +93,13 @@ def shut_down(harness: LocalHarness, node: str) -> None:
     """SIGTERM to every process of the node's jobs, and then to their supervisors, as systems do."""
     supervisors = harness.supervisors(node)
     for pid in harness.jobs():
-        if str(harness.agent_folder(node)).encode() in Path(f"/proc/{pid}/environ").read_bytes():
-            os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError, FileNotFoundError):  # it ended by itself
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            if str(harness.agent_folder(node)).encode() in environment:
+                os.kill(pid, signal.SIGTERM)
     for pid in supervisors:
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # its job has ended, and so has it
+            os.kill(pid, signal.SIGTERM)
 
 
 def test_an_end_that_nobody_saw_has_its_own_time(harness: LocalHarness) -> None:
