@@ -61,20 +61,20 @@ def test_apptainer_is_asked_for_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     engines = {"apptainer": "/usr/bin/apptainer"}
     monkeypatch.setattr("shutil.which", engines.get)
     container = Container.find(
-        "pytorch/pytorch:2", "/work/1", [Path("/run/1")], {"A": "b,c"}, ["0"]
+        "pytorch/pytorch:2", "/jobs/1", [Path("/run/1")], {"A": "b,c"}, ["0"]
     )
     assert container.command(["python", "x.py"]) == [
-        *("/usr/bin/apptainer", "exec", "--cleanenv", "--nv", "--bind=/work/1", "--bind=/run/1"),
-        *("--pwd=/work/1", "docker://pytorch/pytorch:2", "python", "x.py"),
+        *("/usr/bin/apptainer", "exec", "--cleanenv", "--nv", "--bind=/jobs/1", "--bind=/run/1"),
+        *("--pwd=/jobs/1", "docker://pytorch/pytorch:2", "python", "x.py"),
     ]
     assert container.variables() == {"APPTAINERENV_A": "b,c"}
     engines["podman"] = "/usr/bin/podman"
-    container = Container.find("pytorch", "/work/1", [], {"A": "b,c"}, ["GPU-1"])
+    container = Container.find("pytorch", "/jobs/1", [], {"A": "b,c"}, ["GPU-1"])
     assert {"--device=nvidia.com/gpu=GPU-1", "--env=A"} <= set(container.command(["true"]))
     assert container.variables() == {"A": "b,c", "CUDA_VISIBLE_DEVICES": "0"}
     engines.clear()
     with pytest.raises(NoEngineError, match="neither podman nor apptainer is on this node"):
-        Container.find("pytorch", "/work/1", [], {}, [])
+        Container.find("pytorch", "/jobs/1", [], {}, [])
 
 
 def test_without_an_engine_the_job_has_failed_for_good(

@@ -176,7 +176,7 @@ class Controller:
         self._thread.start()
 
     def open(self) -> None:
-        """Open the executor, and send unconfirmed orders again."""
+        """Open the executor. Unconfirmed orders are sent again when their nodes join."""
         state = self._cycle.state
         if state.next_seq == 0:
             with self.store.at_start():

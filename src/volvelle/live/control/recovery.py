@@ -1,6 +1,6 @@
 """Recovery: rebuilds the controller state from the store: the latest snapshot and the entries after it.
 
-Decisions hold; unconfirmed orders are sent again.
+Decisions hold; unconfirmed orders are sent again when their nodes join.
 
 Whether an order was carried out meanwhile, nodes report when they join (`volvelle.live.control.reports`). No
 running job is touched.
