@@ -16,6 +16,7 @@ from strategies import linear_job
 
 from volvelle.cli.formatting import format_profile
 from volvelle.core.events import JobSubmitted
+from volvelle.core.journal import read_journal
 from volvelle.live.config import ServeConfig
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Cancel, ControlRequest, Hold, SetNodeState, Submit
@@ -25,6 +26,7 @@ from volvelle.live.records import ProfileStarted
 from volvelle.live.scheduler_queries import believed_work
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
+from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, Profiling, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
@@ -257,6 +259,27 @@ def test_real_jobs_are_measured_and_a_restart_loses_nothing(tmp_path: Path) -> N
 
 
 # ---------------------------------------------------------------------- what is refused
+
+
+def test_the_journal_is_read_though_a_job_ended_before_the_scheduler_knew_it(
+    tmp_path: Path,
+) -> None:
+    harness = harness_at(tmp_path, cluster())
+    for seconds in (40.0, 30.0, 20.0):
+        submit(harness, sleeping(seconds))
+        step(harness, 1.0)
+    execute(harness, Cancel(0))
+    for _ in range(30):
+        step(harness, 5.0)
+    path, store = tmp_path / "journal.jsonl", harness.controller.store
+    store.write_journal(path)
+    outcomes = outcomes_of(*read_journal(path))
+    assert {spec.id for spec in outcomes.specs} == {"1", "2"}
+    assert outcomes.status.tolist() == ["finished", "finished"]
+    assert (found := store.header()) is not None
+    records = [store.jobs.find(int(spec.id)) for spec in outcomes.specs]
+    ended = [record.ended for record in records if record and record.ended]
+    assert (outcomes.finish + found[1]).tolist() == pytest.approx(ended)
 
 
 def test_a_server_keeps_the_size_of_its_partition(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Folds a run's events and decisions into `Outcomes`, while it runs or from its journal."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from volvelle.core.events import (
@@ -247,10 +250,16 @@ def _summed(job: IntColumn, values: FloatColumn, jobs: int) -> FloatColumn:
 
 
 def recorded(recorder: Recorder, entries: Iterable[Entry]) -> Iterable[JobSubmitted]:
-    """Let ``recorder`` take all ``entries``; yields the submissions among them."""
+    """Let ``recorder`` take all ``entries``; yields the submissions among them.
+
+    Entries of a server may lack numbers: of jobs that were over before the scheduler heard of them, or that
+    the server has forgotten. And a job that was profiled first comes after later ones.
+    """
+    rows = _Rows()
     stretch = iter(entries)
     while some := list(islice(stretch, _ENTRIES)):
-        recorder.take(*batch_of(Moment(one.time, one.events, one.decision) for one in some))
+        batch, submission = batch_of(Moment(one.time, one.events, one.decision) for one in some)
+        recorder.take(*rows.renumbered(batch, submission))
         for entry in some:
             yield from (event for event in entry.events if isinstance(event, JobSubmitted))
 
@@ -264,3 +273,48 @@ def outcomes_of(header: Header, entries: Iterable[Entry]) -> Outcomes:
 
 
 _UNKNOWN = Truth(work=_NAN)
+
+
+class _Rows:
+    """Numbers jobs anew, in order of submission from 0, where they are not."""
+
+    def __init__(self) -> None:
+        self._row_of: dict[int, int] = {}
+        self._differ = False
+
+    def renumbered(self, batch: Batch, submission: Submission) -> tuple[Batch, Submission]:
+        """The batch that follows those before, and the submissions in it."""
+        row_of, notes = self._row_of, batch.notes
+        number_of: dict[int, int] = {}
+        for number in batch.number[batch.kind == SUBMITTED].tolist():
+            row = row_of[number] = len(row_of)
+            number_of[row] = number
+            self._differ |= row != number
+        if not self._differ:
+            return batch, submission
+        number = batch.number.copy()
+        numbered = batch.kind != OBJECT
+        number[numbered] = self._rows(number[numbered])
+        renumbered = replace(
+            batch,
+            number=number,
+            job=self._rows(batch.job),
+            notes=replace(
+                notes,
+                objects=[self._of_row(event) for event in notes.objects],
+                reasons={row_of[each]: reason for each, reason in notes.reasons.items()},
+                promises={
+                    place: tuple(map(self._of_row, promises))
+                    for place, promises in notes.promises.items()
+                },
+            ),
+        )
+        return renumbered, lambda time, row: submission(time, number_of[row])
+
+    def _rows(self, numbers: IntColumn) -> IntColumn:
+        return np.array([self._row_of[each] for each in numbers.tolist()], dtype=np.int64)
+
+    def _of_row(self, told: Any) -> Any:
+        """An event or a promise, of a job's row if it is of a job."""
+        number = getattr(told, "number", None)
+        return told if number is None else structs.replace(told, number=self._row_of[number])
