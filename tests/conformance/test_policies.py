@@ -32,11 +32,13 @@ from strategies import (
 from volvelle.core.image import Image, read_image
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.policy import policies
+from volvelle.core.pruning import Survey, pruned, says_nothing
 from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.core.state import KNOWN_COLUMNS, Jobs, Reason
 from volvelle.metrics.outcomes import JobStatus
+from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
@@ -142,6 +144,7 @@ def test_a_run_keeps_what_every_policy_promises(
     path = tmp_path_factory.mktemp("run") / "journal.jsonl"
     _replaying_the_written_journal_rebuilds_the_state(run, path)
     _following_without_asking_the_policy_leads_to_the_same_holdings(run)
+    _without_jobs_that_are_over_the_others_are_where_they_were(run)
     _jobs_that_could_never_run_are_turned_away_with_the_reason(scenario, run)
     for encoded, original in taken:
         _a_snapshot_read_back_stands_where_it_was_taken(encoded, original, path)
@@ -161,6 +164,7 @@ def test_a_run_with_dependencies_limits_and_constraints_keeps_it_too(
     path = tmp_path_factory.mktemp("run") / "journal.jsonl"
     _replaying_the_written_journal_rebuilds_the_state(run, path)
     _following_without_asking_the_policy_leads_to_the_same_holdings(run)
+    _without_jobs_that_are_over_the_others_are_where_they_were(run)
 
 
 def _every_job_that_waits_can_say_why(world: World) -> None:
@@ -212,6 +216,33 @@ def _following_without_asking_the_policy_leads_to_the_same_holdings(run: Run) ->
         if name not in left_behind and not name.startswith("tru"):
             np.testing.assert_array_equal(ours.column(name), theirs.column(name), name)
     np.testing.assert_array_equal(followed.resources.owner, run.scheduler.resources.owner)
+
+
+def _without_jobs_that_are_over_the_others_are_where_they_were(run: Run) -> None:
+    header, entries = run.journal.header, run.journal.entries
+    half, survey = len(entries) // 2, Survey()
+    for entry in entries[: half // 2]:
+        survey.take(entry)
+    later = {getattr(event, "number", -1) for one in entries[half // 2 :] for event in one.events}
+    gone = {number: name for number, name in survey.over().items() if number not in later}
+    kept = [one for entry in entries[:half] if not says_nothing(one := pruned(entry, gone))]
+    ours, theirs = follow(header, kept), follow(header, entries[:half])
+    assert _holdings(ours) == _holdings(theirs)
+    rest, whole = outcomes_of(header, [*kept, *entries[half:]]), outcomes_of(header, entries)
+    row_of = {spec.id: row for row, spec in enumerate(whole.specs)}
+    same = [row_of[spec.id] for spec in rest.specs]
+    for name in ("first_start", "finish", "gpu_seconds", "preemptions", "restarts", "status"):
+        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name)[same], name)
+
+
+def _holdings(scheduler: Scheduler) -> dict[int, tuple[object, ...]]:
+    """By number of each job its GPUs, how long it has held any, and how often it started and failed."""
+    jobs = scheduler.state.jobs
+    counted = (jobs.held, jobs.type, jobs.attained, jobs.attempt, jobs.failures)
+    return {
+        number: (tuple(scheduler.slots_of(row)), *(float(column[row]) for column in counted))
+        for number, row in scheduler.known.rows.items()
+    }
 
 
 def _jobs_that_could_never_run_are_turned_away_with_the_reason(

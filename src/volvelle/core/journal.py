@@ -20,13 +20,15 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 
-FORMAT = 1
+FORMAT = 2
+"""The latest. That of whole journals is 1: earlier versions read them too."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """What a scheduler is made from.
 
     whole: the cluster with the profiling partition that a live world has beside ``cluster``.
+    pruned: until when entries are without jobs that were over long ago (`volvelle.core.pruning`).
     """
 
     volvelle: str
@@ -34,8 +36,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     composition: WrittenComposition
     overheads: dict[str, float | None] = {}
     seed: int = 0
-    format: int = FORMAT
+    format: int = 1
     whole: Cluster | None = None
+    pruned: float | None = None
 
     def scheduler(self, composition: Composition | None = None) -> Scheduler:
         """A scheduler at its very start. ``composition``: of other parts than the header names."""
@@ -131,8 +134,15 @@ def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
     """The scheduler in the state that ``entries`` led to.
 
     Raises `Problem` at the first moment at which it decides otherwise than the journal says: the
-    code or a plugged-in part is not what it was.
+    code or a plugged-in part is not what it was. And for a pruned journal, which does not say who else was
+    there.
     """
+    if header.pruned is not None:
+        raise Problem(
+            f"the journal is pruned up to {header.pruned:.0f} s: whoever decided then knew jobs that are no "
+            "longer in it",
+            mend="follow it (volvelle.core.journal.follow)",
+        )
     scheduler = header.scheduler()
     scheduler.dependents.watched = True
     for entry in entries:

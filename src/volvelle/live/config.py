@@ -103,6 +103,11 @@ class ServeConfig(StrictModel):
         "executor local",
     )
     store: str = Field("", description="URL of the store; default: SQLite in the folder")
+    keep_history: Annotated[Seconds, Field(ge=3600)] | None = Field(
+        None,
+        description="how long jobs that are over stay in the store, with what the journal says of them; "
+        "default: for ever",
+    )
     folder: Path = Field(
         DEFAULT_FOLDER, description="what is kept: the store, jobs' logs, the first token"
     )

@@ -26,6 +26,11 @@ class AskedBy(msgspec.Struct, frozen=True, tag="asked-by"):
     what: str
     subject: str
 
+    @property
+    def of_job(self) -> bool:
+        """Whether ``subject`` is a job."""
+        return self.what not in ("drain", "resume", "recompose")
+
 
 class RateMeasured(msgspec.Struct, frozen=True, tag="rate-measured", kw_only=True):
     """Progress reports of a job of ``user`` showed how fast jobs of its ``name`` are in a place.

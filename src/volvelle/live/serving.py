@@ -88,6 +88,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
                 context,
                 secrets=SecretBox(config.secrets_file),
                 notifications=config.notifications,
+                keep_history=config.keep_history,
             )
         url = url_of(socket, config.listen)
         certificate = config.listen.certificate

@@ -31,6 +31,7 @@ from volvelle.live.control.recovery import (
     restore_calibration,
 )
 from volvelle.live.control.requests import ControlRequest, Hold, Recompose, Submit
+from volvelle.live.control.retention import Retention
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.control.snapshots import SnapshotWriter
 from volvelle.live.control.store_retry import StoreRetry
@@ -98,6 +99,8 @@ class Health:
 class Controller:
     """The single writer of ``store``. ``header``: of a new journal; ``executor``: runs the jobs.
 
+    keep_history: see `volvelle.live.control.retention.Retention`.
+
     Raises `Problem` if the store cannot be read or written, or is damaged.
 
     Call `start` first and `stop` last: jobs run on, and the next controller finds them. Tests may call `open`
@@ -113,6 +116,7 @@ class Controller:
         clock: Clock | None = None,
         secrets: SecretBox | None = None,
         notifications: NotificationSettings | None = None,
+        keep_history: float | None = None,
     ) -> None:
         self.store = store
         self._secrets = secrets or SecretBox(None)
@@ -132,6 +136,7 @@ class Controller:
         """What the recovery met, differences between configuration and journal, secrets without their key."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
+        self._retention = Retention(store, keep_history)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
         self._cycle = ControlCycle(
             state, CycleNotifications(state, self.notifications, told, self._delivery.admit)
@@ -203,6 +208,7 @@ class Controller:
         self._delivery.close()
         if self._open_executor is not None:
             self._open_executor.close()
+        self._retention.close()
         self._snapshots.close(None if self._failure else self._cycle.state)
         self.store.close()
 
@@ -283,10 +289,10 @@ class Controller:
         )
         texts = list(self._cycle.node_problems.values())  # one step: the cycle's thread changes it
         node_problems = [text for text in texts if text]
-        if self._snapshots.problem:
-            node_problems.append(self._snapshots.problem)
+        of_store = (self._snapshots.problem, self._retention.problem)
         ready = self._thread.is_alive() and not failures
-        return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
+        problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
+        return Health(ready, problems, self._failure)
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""
@@ -434,6 +440,7 @@ class Controller:
         self._store_promises(inputs)
         self._update_forecaster(prepared, now)
         self._snapshots.take_if_due(self._cycle.state)
+        self._retention.forget_if_due(self._cycle.state)
 
     def _store_batch(self, batch: CycleBatch) -> None:
         began = time.perf_counter()

@@ -164,7 +164,12 @@ class _Recovery:
         return state
 
     def _from_the_start(self) -> ControllerState:
-        follow = False
+        follow = self._header.pruned is not None
+        if follow:
+            self._notices.append(
+                "the journal is pruned: what it says was decided holds, and the policy cannot remember "
+                "what was before"
+            )
         while True:
             written = self._header.composition
             composition = self._composition(written.policy, written.admission)
@@ -243,7 +248,7 @@ class _Recovery:
         """
         scheduler = state.scheduler
         for stored in self._store.entries(state.next_seq - 1):
-            entry = stored.entry
+            entry, state.next_seq = stored.entry, stored.seq
             for event in entry.events:
                 if isinstance(event, JobSubmitted):
                     self._restore(state, event.number)

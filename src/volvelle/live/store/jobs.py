@@ -4,7 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, bindparam, insert, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    delete,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from volvelle.live.store import schema
 from volvelle.live.store.database import Database, StoreFailed
@@ -23,6 +33,10 @@ _END_JOBS = (
     update(schema.jobs)
     .where(_THIS_JOB)
     .values({name: bindparam(name) for name in ("state", "reason", "ended", "status")})
+)
+_FORGET_JOB = delete(schema.jobs).where(_THIS_JOB)
+_FORGET_SUBMISSION = delete(schema.submissions).where(
+    schema.submissions.c.first == bindparam("which")
 )
 _PROMISE = (
     update(schema.jobs)
@@ -124,6 +138,13 @@ class JobTable:
         ]
         with self._database.writing() as connection:
             connection.execute(_PROMISE, rows)
+
+    @staticmethod
+    def forget(connection: Connection, numbers: Iterable[int]) -> None:
+        """Remove jobs that are over, and their idempotency keys, in a transaction that is open."""
+        if which := [{"which": number} for number in numbers]:
+            connection.execute(_FORGET_JOB, which)
+            connection.execute(_FORGET_SUBMISSION, which)
 
     @staticmethod
     def write_batch(connection: Connection, batch: CycleBatch) -> None:

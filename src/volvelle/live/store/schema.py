@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "4"
+VERSION = "5"
 """The revision of `migrations` that makes these tables."""
 
 metadata = MetaData()
@@ -37,6 +37,16 @@ entries = Table(
     Column(
         "digest", String(32), nullable=False
     ),  # of this entry and those before; empty: of version 2
+)
+
+pruned_entries = Table(  # before those of `entries`, the first of which is then only a link to them
+    "pruned_entries",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", Double, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("records", Text, nullable=False),
+    Column("digest", String(32), nullable=False),  # of this entry alone
 )
 
 snapshots = Table(

@@ -2,13 +2,26 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import RowMapping, delete, event, insert, select
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Table,
+    bindparam,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from volvelle.core.decision import decode_array, encode_array
@@ -20,6 +33,7 @@ from volvelle.live.store.backup import RESTORED
 from volvelle.live.store.database import Database, StoreFailed, backend_of, database_message
 from volvelle.live.store.jobs import JobTable
 from volvelle.live.store.outbox import Outbox
+from volvelle.live.store.pruning import jobs_over, without
 from volvelle.live.store.rows import CycleBatch, StoredEntry, StoredSnapshot
 from volvelle.live.store.tokens import TokenTable
 from volvelle.live.store.upgrade import upgrade_store
@@ -30,6 +44,12 @@ _PAGE_ROWS = 1000
 
 _SNAPSHOTS = 2
 """Snapshots that are kept: the latest, and one before it where that is damaged."""
+
+_PRUNED_AT_ONCE = 10_000
+"""Entries: the server writes in between."""
+
+_STRAGGLERS_SECONDS = 3600.0
+"""How long after the end of a job there may still be news of it."""
 
 _LAST = schema.entries.c.seq.desc()
 _SELECT_WRITER_AND_LAST = select(
@@ -59,6 +79,8 @@ class Store:
         self.restored = False
         """Whether it was restored from a backup, and nobody has written to it since. Known to the writer."""
         self._reconnected = False  # then the lock may have been lost
+        self._pruning = Lock()
+        """Nobody reads the journal while entries are taken from it."""
         event.listen(self._database.engine, "connect", self._on_connect)
         self._encode = msgspec.json.Encoder(enc_hook=encode_array).encode
         self._decode_entry = msgspec.json.Decoder(Entry, dec_hook=decode_array).decode
@@ -129,6 +151,10 @@ class Store:
             raise StoreFailed(f"{self.where}: {database_message(error)}") from error
         raise StoreFailed(f"{self.where}: another process holds its lock")
 
+    def _check_writer(self, connection: Connection) -> None:
+        if connection.scalar(select(schema.writer.c.token)) != self._writer:
+            raise Superseded(f"another volvelle serve has taken over {self.where}")
+
     # ------------------------------------------------------------------ the journal
 
     def begin(self, header: Header, epoch: float) -> None:
@@ -174,40 +200,41 @@ class Store:
                 raise Superseded(f"another volvelle serve has taken over {self.where}")
             if last_seq is not None and last_seq >= stored.seq:
                 return  # an earlier try had succeeded
-            body = self._encode(stored.entry).decode()
-            records = self._encode(stored.records).decode()
-            digest = _chained(last_digest or "", body, records)
-            connection.execute(
-                _INSERT_ENTRY,
-                {
-                    "seq": stored.seq,
-                    "time": stored.entry.time,
-                    "body": body,
-                    "records": records,
-                    "digest": digest,
-                },
-            )
+            connection.execute(_INSERT_ENTRY, self._row(stored, last_digest or ""))
             self.jobs.write_batch(connection, batch)
             self.outbox.write(connection, batch.notifications)
+
+    def _row(self, stored: StoredEntry, before: str) -> dict[str, Any]:
+        """An entry as it is stored, behind the one with the digest ``before``."""
+        body, records = self._encode(stored.entry).decode(), self._encode(stored.records).decode()
+        return {
+            "seq": stored.seq,
+            "time": stored.entry.time,
+            "body": body,
+            "records": records,
+            "digest": _chained(before, body, records),
+        }
 
     def entries(self, after: int = -1) -> Iterator[StoredEntry]:
         """The journal from the entry after ``after`` on, read in pages.
 
         Raises `Problem` for an entry that is missing, was changed, or cannot be read.
         """
-        for row in self._entry_rows(after):
-            try:
-                entry = self._decode_entry(row["body"])
-                records = self._decode_records(row["records"])
-            except (msgspec.DecodeError, ValueError, TypeError) as error:
-                raise self._damaged(f"entry {row['seq']:,} cannot be read ({error})") from None
-            yield StoredEntry(row["seq"], entry, records)
+        return map(self._entry, self._entry_rows(after))
+
+    def _entry(self, row: RowMapping) -> StoredEntry:
+        try:
+            entry = self._decode_entry(row["body"])
+            records = self._decode_records(row["records"])
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            raise self._damaged(f"entry {row['seq']:,} cannot be read ({error})") from None
+        return StoredEntry(row["seq"], entry, records)
 
     def write_journal(self, path: Path) -> None:
         """Write the whole journal to a file (`volvelle.core.journal`)."""
-        with self._database.reading() as connection:
-            header = connection.scalar(select(schema.header.c.body))
-        with path.open("wb") as file:
+        with self._pruning, path.open("wb") as file:
+            with self._database.reading() as connection:
+                header = connection.scalar(select(schema.header.c.body))
             if header is not None:
                 file.write(header.encode() + b"\n")
             for row in self._entry_rows():
@@ -215,24 +242,45 @@ class Store:
 
     def _entry_rows(self, after: int = -1) -> Iterator[RowMapping]:
         table = schema.entries
+        if after < 0 and (found := self.header()) and found[0].pruned is not None:
+            yield from self._pruned_rows()
+            after = self._first_seq() or 0
         digest = "" if after < 0 else self._entry_digest(after)
+        for row in self._rows(table, after):
+            after += 1
+            if row["seq"] != after:
+                raise self._damaged(f"entry {after:,} of the journal is missing")
+            if row["digest"] or digest:
+                digest = _chained(digest, row["body"], row["records"])
+                if row["digest"] != digest:
+                    raise self._changed(after)
+            yield row
+
+    def _pruned_rows(self) -> Iterator[RowMapping]:
+        for row in self._rows(schema.pruned_entries, -1):
+            if row["digest"] != _chained("", row["body"], row["records"]):
+                raise self._changed(row["seq"])
+            yield row
+
+    def _rows(self, table: Table, after: int) -> Iterator[RowMapping]:
+        """The rows of a table of entries after ``after``, read in pages."""
         while True:
             query = select(table).where(table.c.seq > after).order_by(table.c.seq).limit(_PAGE_ROWS)
             with self._database.reading() as connection:
                 rows = connection.execute(query).mappings().all()
             if not rows:
                 return
-            for row in rows:
-                after += 1
-                if row["seq"] != after:
-                    raise self._damaged(f"entry {after:,} of the journal is missing")
-                if row["digest"] or digest:
-                    digest = _chained(digest, row["body"], row["records"])
-                    if row["digest"] != digest:
-                        raise self._damaged(
-                            f"entry {after:,} of the journal is not what was written"
-                        )
-                yield row
+            yield from rows
+            after = rows[-1]["seq"]
+
+    def _first_seq(self) -> int | None:
+        """The first entry that is stored as it was written; None if there is none."""
+        with self._database.reading() as connection:
+            seq: int | None = connection.scalar(select(func.min(schema.entries.c.seq)))
+        return seq
+
+    def _changed(self, seq: int) -> Problem:
+        return self._damaged(f"entry {seq:,} of the journal is not what was written")
 
     def _entry_digest(self, seq: int) -> str:
         """The digest of an entry. Raises `Problem` if it is missing."""
@@ -249,6 +297,43 @@ class Store:
             mend="put a backup in its place, or begin a new store",
         )
 
+    # ------------------------------------------------------------------ what is forgotten
+
+    def prune(self, until: float, kept: Set[int]) -> bool:
+        """Forget the jobs that were over an hour before ``until``, but ``kept``; at most so many at once.
+
+        until: on the journal's clock. Entries from the earlier snapshot on stay as they are. Returns whether
+        there is more to forget. Raises `Superseded` as `append`, and `Problem` where the journal is damaged.
+        """
+        first, seqs = self._first_seq(), self.snapshot_seqs()
+        if first is None or not seqs:
+            return False
+        old = takewhile(
+            lambda stored: stored.seq < min(seqs) and stored.entry.time < until,
+            self.entries(first or -1),
+        )
+        new = list(islice(old, _PRUNED_AT_ONCE))
+        if not new:
+            return False
+        before = list(self._pruned_rows())
+        entries = [*map(self._entry, before), *new]
+        over = takewhile(lambda stored: stored.entry.time < until - _STRAGGLERS_SECONDS, entries)
+        gone = jobs_over(over, kept)
+        rows = [self._row(stored, "") for stored in without(entries, gone)]
+        with self._pruning, self._database.writing() as connection:
+            self._check_writer(connection)
+            _replace_pruned(connection, {row["seq"]: row["digest"] for row in before}, rows)
+            connection.execute(delete(schema.entries).where(schema.entries.c.seq < new[-1].seq))
+            self._mark_pruned(connection, new[-1].entry.time)
+            self.jobs.forget(connection, gone)
+        return len(new) == _PRUNED_AT_ONCE
+
+    def _mark_pruned(self, connection: Connection, until: float) -> None:
+        body = connection.execute(select(schema.header.c.body)).scalar_one()
+        header = msgspec.json.decode(body, type=Header)
+        header = msgspec.structs.replace(header, format=FORMAT, pruned=until)
+        connection.execute(update(schema.header).values(body=self._encode(header).decode()))
+
     # ------------------------------------------------------------------ snapshots
 
     def write_snapshot(self, snapshot: StoredSnapshot) -> None:
@@ -256,8 +341,7 @@ class Store:
         table = schema.snapshots
         digest = hashlib.sha256(snapshot.body).hexdigest()
         with self._database.writing() as connection:
-            if connection.scalar(select(schema.writer.c.token)) != self._writer:
-                raise Superseded(f"another volvelle serve has taken over {self.where}")
+            self._check_writer(connection)
             kept = select(table.c.seq).order_by(table.c.seq.desc()).limit(_SNAPSHOTS - 1)
             seqs = connection.scalars(kept.where(table.c.seq < snapshot.seq)).all()
             connection.execute(delete(table).where(table.c.seq.not_in(seqs)))
@@ -287,6 +371,19 @@ class Store:
         if self._entry_digest(seq) != row["entry"]:
             raise Problem("the journal is another than it was taken of")
         return StoredSnapshot(seq, row["format"], row["body"])
+
+
+def _replace_pruned(
+    connection: Connection, before: Mapping[int, str], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Put ``rows`` in the place of those ``before``, their digests by sequence number."""
+    table = schema.pruned_entries
+    news = [row for row in rows if before.get(row["seq"]) != row["digest"]]
+    unchanged = {row["seq"] for row in rows} - {row["seq"] for row in news}
+    if stale := [{"which": seq} for seq in before.keys() - unchanged]:
+        connection.execute(delete(table).where(table.c.seq == bindparam("which")), stale)
+    if news:
+        connection.execute(insert(table), news)
 
 
 def _chained(before: str, body: str, records: str) -> str:

@@ -1,0 +1,107 @@
+"""How large a store stays that forgets: python benchmarks/retention.py [--jobs 40000] [--keep 6]
+
+A real controller serves ``--jobs`` jobs on ``--nodes`` nodes of 8 GPUs, one in each cycle (attempts are
+simulated, as in benchmarks/live_cycles.py), on a clock that goes ten seconds a cycle; the store keeps what
+was over less than ``--keep`` hours ago. Prints the size of the store after each tenth with and without that, and
+how long the longest transaction took in which something was forgotten: the server does not write meanwhile.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from live_cycles import SimulatedAttempts, SimulatedExecutor, request
+from sqlalchemy import Connection
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.journal import Header
+from volvelle.live.control.clock import Clock
+from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import Submit
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.live.store import Store
+from volvelle.live.store.database import Database
+from volvelle.model.cluster import parse_cluster
+
+CYCLE_SECONDS = 10.0
+AT_ONCE = 200
+"""Cycles between two times at which something is forgotten."""
+
+
+class Timed:
+    """The longest transaction for writing of those in which something was forgotten."""
+
+    def __init__(self, database: Database) -> None:
+        self.longest = self.busy = 0.0
+        self._writing = database.writing
+        database.writing = self.writing  # type: ignore[method-assign]
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction, timed."""
+        with self._writing() as connection:
+            began = time.perf_counter()
+            yield connection
+        self.longest = max(self.longest, time.perf_counter() - began)
+
+
+def serve(folder: Path, nodes: int, jobs: int, keep_hours: float | None) -> list[float]:
+    """Serve so many jobs; the size of the store after each tenth, in MB."""
+    now, rng, agents = [1e9], random.Random(1), SimulatedAttempts()
+    cluster = parse_cluster(f"{nodes}x8")
+    written = WrittenComposition("fifo", "consolidated", "accept-all", "declared")
+    header = Header(volvelle="benchmark", cluster=cluster, composition=written)
+    store = Store.open(str(folder / "store.db"))
+    context = ExecutorContext(cluster, folder, "")
+    clock = Clock(wall=lambda: now[0], monotonic=lambda: now[0])
+    controller = Controller(store, header, SimulatedExecutor(agents=agents), context, clock)
+    controller.open()
+    controller.step()
+    sizes, forgetting, longest = [], 0.0, 0.0
+    for number in range(jobs):
+        now[0] += CYCLE_SECONDS
+        controller.request(Submit("ada", request(rng)))
+        if len(agents.running) >= nodes:
+            which = rng.choice(list(agents.running))
+            agents.end(which, agents.running.pop(which))
+        controller.step()
+        if keep_hours is not None and number % AT_ONCE == 0:
+            timed, more = Timed(store._database), True
+            began = time.process_time()
+            while more:
+                until = controller._cycle.state.last_time - 3600.0 * keep_hours
+                more = store.prune(until, frozenset(agents.running))
+            forgetting += time.process_time() - began
+            longest = max(longest, timed.longest)
+            store._database.writing = timed._writing  # type: ignore[method-assign]
+        if (number + 1) % (jobs // 10) == 0:
+            sizes.append(sum(path.stat().st_size for path in folder.glob("store.db")) / 1e6)
+    if keep_hours is not None:
+        print(
+            f"forgetting took {1e6 * forgetting / jobs:.0f} us of processor time a job, the longest "
+            f"transaction {1e3 * longest:.0f} ms"
+        )
+    controller._snapshots.close(None)
+    store.close()
+    return sizes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=40_000)
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--keep", type=float, default=6.0, help="hours")
+    given = parser.parse_args()
+    for keep in (None, given.keep):
+        with tempfile.TemporaryDirectory() as folder:
+            sizes = serve(Path(folder), given.nodes, given.jobs, keep)
+        kept = "all is kept" if keep is None else f"{keep:g} hours are kept"
+        print(f"{kept}: {', '.join(f'{size:.0f}' for size in sizes)} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
