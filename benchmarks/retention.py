@@ -2,8 +2,8 @@
 
 A real controller serves ``--jobs`` jobs on ``--nodes`` nodes of 8 GPUs, one in each cycle (attempts are
 simulated, as in benchmarks/live_cycles.py), on a clock that goes ten seconds a cycle; the store keeps what
-was over less than ``--keep`` hours ago. Prints the size of the store after each tenth with and without that, and
-how long the longest transaction took in which something was forgotten: the server does not write meanwhile.
+was over less than ``--keep`` hours ago. Prints the size of the store after each tenth with and without that,
+and how long the longest transaction took in which something was forgotten: the server does not write then.
 """
 
 import argparse
