@@ -97,7 +97,10 @@ def count(harness: ControllerHarness, table: str) -> int:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_others_are_where_they_were_and_their_history_too(seed: int, tmp_path: Path) -> None:
+def test_others_are_where_they_were_and_their_history_too(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_PRUNED_AT_ONCE", (1, 7, 16, 1000)[seed])
     harness = busy(tmp_path, seed=seed)
     whole, jobs = outcomes(harness), count(harness, "jobs")
     harness.crash(snapshot=False)

@@ -241,12 +241,15 @@ class Store:
                 file.write(row["body"].encode() + b"\n")
 
     def _entry_rows(self, after: int = -1) -> Iterator[RowMapping]:
-        table = schema.entries
-        if after < 0 and (found := self.header()) and found[0].pruned is not None:
+        if after < 0:
             yield from self._pruned_rows()
-            after = self._first_seq() or 0
+            after = self._last_pruned()
+        yield from self._written_rows(after)
+
+    def _written_rows(self, after: int) -> Iterator[RowMapping]:
+        """The entries after ``after``, as they were written."""
         digest = "" if after < 0 else self._entry_digest(after)
-        for row in self._rows(table, after):
+        for row in self._rows(schema.entries, after):
             after += 1
             if row["seq"] != after:
                 raise self._damaged(f"entry {after:,} of the journal is missing")
@@ -273,10 +276,15 @@ class Store:
             yield from rows
             after = rows[-1]["seq"]
 
-    def _first_seq(self) -> int | None:
-        """The first entry that is stored as it was written; None if there is none."""
+    def _last_pruned(self) -> int:
+        """The last entry that was pruned, which is a link to those before; -1 if none was."""
+        found = self.header()
+        if found is None or found[0].pruned is None:
+            return -1
         with self._database.reading() as connection:
             seq: int | None = connection.scalar(select(func.min(schema.entries.c.seq)))
+        if seq is None:
+            raise self._damaged("the journal has no entries")
         return seq
 
     def _changed(self, seq: int) -> Problem:
@@ -305,12 +313,10 @@ class Store:
         until: on the journal's clock. Entries from the earlier snapshot on stay as they are. Returns whether
         there is more to forget. Raises `Superseded` as `append`, and `Problem` where the journal is damaged.
         """
-        first, seqs = self._first_seq(), self.snapshot_seqs()
-        if first is None or not seqs:
-            return False
+        earliest = min(self.snapshot_seqs(), default=0)
         old = takewhile(
-            lambda stored: stored.seq < min(seqs) and stored.entry.time < until,
-            self.entries(first or -1),
+            lambda stored: stored.seq < earliest and stored.entry.time < until,
+            map(self._entry, self._written_rows(self._last_pruned())),
         )
         new = list(islice(old, _PRUNED_AT_ONCE))
         if not new:
