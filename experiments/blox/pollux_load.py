@@ -163,7 +163,7 @@ def main() -> None:
             heads, [(name, *(f"{n:.1f}{unit}" for n in course_seen[name])) for name in POLICIES]
         )
     report.claims(_claims(jct, wait, gpus))
-    report.say(EXPLAINED)
+    report.say(_explained(work))
     report.picture(
         lines(
             "Pollux, FIFO and LAS as the load grows",
@@ -238,22 +238,28 @@ def _rates(part: tuple[int, int]) -> str:
     return ", ".join(f"{RATES[i]:g}" for i in range(*part))
 
 
-EXPLAINED = (
-    "A job takes 7.3 GPU-hours with the GPUs and the batch size of the trace, so 64 GPUs are full at 9 "
-    "jobs an hour. FIFO waits earlier, as it leaves GPUs free while a wide job is at the head of the "
-    "queue; from 9 jobs an hour on its queue grows for as long as jobs come, so its waits tell how many "
-    "jobs there were as much as how it schedules. Pollux spends more GPU-hours on a job at a low load, "
-    "where it widens jobs onto GPUs that nobody else wants, and fewer than the others at a high load, "
-    "where its jobs are narrow and choose their batch size: 64 GPUs then do 13 jobs an hour. "
-    "Beyond, it narrows them further before it lets anyone wait: up to 30 jobs an hour a job starts in "
-    "the next round. At 40 jobs begin to queue for want of GPUs, as the paper says, but far fewer "
-    "than under FIFO, which waits for as many GPUs as each job asked for. (The GPUs of a job are a mean "
-    "over its time, and rise again once no more jobs come.) So we agree with the paper on who is ahead "
-    "at a low load, on jobs queueing under Pollux in the end and on LAS, and disagree on Pollux becoming "
-    "similar to FIFO and on FIFO being as responsive below 15 jobs an hour. The paper tells neither the GPUs "
-    "its FIFO gives a job nor how many jobs it measures; [pollux_fifo](pollux_fifo.md) tests that these "
-    "make the difference."
-)
+def _explained(work: Course) -> str:
+    """What the figures say; ``work``: GPU-hours of a job."""
+    asked, narrow = work["FIFO"][0], work["Pollux"][-1]
+    gpus = parse_cluster(CLUSTER).gpus
+    return (
+        f"A job takes {asked:.1f} GPU-hours with the GPUs and the batch size of the trace, so {gpus:g} GPUs "
+        f"are full at {gpus / asked:.0f} jobs an hour. FIFO waits earlier, as it leaves GPUs free while a "
+        "wide job is at the head of the queue; from there on its queue grows for as long as jobs come, so "
+        "its waits tell how many jobs there were as much as how it schedules. Pollux spends more GPU-hours "
+        "on a job at a low load, where it widens jobs onto GPUs that nobody else wants, and fewer than the "
+        "others at a high load, where its jobs are narrow and choose their batch size: "
+        f"{gpus:g} GPUs then do {gpus / narrow:.0f} jobs an hour. "
+        "Beyond, it narrows them further before it lets anyone wait: up to 30 jobs an hour a job starts in "
+        "the next round. At 40 jobs begin to queue for want of GPUs, as the paper says, but far fewer "
+        "than under FIFO, which waits for as many GPUs as each job asked for. (The GPUs of a job are a mean "
+        "over its time, and rise again once no more jobs come.) So we agree with the paper on who is ahead "
+        "at a low load, on jobs queueing under Pollux in the end and on LAS, and disagree on Pollux "
+        "becoming similar to FIFO and on FIFO being as responsive below 15 jobs an hour. The paper tells "
+        "neither the GPUs its FIFO gives a job nor how many jobs it measures; "
+        "[pollux_fifo](pollux_fifo.md) tests that these make the difference."
+    )
+
 
 if __name__ == "__main__":
     main()
