@@ -272,6 +272,11 @@ class Controller:
         return self._cycle.publisher.forecasts.of(number)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether requests are handled."""
+        return self._thread.is_alive() and not self._failure and not self._store_retry.problem
+
+    @property
     def health(self) -> Health:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
@@ -285,8 +290,9 @@ class Controller:
         node_problems = [text for text in texts if text]
         if self._snapshots.problem:
             node_problems.append(self._snapshots.problem)
-        ready = self._thread.is_alive() and not failures
-        return Health(ready, (*failures, *filter(None, others), *node_problems), self._failure)
+        return Health(
+            self.is_ready, (*failures, *filter(None, others), *node_problems), self._failure
+        )
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""

@@ -15,7 +15,7 @@ from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
-from volvelle.live.http.quick_route import MAX_KEY, SubmissionRoute
+from volvelle.live.http.quick_submissions import MAX_KEY
 from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
 from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_request import JobRequest
@@ -25,7 +25,6 @@ from volvelle.live.store import JobRecord, Store
 from volvelle.model.units import format_duration
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-submissions = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=SubmissionRoute)
 
 _MAX_PAGE = 10_000
 
@@ -49,7 +48,7 @@ States = Annotated[list[JobState], Query(description="only in these states")]
 Over = Annotated[bool, Query(description="those that are over, the latest first")]
 
 
-@submissions.post(
+@router.post(
     "", status_code=201, response_model=SubmittedJobs, responses=error_responses(403, 404, 409, 429)
 )
 async def submit(

@@ -76,7 +76,7 @@ class RequestLimits:
         except HttpError as error:
             await _send_error(error.status, error.problem.detail, scope, receive, send)
         else:
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, replay(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
         too_large = HttpError(413, f"the body is larger than {most:,} bytes")
@@ -110,7 +110,7 @@ async def _send_error(
     await error_response(status, problem, {"Connection": "close"})(scope, receive, send)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """What the application receives: the body at once, then further messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
