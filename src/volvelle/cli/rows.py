@@ -78,18 +78,16 @@ def table(rows: Iterable[Row], heads: Sequence[Head], width: int | None = None) 
         cut = ([_cut(cell, _WIDEST) for cell in column] for column in columns[:-1])
         columns = [*cut, columns[-1]]
     widths = [max(map(len, column)) for column in columns]
-    aligned = (
-        [cell.rjust(wide) if head.right else cell.ljust(wide) for cell in column]
-        for head, wide, column in zip(heads, widths, columns, strict=True)
-    )
-    lines = zip(*aligned, strict=True)
+    forms = [
+        f"%{'' if head.right else '-'}{wide}s" for head, wide in zip(heads, widths, strict=True)
+    ]
     if width is None or sum(widths) + len(_GAP) * (len(heads) - 1) <= width:
-        return "\n".join(_GAP.join(line).rstrip() for line in lines)
-    under = " " * (widths[0] + len(_GAP))
+        return "\n".join(map(str.rstrip, map(_GAP.join(forms).__mod__, zip(*columns, strict=True))))
+    upper, under = _GAP.join(forms[:-1]), " " * (widths[0] + len(_GAP))
     narrow = (
         said
-        for line in lines
-        for said in (_GAP.join(line[:-1]), f"{under}{line[-1].strip()}")
+        for line in zip(*columns, strict=True)
+        for said in (upper % line[:-1], f"{under}{line[-1].strip()}")
         if said.strip()
     )
     return "\n".join(_cut(said.rstrip(), width) for said in narrow)

@@ -410,10 +410,11 @@ class JobRequest(StrictModel):
         """The request without defaults, as a user would write it."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
-    def digest(self) -> str:
-        """The same for the same request only."""
-        text = json.dumps(self.as_json(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+
+def digest_of_request(request: dict[str, Any]) -> str:
+    """The same for the same request, `JobRequest.as_json`, only."""
+    text = json.dumps(request, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def shown(request: dict[str, Any]) -> dict[str, Any]:

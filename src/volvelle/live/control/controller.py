@@ -278,6 +278,11 @@ class Controller:
         return self._cycle.publisher.forecasts.of(number)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether requests are handled."""
+        return self._thread.is_alive() and not self._failure and not self._store_retry.problem
+
+    @property
     def health(self) -> Health:
         """Whether requests are handled."""
         failures = [text for text in (self._failure, self._store_retry.problem) if text]
@@ -290,9 +295,8 @@ class Controller:
         texts = list(self._cycle.node_problems.values())  # one step: the cycle's thread changes it
         node_problems = [text for text in texts if text]
         of_store = (self._snapshots.problem, self._retention.problem)
-        ready = self._thread.is_alive() and not failures
         problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
-        return Health(ready, problems, self._failure)
+        return Health(self.is_ready, problems, self._failure)
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""

@@ -82,7 +82,8 @@ class ControlCycle:
         """Numbers of jobs that are not live and after which ``inputs`` want others to run."""
         requests = (each.request for each in inputs if isinstance(each, PendingRequest))
         named = (each.request.waits_for for each in requests if isinstance(each, Submit))
-        return sorted(set().union(*named) - self.state.jobs.keys())
+        numbers: set[int] = set().union(*named)
+        return sorted(number for number in numbers if number not in self.state.jobs)
 
     def cycle_time(self, now: float) -> float:
         """The time of a cycle at ``now``. Under a policy with rounds: the latest boundary, if one has passed.

@@ -31,6 +31,7 @@ from volvelle.live.control.requests import (
     SetNodeState,
     Submit,
 )
+from volvelle.live.job_request import digest_of_request
 from volvelle.live.messages import Stop, new_identity
 from volvelle.live.records import AskedBy, NodeDrained, ProfileConcluded, ProfileQueued
 from volvelle.live.status.view import JobState
@@ -121,7 +122,8 @@ class RequestIngestion:
     def _submit(self, submit: Submit) -> tuple[int, ...]:
         request, state, now = submit.request, self._state, self._changes.now
         key = None if submit.key is None else (submit.user, submit.key)
-        digest = request.digest()
+        request_json = request.as_json()
+        digest = digest_of_request(request_json)
         if key is not None and (before := self._known_submissions.get(key)):
             if before.digest not in ("", digest):
                 raise KeyUsedBefore(
@@ -139,7 +141,6 @@ class RequestIngestion:
             for position in (range(request.array) if each else range(1))
         ]
         state.next_number += request.array
-        request_json = request.as_json()
         for position, number in enumerate(numbers):
             record = JobRecord(
                 number=number,

@@ -26,6 +26,7 @@ from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.kept_fronts import FrontFolder
 from volvelle.live.http.queue_feed import QueueFeed
+from volvelle.live.http.quick_submissions import QuickSubmissions
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.request_limits import RequestLimits
 from volvelle.live.http.session_table import SessionTable
@@ -63,6 +64,7 @@ def create_app(
     app.state.jobs_folder = jobs_folder
     app.state.uploads = Uploads(jobs_folder / UPLOADS)
     app.state.is_closing = is_closing
+    app.add_middleware(QuickSubmissions, path="/v1/jobs", submit=jobs.submit)
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
     return app
 
@@ -78,7 +80,6 @@ def create_routes() -> FastAPI:
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
     )
-    app.include_router(jobs.submissions)
     described = (
         jobs,
         queue,

@@ -73,17 +73,26 @@ def error_response(
 
 def install(app: FastAPI) -> None:
     """Let every error of ``app`` answer with `ProblemDetails`."""
-    app.add_exception_handler(HttpError, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_framework_error)
-    app.add_exception_handler(StoreFailed, _on_store_failure)
-    app.add_exception_handler(Problem, _on_problem)
+    for kind in HANDLED:
+        app.add_exception_handler(kind, handle)
     app.add_exception_handler(Exception, _on_bug)
 
 
-async def _on_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HttpError)
-    return error_response(error.status, error.problem, error.headers)
+HANDLED = (HttpError, StoreFailed, Problem)
+"""What our own code raises, and `handle` answers."""
+
+
+async def handle(_: Request, error: Exception) -> Response:
+    """The answer to one of `HANDLED`."""
+    if isinstance(error, StoreFailed):
+        error = unavailable("the store cannot be reached")
+    if isinstance(error, HttpError):
+        return error_response(error.status, error.problem, error.headers)
+    assert isinstance(error, Problem)
+    problem = ProblemDetails(detail=_shorten(str(error.args[0])), hint=error.mend)
+    return error_response(422 if isinstance(error, KeyUsedBefore) else 409, problem)
 
 
 async def _on_invalid_request(_: Request, error: Exception) -> Response:
@@ -104,18 +113,6 @@ async def _on_framework_error(_: Request, error: Exception) -> Response:
         detail=str(error.detail).lower(), hint="see: /openapi.json of this server"
     )
     return error_response(error.status_code, problem, error.headers)
-
-
-async def _on_store_failure(_: Request, error: Exception) -> Response:
-    assert isinstance(error, StoreFailed)
-    answer = unavailable("the store cannot be reached")
-    return error_response(answer.status, answer.problem, answer.headers)
-
-
-async def _on_problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    problem = ProblemDetails(detail=_shorten(str(error.args[0])), hint=error.mend)
-    return error_response(422 if isinstance(error, KeyUsedBefore) else 409, problem)
 
 
 async def _on_bug(_: Request, error: Exception) -> Response:

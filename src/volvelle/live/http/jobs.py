@@ -1,6 +1,8 @@
 """``/v1/jobs``: submitting, listing and changing jobs."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -15,7 +17,7 @@ from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
-from volvelle.live.http.quick_route import MAX_KEY, SubmissionRoute
+from volvelle.live.http.quick_submissions import MAX_KEY
 from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
 from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_request import JobRequest
@@ -25,7 +27,6 @@ from volvelle.live.store import JobRecord, Store
 from volvelle.model.units import format_duration
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-submissions = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=SubmissionRoute)
 
 _MAX_PAGE = 10_000
 
@@ -49,7 +50,7 @@ States = Annotated[list[JobState], Query(description="only in these states")]
 Over = Annotated[bool, Query(description="those that are over, the latest first")]
 
 
-@submissions.post(
+@router.post(
     "", status_code=201, response_model=SubmittedJobs, responses=error_responses(403, 404, 409, 429)
 )
 async def submit(
@@ -140,14 +141,18 @@ def _live_jobs(
 ) -> list[JobStatusView]:
     jobs = controller.status.jobs
     numbers = sorted(jobs)
-    found: list[JobStatusView] = []
-    for number in numbers[bisect_right(numbers, after) if after is not None else 0 :]:
-        job = jobs[number]
-        if (user is None or job.user == user) and (not states or job.state in states):
-            found.append(visible_to(principal, job))
-            if len(found) == limit:
-                break
-    return found
+    following = map(
+        jobs.__getitem__, numbers[bisect_right(numbers, after) if after is not None else 0 :]
+    )
+    wanted: Iterable[JobStatusView] = following
+    if user is not None or states:
+        wanted = (
+            job
+            for job in following
+            if (user is None or job.user == user) and (not states or job.state in states)
+        )
+    found = list(islice(wanted, limit))
+    return found if principal.is_operator else [visible_to(principal, job) for job in found]
 
 
 async def _ended_jobs(

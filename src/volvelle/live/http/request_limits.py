@@ -2,19 +2,26 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import httptools
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from volvelle.live.http.dependencies import authenticate
 from volvelle.live.http.errors import HttpError, ProblemDetails, error_response
 from volvelle.live.uploads import MAX_UPLOAD_BYTES
 
 MAX_HEADER_BYTES = 32 * 1024
-"""Of all headers of a request; the parser refuses more only where they come in pieces."""
+"""Of the first line and all headers of a request, and of all that comes in a row and is of no body."""
 
+_MAX_PIPELINED = 16
+"""Requests of a connection that wait for the answers to those before them."""
+
+_LINGER_SECONDS = 2.0
+"""How long the rest of a refused request is read, and forgotten: a client that writes does not read."""
 
 _PATIENCE = 10.0
 """So many times as long an upload may take to arrive."""
@@ -40,7 +47,7 @@ class RequestLimits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        if _head_bytes(scope) > MAX_HEADER_BYTES:
             await _send_error(
                 431, "the headers are too large", scope, receive, send, place="headers"
             )
@@ -69,7 +76,7 @@ class RequestLimits:
         except HttpError as error:
             await _send_error(error.status, error.problem.detail, scope, receive, send)
         else:
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, replay(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
         too_large = HttpError(413, f"the body is larger than {most:,} bytes")
@@ -79,11 +86,19 @@ class RequestLimits:
         body = bytearray()
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise HttpError(400, "the body breaks off")  # nobody hears it
             body += message.get("body", b"")
             if len(body) > most:
                 raise too_large
             if not message.get("more_body"):
                 return bytes(body)
+
+
+def _head_bytes(scope: Scope) -> int:
+    """What the target and the headers of a request take, without the method and the version."""
+    target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
 async def _send_error(
@@ -95,7 +110,7 @@ async def _send_error(
     await error_response(status, problem, {"Connection": "close"})(scope, receive, send)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """What the application receives: the body at once, then further messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -105,27 +120,48 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-class _Gathering:
-    """A transport that sends the head and the body of a response together, as one packet."""
+class _Transport:
+    """A transport that sends the head and the body of a response together, as one packet.
 
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+    has_more: whether the client may still be writing what nobody will read. It is read for a while before the
+    connection is closed, for otherwise the client is told that it broke, and may never see the answer.
+    """
+
+    def __init__(
+        self, transport: Any, loop: asyncio.AbstractEventLoop, has_more: Callable[[], bool]
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._has_more = has_more
         self._parts: list[bytes] = []
+        self._closing = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
         """Send it once everything that is ready now has been written."""
+        if self._closing:
+            return
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
+    def is_closing(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._closing or self._transport.is_closing()
+
     def close(self) -> None:
-        """Send what was written, and close."""
+        """Send what was written, and close: at once the second time."""
+        again, self._closing = self._closing, True
         self._flush()
-        self._transport.close()
+        if again or self._transport.is_closing() or not self._has_more():
+            self._transport.close()
+            return
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._transport.resume_reading()
+        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
 
     def _flush(self) -> None:
         parts, self._parts = self._parts, []
@@ -133,9 +169,10 @@ class _Gathering:
             self._transport.write(b"".join(parts))
 
 
-class LimitedProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol, with a timeout for the headers of each request.
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 protocol, with limits on all that is of no body, and a timeout for headers.
 
+    After what is not HTTP/1.1 nothing more is read of a connection; requests before it are answered first.
     A client, by its address, has at most ``of_a_client`` connections; more are closed at once.
     """
 
@@ -145,7 +182,11 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
-        super().connection_made(_Gathering(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(_Transport(transport, self.loop, self._has_more))  # type: ignore[arg-type]
+        self._head_is_read = True
+        self._bytes_of_no_body = 0
+        self._refusal = b""
+        """The answer to what was wrong, to be sent after all others."""
         self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self.open_connections[self._address] += 1
         if self.open_connections[self._address] > self.of_a_client:
@@ -160,8 +201,53 @@ class LimitedProtocol(H11Protocol):
             del self.open_connections[self._address]
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Read requests; what is wrong is refused, without a word in the server's log."""
+        if self._refusal or self.transport.is_closing():
+            return
+        self._unset_keepalive_if_required()
+        self._bytes_of_no_body += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.cycle.keep_alive = False  # it is answered; what follows is of another protocol
+        except httptools.HttpParserError:
+            self._refuse(400, "this is not HTTP/1.1, or too many requests wait for answers")
+        else:
+            if self._bytes_of_no_body > MAX_HEADER_BYTES:
+                self._refuse(431, "the headers are too large")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            raise OverflowError("too many requests wait")
+        self._head_is_read = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; not what follows a body in pieces, which could pretend to be one."""
+        if not self._head_is_read:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer a request."""
+        self._head_is_read, self._bytes_of_no_body = True, 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._bytes_of_no_body = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request has been read."""
+        self._bytes_of_no_body = 0
+        super().on_message_complete()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
+        if self._refusal and not self.pipeline and not self.transport.is_closing():
+            self._end(self._refusal)
         super().on_response_complete()
         self._deadline.cancel()
         self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
@@ -170,3 +256,28 @@ class LimitedProtocol(H11Protocol):
         busy = self.cycle is not None and not self.cycle.response_complete
         if not busy and not self.transport.is_closing():
             self.transport.close()
+
+    def _has_more(self) -> bool:
+        """Whether the client may still be writing a request that was answered."""
+        return bool(self._refusal) or (self.cycle is not None and self.cycle.more_body)
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Read no more, and end the connection with an error once all requests before are answered."""
+        problem = ProblemDetails(detail=detail, place="headers", hint="send HTTP/1.1")
+        answer = error_response(status, problem, {"Connection": "close"})
+        head = (b"%s: %s\r\n" % header for header in answer.raw_headers)
+        self._refusal = b"".join((STATUS_LINE[status], *head, b"\r\n", answer.body))
+        cycle = self.cycle
+        waiting = cycle is not None and not cycle.response_complete
+        if waiting and cycle.more_body:  # it is the request that is wrong
+            if self.pipeline:
+                self.pipeline.popleft()
+            else:
+                waiting, cycle.disconnected = False, True
+                cycle.message_event.set()
+        if not waiting:
+            self._end(self._refusal)
+
+    def _end(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self.transport.close()

@@ -15,7 +15,7 @@ import uvicorn
 from volvelle.live.config import Listen, ServeConfig
 from volvelle.live.control.controller import Controller, Health
 from volvelle.live.http.app import create_app
-from volvelle.live.http.request_limits import MAX_HEADER_BYTES, LimitedProtocol
+from volvelle.live.http.request_limits import LimitedProtocol
 from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
@@ -93,7 +93,6 @@ def serve(
             server_header=False,
             proxy_headers=False,
             limit_concurrency=limits.connections,
-            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             ssl_certfile=listen.certificate,
             ssl_keyfile=listen.key,

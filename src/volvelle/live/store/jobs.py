@@ -12,7 +12,6 @@ from sqlalchemy import (
     delete,
     insert,
     select,
-    tuple_,
     update,
 )
 
@@ -21,10 +20,11 @@ from volvelle.live.store.database import Database, StoreFailed
 from volvelle.live.store.rows import CycleBatch, FirstForecast, JobEnd, JobRecord, Submission
 
 # Statements of every cycle are made once: SQLAlchemy spends more on making one than SQLite on executing it.
-_SELECT_SUBMISSIONS = select(schema.submissions).where(
-    tuple_(schema.submissions.c.user, schema.submissions.c.key).in_(
-        bindparam("keys", expanding=True)
-    )
+_SELECT_SUBMISSIONS = select(
+    schema.submissions
+).where(  # of one user: for pairs SQLite reads the whole table
+    schema.submissions.c.user == bindparam("user"),
+    schema.submissions.c.key.in_(bindparam("keys", expanding=True)),
 )
 _INSERT_JOBS = insert(schema.jobs)
 _INSERT_SUBMISSIONS = insert(schema.submissions)
@@ -110,10 +110,15 @@ class JobTable:
         """The submissions under these users and idempotency keys."""
         if not keys:
             return {}
+        of_user: dict[str, list[str]] = {}
+        for user, key in keys:
+            of_user.setdefault(user, []).append(key)
+        found: dict[tuple[str, str], Submission] = {}
         with self._database.reading() as connection:
-            rows = connection.execute(_SELECT_SUBMISSIONS, {"keys": list(keys)})
-            found = [Submission(*row) for row in rows]
-        return {(each.user, each.key): each for each in found}
+            for user, own in of_user.items():
+                rows = connection.execute(_SELECT_SUBMISSIONS, {"user": user, "keys": own})
+                found.update(((user, row.key), Submission(*row)) for row in rows)
+        return found
 
     def find_ends(self, numbers: Sequence[int]) -> dict[int, str]:
         """The final states of those of these jobs that are over."""
