@@ -7,16 +7,25 @@ from dataclasses import dataclass
 import msgspec
 
 from volvelle.live.control.inputs import Input
-from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptProgress
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptKey,
+    AttemptProgress,
+    UnknownEnded,
+    merge_metrics,
+)
 
 _MAX_BATCH = 5_000
+
+_Which = tuple[type, AttemptKey, str]
+"""What is repeated: a kind of report on an attempt, and its node where each has one of its own."""
 
 
 @dataclass(frozen=True)
 class _Repeated:
     """The place of an input that may have been repeated since it was put."""
 
-    which: tuple[type, AttemptKey]
+    which: _Which
 
 
 class Inbox:
@@ -27,7 +36,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._queue: queue.Queue[Input | _Repeated | None] = queue.Queue()
-        self._repeated: dict[tuple[type, AttemptKey], Input] = {}
+        self._repeated: dict[_Which, Input] = {}
         """The latest of what is repeated, for its place in the queue."""
         self._lock = threading.Lock()
 
@@ -37,14 +46,15 @@ class Inbox:
 
     def put(self, item: Input) -> None:
         """Add an input."""
-        if not isinstance(item, (AttemptProgress, AttemptEnded)):
+        if not isinstance(item, (AttemptProgress, AttemptEnded, UnknownEnded)):
             self._queue.put(item)
             return
-        which = type(item), item.key
+        which = type(item), item.key, item.node if isinstance(item, UnknownEnded) else ""
         with self._lock:
             before = self._repeated.get(which)
             if isinstance(item, AttemptProgress) and isinstance(before, AttemptProgress):
-                item = msgspec.structs.replace(item, metrics=before.metrics | item.metrics)
+                metrics = merge_metrics(before.metrics, item.metrics)
+                item = msgspec.structs.replace(item, metrics=metrics)
             self._repeated[which] = item
             if before is None:
                 self._queue.put(_Repeated(which))
