@@ -206,6 +206,26 @@ def test_metrics_and_what_they_take_are_bounded(harness: ControllerHarness) -> N
     assert max(map(len, waiting.metrics)) < 5000
 
 
+def test_of_a_node_that_joins_again_and_again_the_last_join_is_kept(
+    harness: ControllerHarness,
+) -> None:
+    first, second = harness.header.cluster.nodes
+    inbox = Inbox()
+    for at in range(3):
+        inbox.put(NodeJoined(node=first, attempts=(AttemptKey(at, 1),)))
+    inbox.put(NodeLost(first.name, "its lease is over"))
+    inbox.put(NodeJoined(node=second))
+    inbox.put(NodeJoined(node=first))
+    taken, _ = inbox.take(0.0)
+    assert taken == [
+        NodeLost(first.name, "its lease is over"),
+        NodeJoined(node=second),
+        NodeJoined(node=first),
+    ]
+    inbox.put(NodeJoined(node=first))
+    assert inbox.take(0.0)[0] == [NodeJoined(node=first)]
+
+
 def test_a_job_becomes_news_only_so_often(harness: ControllerHarness) -> None:
     """The journal would grow by as much as its agent sends."""
     number = submit(harness, name="trained")
@@ -258,6 +278,7 @@ def test_logs_that_a_node_makes_up_are_of_its_own_job_and_cost_nothing() -> None
          "saved_iterations": 0},
         {"type": "attempt-progress", "number": 0, "attempt": 1, "iterations": 1,
          "saved_iterations": 0, "iteration_seconds": 1e300},
+        {"type": "fetch-upload", "digest": "a", "offset": -1},
         {"type": "exit-at", "number": 0, "attempt": 1, "iteration": 1 << 64},
         {"type": "task-started", "task": {"number": 1 << 60, "attempt": 1, "rank": 0, "nodes": []},
          "port": 1},

@@ -223,7 +223,7 @@ class FetchUpload(msgspec.Struct, frozen=True, tag="fetch-upload"):
     """Agent: the working directory with this digest, from byte ``offset`` on."""
 
     digest: str
-    offset: int
+    offset: Counted
 
 
 class UploadChunk(msgspec.Struct, frozen=True, tag="upload-chunk"):
