@@ -23,12 +23,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends import BACKENDS
-from chaos_cluster import CLUSTER, ChaosCluster
+from chaos_cluster import CLUSTER, ChaosCluster, NotStarted
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
 from fault_proxy import FREQUENT_FAULTS, NO_FAULTS
 from faults import Faults
@@ -294,11 +294,14 @@ def one_run(executor: str, store: str, seed: int, kills: int, clients: int) -> R
     return run
 
 
+def page_name(given: Options) -> str:
+    """The name of the page of an executor."""
+    return "chaos" if given.executor == "dial-in" else f"chaos-{given.executor}"
+
+
 def write_report(runs: list[Run], given: Options) -> None:
     """Write the page of results."""
-    name = "chaos" if given.executor == "dial-in" else f"chaos-{given.executor}"
-    file = given.out / f"{name}.csv"
-    runs = (read_runs(file) if given.add else []) + runs
+    name = page_name(given)
     kills = sum(run.kills.total() for run in runs)
     messages, requests = (
         sum(count for run in runs for fault, count in run.faults.items() if kind.search(fault))
@@ -383,18 +386,24 @@ def run(given: Options, index: int) -> Run | str:
     store = _STORES[index % len(_STORES)]
     try:
         return one_run(given.executor, store, given.seed + index, kills, given.clients)
-    except LookupError as missing:
-        return f"Not run on {store}: {missing}."
+    except (LookupError, NotStarted) as missing:
+        return f"Not run on {store}, seed {given.seed + index}: {missing}."
 
 
 def main() -> None:
     given = options()
+    before = read_runs(given.out / f"{page_name(given)}.csv") if given.add else []
+    runs: list[Run] = []
     with ProcessPoolExecutor(given.at_once) as pool:  # Ray wants the main thread
-        results = list(pool.map(run, [given] * given.runs, range(given.runs)))
-    for missing in (each for each in results if isinstance(each, str)):
-        print(missing, file=sys.stderr)
-    runs = [each for each in results if isinstance(each, Run)]
-    write_report(runs, given)
+        for made in as_completed([pool.submit(run, given, index) for index in range(given.runs)]):
+            result = made.result()
+            if isinstance(result, str):
+                print(result, file=sys.stderr)
+            else:
+                runs.append(result)
+                write_report(before + sorted(runs, key=lambda one: one.seed), given)
+    if not runs:
+        write_report(before, given)
     sys.exit(any(each for run in runs for each in run.violations.values()))
 
 
