@@ -23,11 +23,16 @@ from volvelle.live.serve_folder import ServeFolder, read_secret
 from volvelle.model.problems import Problem
 
 CLUSTER = "2x2"
+_START_SECONDS = 600.0
 _POLICY = "las:round=4"
 _MOST_OPEN_EACH = 3
 _AGENT = "volvelle.live.agent "
 """In the command line of an agent that the server started."""
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:  .*\n)*(.*)", re.MULTILINE)
+
+
+class NotStarted(Exception):  # noqa: N818 - as on a machine that has too much to do
+    """The server did not start before anything was done to it."""
 
 
 class ChaosCluster:
@@ -184,9 +189,10 @@ class ChaosCluster:
             time.sleep(0.05)
 
     def _until(self, condition: Callable[[], bool], error: str) -> None:
-        deadline = time.monotonic() + 120.0
+        deadline = time.monotonic() + _START_SECONDS
         while not condition():
             if time.monotonic() > deadline:
-                log = (self._folder / "serve.log").read_text(encoding="utf-8")[-2000:]
-                raise RuntimeError(f"{error}: {log}")
+                file = self._folder / "serve.log"
+                log = file.read_text(encoding="utf-8")[-2000:] if file.exists() else "no log"
+                raise NotStarted(f"{error}: {log}")
             time.sleep(0.02)

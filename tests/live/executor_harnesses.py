@@ -8,6 +8,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,6 +53,8 @@ class ExecutorHarness(ABC):
         self.nodes = [node.name for node in self.context.cluster.nodes]
         self.reports: list[Report] = []
         self._open: OpenExecutor | None = None
+        self._placed: dict[AttemptKey, tuple[str, ...]] = {}
+        """The nodes of all attempts, of which the next executor is told."""
 
     def open(self) -> None:
         """Open the executor; returns when all nodes have joined."""
@@ -64,7 +67,8 @@ class ExecutorHarness(ABC):
 
     def begin(self) -> None:
         """Open the executor without waiting for nodes."""
-        self._open = executors.make(self.written).open(self.context, self.reports.append)
+        context = replace(self.context, placed=dict(self._placed))
+        self._open = executors.make(self.written).open(context, self.reports.append)
 
     @abstractmethod
     def provide_nodes(self) -> None:
@@ -86,6 +90,8 @@ class ExecutorHarness(ABC):
 
     def send(self, order: Start | Stop | Forget) -> None:
         assert self._open is not None
+        if isinstance(order, Start):
+            self._placed[order.key] = tuple(grant.node for grant in order.grants)
         self._open.send(order)
 
     def start(

@@ -2,6 +2,8 @@
 
 import random
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -22,6 +24,7 @@ from volvelle.live.messages import (
     SetBatchSize,
     Start,
     Stop,
+    UnknownEnded,
 )
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.model.node import Node
@@ -74,6 +77,8 @@ class CoordinatorHarness:
         self.agents = {name: FakeAgent() for name in NAMES}
         self.order: dict[AttemptKey, Order] = {}
         """The last order about the current attempt, if there is one."""
+        self.placed: dict[AttemptKey, tuple[str, ...]] = {}
+        """Its nodes."""
         self.attempt = 0
         self.ended: list[AttemptEnded] = []
         self.restart()
@@ -90,6 +95,7 @@ class CoordinatorHarness:
             nodes,
             self.pending.append,
             lambda name, message: self.agents[name].inbox.append(message),
+            placed={key: self.placed[key] for key in self.order},
         )
         for order in list(self.order.values()):
             self.coordinator.order(order)
@@ -105,6 +111,8 @@ class CoordinatorHarness:
                     self.coordinator.order(Forget(*key))
                     if self.order.pop(key, None) is not None:
                         self.ended.append(ended)
+                case UnknownEnded() as ended_there:
+                    self.coordinator.order(Forget(*ended_there.key))
                 case NodeJoined(attempts=attempts):
                     for key in attempts:
                         if key not in self.order:
@@ -129,7 +137,7 @@ class CoordinatorHarness:
                     grants=grants,
                     launch=Launch(command=("true",)),
                 )
-                self.order[start.key] = start
+                self.order[start.key], self.placed[start.key] = start, tuple(names)
                 self.coordinator.order(start)
             case "stop":
                 for key in self.order:
@@ -198,6 +206,9 @@ def task_started(name: str, rank: int, port: int = 7) -> TaskStarted:
     return TaskStarted(NodeTask(JOB, 1, rank, ("a", "b")), port)
 
 
+ON_BOTH = {AttemptKey(JOB, 1): ("a", "b")}
+
+
 def test_other_nodes_start_once_the_leading_node_has_reported_its_port() -> None:
     sent: list[tuple[str, wire.ToAgent]] = []
     reports: list[Report] = []
@@ -227,7 +238,7 @@ def test_an_agent_reports_only_on_attempts_that_are_on_its_node(
 ) -> None:
     sent: list[tuple[str, wire.ToAgent]] = []
     reports: list[Report] = []
-    placed = {AttemptKey(JOB, 2): ("a",)}
+    placed = {AttemptKey(JOB, 1): ("a", "b"), AttemptKey(JOB, 2): ("a",)}
     coordinator = AttemptCoordinator(
         [Node(name, 1) for name in NAMES], reports.append, lambda *it: sent.append(it), (), placed
     )
@@ -257,7 +268,9 @@ def test_an_agent_reports_only_on_attempts_that_are_on_its_node(
 def test_what_ended_on_a_node_is_known_after_the_node_has_changed() -> None:
     """A raylet that comes back under its name has another amount of memory."""
     reports: list[Report] = []
-    coordinator = AttemptCoordinator([Node("a", 1), Node("b", 1)], reports.append, lambda *it: None)
+    coordinator = AttemptCoordinator(
+        [Node("a", 1), Node("b", 1)], reports.append, lambda *it: None, placed=ON_BOTH
+    )
     coordinator.node_joined("a", "", (task_started("a", 0),))
     coordinator.node_joined("b", "", (task_started("b", 1),))
     for name, rank in (("b", 1), ("a", 0)):
@@ -272,7 +285,7 @@ def test_the_last_iteration_is_in_all_control_blocks_before_the_leading_rank_get
 ):
     sent: list[tuple[str, wire.ToAgent]] = []
     coordinator = AttemptCoordinator(
-        [Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: sent.append(it)
+        [Node("a", 1), Node("b", 1)], lambda _: None, lambda *it: sent.append(it), placed=ON_BOTH
     )
     coordinator.node_joined("a", "", (task_started("a", 0),))
     coordinator.node_joined("b", "", (task_started("b", 1),))
@@ -300,3 +313,98 @@ def test_a_batch_size_is_set_where_the_attempt_is_and_nowhere_else() -> None:
     coordinator.order(Start(JOB, 1, user="ada", grants=(Grant("b", (0,)),), launch=launch))
     coordinator.order(order)
     assert [(name, one) for name, one in sent if one == order] == [("b", order)]
+
+
+class HostileHarness:
+    """A coordinator of nodes ``a`` and ``b``; what ``b`` says is forged."""
+
+    def __init__(self, placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({})) -> None:
+        self.sent: list[tuple[str, wire.ToAgent]] = []
+        self.reports: list[Report] = []
+        self.coordinator = AttemptCoordinator(
+            [Node("a", 1), Node("b", 1)],
+            self.reports.append,
+            lambda *it: self.sent.append(it),
+            placed=placed,
+        )
+
+    def forge(self, attempt: int, *states: str, nodes: tuple[str, ...] = ("b",)) -> None:
+        task = NodeTask(JOB, attempt, nodes.index("b"), nodes)
+        for state in states:
+            started, ended = TaskStarted(task, 1), TaskEnded(task=task, outcome=Outcome.FINISHED)
+            self.coordinator.on_message("b", started if state == "started" else ended)
+            for report in self.reports:
+                if isinstance(report, UnknownEnded):
+                    self.coordinator.order(Forget(*report.key))
+
+    def ends(self) -> list[AttemptEnded]:
+        return [each for each in self.reports if isinstance(each, AttemptEnded)]
+
+
+@pytest.mark.parametrize(
+    "states", [["started"], ["ended"], ["ended", "ended"], ["started", "ended"]]
+)
+@pytest.mark.parametrize("attempt", [2, 10**9])
+def test_no_attempt_is_ended_or_kept_from_starting_by_a_node_that_claims_it_before(
+    attempt: int, states: list[str]
+) -> None:
+    """A node on which the job ran knows what its next attempts are called."""
+    hostile = HostileHarness()
+    for name in ("a", "b"):
+        hostile.coordinator.node_joined(name, "", ())
+    hostile.forge(attempt, *states)
+    launch = Launch(command=("train",))
+    start = Start(JOB, 2, user="ada", grants=(Grant("a", (0,)),), launch=launch)
+    hostile.coordinator.order(start)
+    hostile.coordinator.node_joined("b", "", ())
+    assert ("a", wire.StartTask(start=start, rank=0, address="")) in hostile.sent
+    hostile.coordinator.on_message("a", TaskStarted(NodeTask(JOB, 2, 0, ("a",)), 1))
+    assert AttemptStarted(JOB, 2) in hostile.reports
+    assert not hostile.ends()
+    assert not [name for name, message in hostile.sent if isinstance(message, Stop) and name == "a"]
+
+
+def test_a_node_does_not_leave_out_the_others_of_its_attempt() -> None:
+    """Else the server would take their GPUs for free, with the attempt on them."""
+    hostile = HostileHarness(placed=ON_BOTH)
+    hostile.coordinator.node_joined("b", "", ())
+    hostile.forge(1, "ended")
+    assert not hostile.ends()
+    hostile.coordinator.node_joined("a", "", (task_started("a", 0),))
+    task = NodeTask(JOB, 1, 0, ("a", "b"))
+    hostile.coordinator.on_message("a", TaskEnded(task=task, outcome=Outcome.FINISHED))
+    assert [end.key for end in hostile.ends()] == [AttemptKey(JOB, 1)]
+
+
+def test_what_was_not_ordered_is_believed_of_the_own_node_only() -> None:
+    """As after a store was set back: both say that they run it, and one may lie."""
+    hostile = HostileHarness()
+    alone = TaskStarted(NodeTask(JOB, 1, 0, ("a",)), 1)
+    hostile.coordinator.node_joined("b", "", ())
+    hostile.forge(1, "started")
+    hostile.coordinator.node_joined("a", "", (alone,))
+    joined = [each for each in hostile.reports if isinstance(each, NodeJoined)]
+    assert joined[-1].attempts == (AttemptKey(JOB, 1),)
+    failed = TaskEnded(task=NodeTask(JOB, 1, 0, ("b",)), outcome=Outcome.FAILED)
+    hostile.coordinator.on_message("b", wire.SignalTask(JOB, 1))
+    hostile.coordinator.on_message("b", wire.ExitAt(JOB, 1, iteration=1))
+    hostile.coordinator.on_message("b", failed)
+    assert hostile.reports[-1] == UnknownEnded(JOB, 1, node="b")
+    hostile.coordinator.order(Forget(JOB, 1))
+    assert hostile.sent == [("b", Forget(JOB, 1))]
+    assert hostile.coordinator.in_use("a")
+    assert not hostile.coordinator.in_use("b")
+    hostile.coordinator.order(Stop(JOB, 1))
+    assert hostile.sent[1:] == [("a", Stop(JOB, 1))]
+
+
+def test_of_attempts_that_were_not_ordered_a_bounded_number_is_kept() -> None:
+    hostile = HostileHarness()
+    hostile.coordinator.node_joined("b", "", ())
+    for number in range(2000):
+        task = NodeTask(number, 1, 0, ("b",), f"{number:x}-{number:x}")
+        hostile.coordinator.on_message("b", TaskStarted(task, 1))
+    hostile.coordinator.node_joined("b", "", ())
+    refused = [each for each in hostile.sent if isinstance(each[1], Stop)]
+    assert len(refused) == 1000
+    assert not hostile.coordinator.in_use("b")

@@ -186,3 +186,40 @@ def test_a_drained_node_with_what_is_not_in_the_store_is_resumed_when_that_has_e
         assert sorted(states(harness)) == ["draining", "up"]
     harness.step(1)
     assert states(harness) == ["up", "up"]
+
+
+def test_no_attempt_is_started_again_that_store_and_node_have_forgotten(
+    harness: ControllerHarness,
+) -> None:
+    """The backup is of the moment of its start; since then it ended, and its node's folder was deleted."""
+    harness.controller.request(Submit("ada", sleeping(300)))
+    harness.controller.step()
+    (first,) = (run.start.key for run in harness.fake_cluster.runs.values())
+    harness.controller.store.close()
+    shutil.copy(harness.folder / "store.db", harness.folder / "kept.db")
+    restart(harness)
+    for name in ("node-0", "node-1"):
+        harness.fake_cluster.lose(name)
+        harness.fake_cluster.join(name)
+    harness.deliver()
+    harness.fake_cluster.runs.clear()
+    harness.fake_cluster.highest.clear()
+    restart(harness, set_back=True)
+    (run,) = harness.fake_cluster.runs.values()
+    assert run.start.key[:2] == (first.number, first.attempt + 1)
+
+
+def test_an_attempt_that_its_node_still_has_goes_on_in_a_store_of_its_start(
+    harness: ControllerHarness,
+) -> None:
+    harness.controller.request(Submit("ada", sleeping(300)))
+    harness.controller.step()
+    harness.controller.store.close()
+    shutil.copy(harness.folder / "store.db", harness.folder / "kept.db")
+    restart(harness)
+    (run,) = harness.fake_cluster.runs.values()
+    restart(harness, set_back=True)
+    assert list(harness.fake_cluster.runs.values()) == [run]
+    harness.step(300)
+    assert harness.controller.status.jobs == {}
+    assert [what for _, what, _, _ in harness.fake_cluster.history] == ["start", "finished"]

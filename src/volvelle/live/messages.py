@@ -20,7 +20,16 @@ import msgspec
 from volvelle.model.node import Node
 
 _IDENTITY_BYTES = 6
-_WRITTEN = re.compile("[0-9]+-[0-9]+(-[0-9a-f]*-[0-9a-f]+)?")
+_WRITTEN = re.compile("[0-9]{1,18}-[0-9]{1,18}(-[0-9a-f]*-[0-9a-f]+)?")
+
+Counted = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""A number of a job, an attempt or an entry of a journal, as far as it is believed."""
+
+Field = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A number of a control block, in which jobs write what they want."""
+
+_MAX_METRICS, _MAX_METRIC_NAME = 100, 200
+"""Metrics of a job that are kept, and characters of the name of one."""
 
 
 def new_identity() -> str:
@@ -73,14 +82,18 @@ def attempt_identity(job: str, server: str) -> str:
 class OfAttempt(msgspec.Struct, frozen=True):
     """A message about one attempt."""
 
-    number: int
-    attempt: int
+    number: Counted
+    attempt: Counted
     identity: str = ""
 
     @property
     def key(self) -> AttemptKey:
         """The attempt."""
         return AttemptKey(self.number, self.attempt, self.identity)
+
+
+MAX_JOURNALS = 20
+"""Starts of servers of which a node remembers how far they had written their journals."""
 
 
 class JournalPosition(msgspec.Struct, frozen=True):
@@ -90,8 +103,8 @@ class JournalPosition(msgspec.Struct, frozen=True):
     """
 
     server: str
-    seq: int
-    next_number: int
+    seq: Counted
+    next_number: Counted
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -171,7 +184,8 @@ class AttemptStarted(OfAttempt, frozen=True, tag="attempt-started"):
     """All processes of the attempt run."""
 
 
-Samples = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+MAX_BATCH_SIZE = 10**9
+Samples = Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH_SIZE)]
 Squared = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
 
 
@@ -201,15 +215,21 @@ class AttemptProgress(OfAttempt, frozen=True, tag="attempt-progress", kw_only=Tr
     last report.
     """
 
-    iterations: int
-    saved_iterations: int
-    total_iterations: int = 0
-    iteration_seconds: float = 0.0
-    epochs: float = 0.0
-    total_epochs: int = 0
-    batch_size: int = 0
+    iterations: Field
+    saved_iterations: Field
+    total_iterations: Field = 0
+    iteration_seconds: Annotated[float, msgspec.Meta(ge=-1e10, le=1e10)] = 0.0
+    epochs: Annotated[float, msgspec.Meta(ge=-1e13, le=1e13)] = 0.0
+    total_epochs: Field = 0
+    batch_size: Field = 0
     metrics: dict[str, float] = {}
     training: TrainingMeasure | None = None
+
+
+def merge_metrics(before: dict[str, float], new: dict[str, float]) -> dict[str, float]:
+    """The latest of every metric; of more than are kept, those that were there first."""
+    fit = [one for one in (before | new).items() if len(one[0]) <= _MAX_METRIC_NAME]
+    return dict(fit[:_MAX_METRICS])
 
 
 class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
@@ -221,12 +241,18 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     """
 
     outcome: Outcome
-    exit_code: int | None = None
+    exit_code: Field | None = None
     reason: str = ""
     permanent: bool = False
-    iterations: int = 0
-    saved_iterations: int = 0
+    iterations: Field = 0
+    saved_iterations: Field = 0
     ago: float | None = None
+
+
+class UnknownEnded(OfAttempt, frozen=True, tag="unknown-ended", kw_only=True):
+    """The part on ``node`` of an attempt that this server has not ordered. Repeated until it is forgotten."""
+
+    node: str
 
 
 class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
@@ -253,4 +279,4 @@ class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
     reason: str
 
 
-Report = AttemptStarted | AttemptProgress | AttemptEnded | NodeJoined | NodeLost
+Report = AttemptStarted | AttemptProgress | AttemptEnded | UnknownEnded | NodeJoined | NodeLost

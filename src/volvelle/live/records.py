@@ -116,10 +116,12 @@ class StoreBehind(msgspec.Struct, frozen=True, tag="store-behind"):
 
     position: how far a journal had been written, as the node was told; None: an operator restored a backup.
     first: numbers of jobs from here to below ``position.next_number`` were given, and are not in the store.
+    node: that says so.
     """
 
     position: JournalPosition | None
     first: int
+    node: str = ""
 
 
 class StoreSettled(msgspec.Struct, frozen=True, tag="store-settled"):

@@ -27,7 +27,7 @@ import msgspec
 from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.files import last_line, lock, write_file
 from volvelle.live.agent.wire import StartTask
-from volvelle.live.messages import AttemptKey, JournalPosition
+from volvelle.live.messages import MAX_JOURNALS, AttemptKey, JournalPosition
 from volvelle.model.node import Node
 
 _S = TypeVar("_S")
@@ -35,9 +35,6 @@ _S = TypeVar("_S")
 ATTEMPTS, ENDED, OUTPUT = "attempts", "ended", "output.log"
 
 LOG_RETENTION_SECONDS = 30 * 86_400.0
-
-_JOURNALS = 20
-"""Starts of servers of which an agent remembers how far they had written their journals."""
 
 _ARCHIVED = {OUTPUT, "metrics.jsonl", "exit.json"}
 
@@ -220,7 +217,7 @@ class AgentFolder:
     def remember(self, position: JournalPosition) -> None:
         """Keep how far a journal is written. Raises OSError."""
         others = [each for each in self.journals if each.server != position.server]
-        content = msgspec.json.encode((*others[1 - _JOURNALS :], position))
+        content = msgspec.json.encode((*others[1 - MAX_JOURNALS :], position))
         write_file(self.path / "journals.json", content)
 
     def archive(self, key: AttemptKey) -> None:

@@ -14,7 +14,7 @@ from volvelle.client.control_block import (
 )
 from volvelle.live.agent.folders import AttemptFolder
 from volvelle.live.agent.wire import NodeTask
-from volvelle.live.messages import AttemptProgress, TrainingMeasure
+from volvelle.live.messages import AttemptProgress, TrainingMeasure, merge_metrics
 
 _MAX_BYTES = 1 << 20
 _FIELDS = (
@@ -90,7 +90,7 @@ class ProgressReader:
             for name, number in decoded.metrics.items():
                 if number is not None:
                     latest[name] = number
-        return latest, training
+        return merge_metrics({}, latest), training
 
 
 def _measure(numbers: dict[str, float] | None) -> TrainingMeasure | None:

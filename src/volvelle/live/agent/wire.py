@@ -17,6 +17,8 @@ import msgspec
 from volvelle.live.messages import (
     AttemptKey,
     AttemptProgress,
+    Counted,
+    Field,
     Forget,
     JournalPosition,
     OfAttempt,
@@ -29,6 +31,9 @@ from volvelle.model.node import Node
 
 VERSION = 3
 MAX_FRAME_BYTES = 64 << 20
+MAX_AGENT_FRAME_BYTES = 8 << 20
+"""Of an agent: the server reads those of all others meanwhile."""
+
 MAX_HANDSHAKE_BYTES = 64 << 10
 PING_SECONDS = 5.0
 SILENCE_SECONDS = 20.0
@@ -74,9 +79,9 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 class NodeTask(msgspec.Struct, frozen=True):
     """The part of an attempt that runs on one node: rank ``rank`` of ``nodes``."""
 
-    number: int
-    attempt: int
-    rank: int
+    number: Counted
+    attempt: Counted
+    rank: Counted
     nodes: tuple[str, ...]
     identity: str = ""
 
@@ -101,11 +106,11 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
 
     task: NodeTask
     outcome: Outcome
-    exit_code: int | None = None
+    exit_code: Field | None = None
     reason: str = ""
     permanent: bool = False
-    iterations: int = 0
-    saved_iterations: int = 0
+    iterations: Field = 0
+    saved_iterations: Field = 0
     ago: float | None = None
 
 
@@ -143,13 +148,13 @@ class SignalTask(OfAttempt, frozen=True, tag="signal-task"):
 class ExitAt(OfAttempt, frozen=True, tag="exit-at", kw_only=True):
     """All ranks exit after this iteration: leading agent to the server, from there to the other agents."""
 
-    iteration: int
+    iteration: Field
 
 
 class ExitConfirmed(OfAttempt, frozen=True, tag="exit-confirmed", kw_only=True):
     """The control block holds it: other agents to the server; after all have, on to the leading agent."""
 
-    iteration: int
+    iteration: Field
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
@@ -218,7 +223,7 @@ class FetchUpload(msgspec.Struct, frozen=True, tag="fetch-upload"):
     """Agent: the working directory with this digest, from byte ``offset`` on."""
 
     digest: str
-    offset: int
+    offset: Counted
 
 
 class UploadChunk(msgspec.Struct, frozen=True, tag="upload-chunk"):

@@ -3,31 +3,53 @@
 import queue
 import threading
 from dataclasses import dataclass
+from itertools import count
 
 import msgspec
 
 from volvelle.live.control.inputs import Input
-from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptProgress
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptKey,
+    AttemptProgress,
+    NodeJoined,
+    UnknownEnded,
+    merge_metrics,
+)
 
 _MAX_BATCH = 5_000
+
+_Which = tuple[type, AttemptKey, str]
+"""What is repeated: a kind of report on an attempt, and its node where each has one of its own."""
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """The place of a node's join, which is void if the node has joined again since."""
+
+    node: str
+    count: int
 
 
 @dataclass(frozen=True)
 class _Repeated:
     """The place of an input that may have been repeated since it was put."""
 
-    which: tuple[type, AttemptKey]
+    which: _Which
 
 
 class Inbox:
     """Inputs from any thread, taken in batches by the controller's thread.
 
-    It is bounded while nobody takes, as when the store is down: what nodes repeat is there once.
+    It is bounded while nobody takes, as when the store is down: what nodes repeat is there once, and of what
+    they have on them the latest.
     """
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[Input | _Repeated | None] = queue.Queue()
-        self._repeated: dict[tuple[type, AttemptKey], Input] = {}
+        self._queue: queue.Queue[Input | _Repeated | _Joined | None] = queue.Queue()
+        self._joined: dict[str, tuple[_Joined, NodeJoined]] = {}
+        self._joins = count()
+        self._repeated: dict[_Which, Input] = {}
         """The latest of what is repeated, for its place in the queue."""
         self._lock = threading.Lock()
 
@@ -37,14 +59,21 @@ class Inbox:
 
     def put(self, item: Input) -> None:
         """Add an input."""
-        if not isinstance(item, (AttemptProgress, AttemptEnded)):
+        if isinstance(item, NodeJoined):
+            with self._lock:
+                place = _Joined(item.node.name, next(self._joins))
+                self._joined[place.node] = place, item
+            self._queue.put(place)
+            return
+        if not isinstance(item, (AttemptProgress, AttemptEnded, UnknownEnded)):
             self._queue.put(item)
             return
-        which = type(item), item.key
+        which = type(item), item.key, item.node if isinstance(item, UnknownEnded) else ""
         with self._lock:
             before = self._repeated.get(which)
             if isinstance(item, AttemptProgress) and isinstance(before, AttemptProgress):
-                item = msgspec.structs.replace(item, metrics=before.metrics | item.metrics)
+                metrics = merge_metrics(before.metrics, item.metrics)
+                item = msgspec.structs.replace(item, metrics=metrics)
             self._repeated[which] = item
             if before is None:
                 self._queue.put(_Repeated(which))
@@ -67,6 +96,12 @@ class Inbox:
             while True:
                 if item is None:
                     closed = True
+                elif isinstance(item, _Joined):
+                    with self._lock:
+                        latest, joined = self._joined.get(item.node, (None, None))
+                        if joined is not None and latest == item:
+                            del self._joined[item.node]
+                            taken.append(joined)
                 elif isinstance(item, _Repeated):
                     with self._lock:
                         taken.append(self._repeated.pop(item.which))

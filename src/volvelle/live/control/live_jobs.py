@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from volvelle.live.job_request import JobRequest, shown
-from volvelle.live.messages import AttemptProgress, TrainingMeasure
+from volvelle.live.messages import AttemptProgress, TrainingMeasure, merge_metrics
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
 from volvelle.model.goodput import Goodput
@@ -51,6 +51,9 @@ class LiveJob:
     """Iterations and epochs at its present attempt's first report."""
     next_progress_event: float = 0.0
     """When the scheduler is told of its progress again, on the journal's clock."""
+    next_measured: float = 0.0
+    next_batch_size_event: float = 0.0
+    """When these may be told again."""
     predicted_start: float | None = None
     predicted_p50: float | None = None
     predicted_p90: float | None = None
@@ -95,7 +98,7 @@ class LiveJob:
         self.saved_iterations = max(report.saved_iterations, self.saved_iterations)
         self.total_iterations = report.total_iterations or self.total_iterations
         self.iteration_seconds = report.iteration_seconds or self.iteration_seconds
-        self.metrics = self.metrics | report.metrics
+        self.metrics = merge_metrics(self.metrics, report.metrics)
         self.training = report.training or self.training
 
     def set_promise(self, promise: FirstForecast) -> None:

@@ -24,6 +24,8 @@ from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.control.inputs import ControllerStarted
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.messages import (
+    MAX_BATCH_SIZE,
+    MAX_JOURNALS,
     AttemptEnded,
     AttemptKey,
     AttemptProgress,
@@ -37,6 +39,7 @@ from volvelle.live.messages import (
     SetBatchSize,
     Start,
     Stop,
+    UnknownEnded,
 )
 from volvelle.live.records import (
     AttemptLostNode,
@@ -44,6 +47,7 @@ from volvelle.live.records import (
     ProfileRunEnded,
     RateMeasured,
     ServerBegan,
+    StoreBehind,
     StoreSettled,
 )
 from volvelle.live.scheduler_queries import attempt_number, believed_work, estimated_work
@@ -53,8 +57,14 @@ from volvelle.model.cluster import NodeState
 _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal, unless it is no news."""
 
+_NEWS_SECONDS = 0.5
+"""Between two changes of a job's batch size or rate that are told on: agents report less often."""
+
 _MEASURED_ITERATIONS = 10
 """Iterations of an attempt from which on its rate counts as measured."""
+
+_MAX_LOSS = 1e30
+"""A loss beyond is none: curves are fitted to the fourth powers of losses."""
 
 _SHORT_SECONDS = 60.0
 """An attempt that asks to be run again sooner than this has failed."""
@@ -91,6 +101,9 @@ class ReportIngestion:
                 self._attempt_progress(report)
             case AttemptEnded():
                 self._attempt_ended(report)
+            case UnknownEnded():
+                self._changes.orders.append(Forget(*report.key))
+                self._state.settling.ended_on(report.node, report.key)
             case NodeJoined():
                 self._node_joined(report)
             case NodeLost():
@@ -126,7 +139,8 @@ class ReportIngestion:
         self._measure(attempt, job, report)
         if not attempt.wanted or attempt.profiles:
             return
-        if report.batch_size not in (0, job.batch_size):
+        fit = 0 < report.batch_size <= MAX_BATCH_SIZE and report.batch_size != job.batch_size
+        if fit and self._changes.now >= job.next_batch_size_event:
             self._add_batch_size_event(attempt, job, report)
         elif self._changes.now >= job.next_progress_event:
             self._add_progress_events(attempt, job, report)
@@ -158,7 +172,8 @@ class ReportIngestion:
             epochs=report.total_epochs > 0,
             total=float(report.total_epochs or report.total_iterations),
         )
-        if self._state.measured.is_news(measured):
+        if self._changes.now >= job.next_measured and self._state.measured.is_news(measured):
+            job.next_measured = self._changes.now + _NEWS_SECONDS
             self._changes.record(measured)
 
     def _add_batch_size_event(
@@ -166,6 +181,7 @@ class ReportIngestion:
     ) -> None:
         """Tell the scheduler at which size an attempt begins, or goes on."""
         job.batch_size = report.batch_size
+        job.next_batch_size_event = self._changes.now + _NEWS_SECONDS
         if self._predicts_regimes:
             done = self._reported_work(attempt, report)
             event = BatchSizeChanged(self._changes.now, attempt.number, report.batch_size, done)
@@ -181,7 +197,7 @@ class ReportIngestion:
         total = believed_work(self._state.scheduler, attempt.number)
         if not report.total_epochs or total is None:
             return self._estimated_work(attempt)
-        return total * min(report.epochs / report.total_epochs, 1.0)
+        return total * min(max(report.epochs / report.total_epochs, 0.0), 1.0)
 
     def _add_progress_events(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
         """Tell the scheduler what its estimator and its termination rule use."""
@@ -209,7 +225,7 @@ class ReportIngestion:
         if composition.policy.tunes_batch_size and job.training is not None:
             self._add_training_event(attempt, job, report)
         loss = report.metrics.get("loss")
-        if composition.loss_every is not None and loss is not None and math.isfinite(loss):
+        if composition.loss_every is not None and loss is not None and abs(loss) <= _MAX_LOSS:
             job.next_progress_event = now + min(composition.loss_every, _PROGRESS_SECONDS)
             done = self._estimated_work(attempt)
             events.append(LossReported(now, attempt.number, attempt.scheduler_attempt, done, loss))
@@ -349,7 +365,7 @@ class ReportIngestion:
         changes, resources = self._changes, self._state.scheduler.resources
         changes.record(ServerBegan(started.identity))
         if started.restored:
-            changes.record(self._state.servers.behind(None))
+            changes.record(StoreBehind(None, self._state.servers.first_number))
         self._state.settling.awaited |= started.nodes
         for node, state in zip(resources.nodes, resources.node_states, strict=True):
             if state is NodeState.UP:
@@ -394,13 +410,27 @@ class ReportIngestion:
         settling = state.settling
         if state.servers.settling and not settling.awaited and not settling.superseded:
             changes.record(StoreSettled())
-            changes.orders += state.unconfirmed_orders()
+            for attempt in list(state.ledger.attempts.values()):
+                self._go_on(attempt)
         if state.servers.settling:
             return
         for name in sorted(settling.held):
             if not settling.foreign_on(name):
                 settling.held.discard(name)
                 self._let_in(name)
+
+    def _go_on(self, attempt: Attempt) -> None:
+        """Send the order about an attempt again, now that it is known what runs where.
+
+        One that no node has may have run, and ended, in what the store has lost: it is not started again.
+        """
+        order = self._state.unconfirmed_order(attempt)
+        if isinstance(order, Start) and attempt.key not in self._state.settling.there:
+            self._lose_attempt(
+                attempt, "", set(), "the store was set back, and no node knows of it"
+            )
+        elif order is not None:
+            self._changes.orders.append(order)
 
     def _let_in(self, name: str) -> None:
         """A node that was held takes new jobs."""
@@ -437,8 +467,10 @@ class ReportIngestion:
                 self._reconcile_unknown(key, report.node.name)
             elif not attempt.wanted:
                 orders.append(attempt.stop)
-            elif attempt.phase is AttemptPhase.STARTING and not self._state.servers.settling:
-                orders.append(self._state.start_order(attempt))  # it runs, and that was not stored
+            elif attempt.phase is AttemptPhase.STARTING:  # it runs, and that was not stored
+                self._state.settling.there.add(key)
+                if not self._state.servers.settling:
+                    orders.append(self._state.start_order(attempt))
         for attempt in ledger.attempts_on(report.node.name):
             if attempt.key not in report.attempts:
                 again = self._state.unconfirmed_order(attempt)
@@ -447,19 +479,23 @@ class ReportIngestion:
 
     def _compare_journals(self, report: NodeJoined) -> None:
         """Notice that a node knows more than the journal."""
-        servers = self._state.servers
-        for position in report.known:
-            if servers.lacks(position):
-                self._changes.record(servers.behind(position))
+        for position in report.known[-MAX_JOURNALS:]:
+            if self._state.servers.lacks(position):
+                self._record_loss(position, report.node.name)
         for key in report.attempts:
             if self._state.shows_loss(key):
-                position = JournalPosition(key.server, 0, key.number + 1)
-                self._changes.record(servers.behind(position))
+                self._record_loss(JournalPosition(key.server, 0, key.number + 1), report.node.name)
+
+    def _record_loss(self, position: JournalPosition, node: str) -> None:
+        found = self._state.servers.behind(position, node)
+        if found is not None:
+            self._changes.record(found)
 
     def _reconcile_unknown(self, key: AttemptKey, node: str) -> None:
         """Decide about an attempt that is not in the GPU ledger."""
         state, orders = self._state, self._changes.orders
-        if state.is_ours(key) and state.servers.settling:
+        earlier = key.server != state.servers.present  # else it was never ordered, or is over
+        if state.is_ours(key) and state.servers.settling and earlier:
             state.settling.superseded.setdefault(key, set()).add(node)
             orders.append(Stop(*key))
         elif state.is_foreign(key):

@@ -8,8 +8,16 @@ acknowledged since then it does not know any more. Nodes do: they remember how f
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from volvelle.live.messages import AttemptKey, JournalPosition
 from volvelle.live.records import ServerBegan, ServerRecord, StoreBehind
+
+_MAX_FOUND = 100
+"""Records of what is missing that one node causes while a server runs."""
+
+_MAX_JOBS_LOST = 10**9
+"""Jobs that a store can have lost: a node that names a higher number is not believed that."""
 
 
 @dataclass
@@ -62,9 +70,15 @@ class Servers:
     def _positions(self) -> Iterator[JournalPosition]:
         return (each.position for each in self.lost if each.position is not None)
 
-    def behind(self, position: JournalPosition | None) -> StoreBehind:
-        """The record of what `lacks`, or of a restored backup (None)."""
-        return StoreBehind(position, self.first_number)
+    def behind(self, position: JournalPosition, node: str) -> StoreBehind | None:
+        """The record of what `lacks`, as ``node`` says; None if it has said too much by now."""
+        said = sum(each.node == node for each in self.lost[self.lost_before :])
+        if said >= _MAX_FOUND:
+            return None
+        most = self.first_number + _MAX_JOBS_LOST
+        if position.next_number > most:
+            position = msgspec.structs.replace(position, next_number=most)
+        return StoreBehind(position, self.first_number, node)
 
     def is_foreign(self, key: AttemptKey) -> bool:
         """Whether an attempt was ordered by a server, or is of a job, that is not in the journal."""
@@ -83,6 +97,9 @@ class Servers:
         text = "the store was set back: what it had acknowledged since then is not in it"
         if end > first:
             text += f", such as jobs {first} to {end - 1}; new jobs are numbered from {end} on"
+        nodes = sorted({each.node for each in found} - {""})
+        if nodes:
+            text += f" ({', '.join(nodes[:10])} said so)"
         if not self.settling:
             return text
         return f"{text}. Nothing is started until every node has told what runs there, or is lost"
@@ -94,41 +111,57 @@ class Settling:
 
     awaited: nodes that have not joined since it began. held: nodes that joined and take no new jobs yet.
     superseded: attempts of jobs in the store that it does not know of; they are being stopped. foreign:
-    attempts of jobs that are not in the store. Each with the nodes that it is on.
+    attempts of jobs that are not in the store. Each with the nodes that it is on. there: attempts that by the
+    store were ordered and not yet started, and that a node has.
     """
 
     awaited: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     superseded: dict[AttemptKey, set[str]] = field(default_factory=dict)
     foreign: dict[AttemptKey, set[str]] = field(default_factory=dict)
+    there: set[AttemptKey] = field(default_factory=set)
 
     def ended(self, key: AttemptKey) -> None:
         """An attempt has ended."""
         self.superseded.pop(key, None)
         self.foreign.pop(key, None)
 
+    def ended_on(self, name: str, key: AttemptKey) -> None:
+        """The part of an attempt on a node has ended."""
+        for attempts in (self.superseded, self.foreign):
+            if (nodes := attempts.get(key)) is not None:
+                nodes.discard(name)
+                if not nodes:
+                    del attempts[key]
+
     def forget_node(self, name: str) -> None:
         """What a node has told holds no more: it tells it again, or is lost."""
         self.awaited.discard(name)
         self.held.discard(name)
-        for attempts in (self.superseded, self.foreign):
-            for key, nodes in list(attempts.items()):
-                nodes.discard(name)
-                if not nodes:
-                    del attempts[key]
+        for key in [*self.superseded, *self.foreign]:
+            self.ended_on(name, key)
 
     def foreign_on(self, name: str) -> list[AttemptKey]:
         """The attempts on a node of jobs that are not in the store."""
         return sorted(key for key, nodes in self.foreign.items() if name in nodes)
 
     def problem(self, name: str) -> str:
-        """Why a node is held though all nodes have joined; empty: it is not."""
+        """What runs on a node that keeps it, or all, from starting jobs; empty: nothing."""
+        superseded = sorted(key for key, nodes in self.superseded.items() if name in nodes)
+        if superseded:
+            return (
+                f"node {name!r} says that it runs what the store does not know of: {_listed(superseded)}. It "
+                "is being stopped, and nothing is started anywhere before it has ended"
+            )
         foreign = self.foreign_on(name)
         if not foreign:
             return ""
-        listed = ", ".join(f"job {key.number} attempt {key.attempt}" for key in foreign[:10])
-        more = f" and {len(foreign) - 10} more" if len(foreign) > 10 else ""
         return (
-            f"node {name!r} runs what is not in the store, which was set back: {listed}{more}. It runs on, "
-            f"and nothing new starts there; to stop it at a checkpoint: volvelle nodes resume {name}"
+            f"node {name!r} runs what is not in the store, which was set back: {_listed(foreign)}. It runs "
+            f"on, and nothing new starts there; to stop it at a checkpoint: volvelle nodes resume {name}"
         )
+
+
+def _listed(keys: list[AttemptKey]) -> str:
+    listed = ", ".join(f"job {key.number} attempt {key.attempt}" for key in keys[:10])
+    return listed + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")

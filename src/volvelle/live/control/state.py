@@ -351,11 +351,6 @@ class ControllerState:
             return self.start_order(attempt)
         return attempt.stop if attempt.phase is AttemptPhase.STOPPING else None
 
-    def unconfirmed_orders(self) -> list[Order]:
-        """All orders that may not have arrived."""
-        orders = map(self.unconfirmed_order, self.ledger.attempts.values())
-        return [order for order in orders if order is not None]
-
     def is_ours(self, key: AttemptKey) -> bool:
         """Whether an attempt is of a job that is here, and not of another one with its number."""
         job = self.jobs.get(key.number)

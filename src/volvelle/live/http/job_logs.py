@@ -8,9 +8,12 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.agent.logs import log_sizes, read_log
-from volvelle.live.messages import AttemptKey
+from volvelle.live.messages import AttemptKey, is_attempt
 from volvelle.live.nodes.node_logs import CHUNK_BYTES, NodeLogs, NodeUnreachableError
 from volvelle.live.status.view import JobStatusView
+
+_MAX_ATTEMPTS = 10_000
+"""Attempts from here on are not missed: agents say which there were."""
 
 LogFile = tuple[AttemptKey, str]
 """An attempt and a node; logs are read in this order."""
@@ -71,7 +74,8 @@ class JobLogs:
         Where there are several, a line says which one follows; another, which attempts nothing is kept of.
         """
         if self._last is None and grown and not self.unreachable:
-            lost = sorted(set(range(1, max(self._attempts))) - self._attempts)
+            end = min(max(self._attempts), _MAX_ATTEMPTS)
+            lost = sorted(set(range(1, end)) - self._attempts)
             if lost:
                 yield f"==> nothing is kept of {_attempts(lost)}: pruned <==\n".encode()
         for log, size in grown.items():
@@ -100,7 +104,7 @@ class JobLogs:
             self.unreachable[node] = str(error)
             return {}
         self.unreachable.pop(node, None)
-        return sizes
+        return {attempt: size for attempt, size in sizes.items() if _is_of(job, attempt)}
 
     async def _read_chunk(self, log: LogFile, offset: int) -> bytes:
         attempt, node = str(log[0]), log[1]
@@ -112,6 +116,14 @@ class JobLogs:
     def _find_local_folders(self) -> dict[str, Path]:
         nodes = self.folder / "nodes"
         return {path.name: path for path in nodes.iterdir()} if nodes.is_dir() else {}
+
+
+def _is_of(job: JobStatusView, attempt: str) -> bool:
+    """Whether an agent answers with an attempt of the job that it was asked for."""
+    if not is_attempt(attempt):
+        return False
+    key = AttemptKey.parse(attempt)
+    return (key.number, key.job) == (job.number, job.identity)
 
 
 def _attempts(numbers: list[int]) -> str:

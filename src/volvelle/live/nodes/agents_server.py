@@ -237,7 +237,7 @@ class AgentsServer:
             ):
                 async with asyncio.timeout(wire.SILENCE_SECONDS):
                     accepted = await self._handshake(reader, writer)
-                    inventory = await wire.receive(reader, wire.from_agent) if accepted else None
+                    inventory = await self._receive(reader) if accepted else None
                 if accepted is not None and isinstance(inventory, wire.NodeInventory):
                     await self._serve_agent(*accepted, inventory, reader, writer)
         finally:
@@ -296,6 +296,10 @@ class AgentsServer:
             self._node_lost(name, "its agent has another folder than before")
         return "" if self._is_down(name) else f"{other}, and its loss is not stored yet"
 
+    @staticmethod
+    async def _receive(reader: asyncio.StreamReader) -> wire.FromAgent:
+        return await wire.receive(reader, wire.from_agent, wire.MAX_AGENT_FRAME_BYTES)
+
     async def _send_upload(self, name: str, asked: wire.FetchUpload) -> None:
         where, content = (asked.digest, asked.offset), None
         if self._uploads is not None:
@@ -327,7 +331,7 @@ class AgentsServer:
             self._log_fetcher.node_connected(name)
             while True:
                 async with asyncio.timeout(wire.SILENCE_SECONDS):
-                    message = await wire.receive(reader, wire.from_agent)
+                    message = await self._receive(reader)
                 if self._connections.get(name) is not connection:
                     return
                 self._last_contact[name] = time.monotonic()

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from volvelle.live.agent import wire
 from volvelle.live.agent.wire import NodeTask, StartTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
@@ -27,6 +29,7 @@ from volvelle.live.messages import (
     SetBatchSize,
     Start,
     Stop,
+    UnknownEnded,
 )
 from volvelle.live.nodes.coordinated_attempt import (
     CoordinatedAttempt,
@@ -37,12 +40,22 @@ from volvelle.live.nodes.coordinated_attempt import (
 from volvelle.live.nodes.node_session import NodeSession
 from volvelle.model.node import Node
 
+_MAX_TASKS = 1000
+"""Tasks of a node beyond which no more are believed that this server has not placed there."""
+
+_MAX_REASON = 2000
+"""Characters of the reason of an end that are kept."""
+
+_UNHEARD_OF = "no node knows of it"
+
 
 class AttemptCoordinator:
     """Coordinates attempts on ``nodes`` and on those that are ``leaving``.
 
     ``report`` goes to the controller, ``send`` to the agent of a connected node. placed: the nodes of
-    attempts from before. What an agent reports on attempts of other nodes than its own is refused.
+    attempts from before. What an agent reports on attempts of other nodes than its own is refused. What it
+    reports on attempts that were neither placed nor ordered can be of a store that was set back since: the
+    controller hears of it, it counts for the agent's own node alone, and it is bounded.
     """
 
     def __init__(
@@ -72,8 +85,10 @@ class AttemptCoordinator:
             case Start():
                 self._start(key, order)
             case Stop():
+                if key not in self._attempts and not self._is_ours(key):
+                    self._report(attempt_end(key, Outcome.LOST, _UNHEARD_OF))
+                    return
                 attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
-                self._note_latest(key)
                 if attempt.stop is None or order.kill:
                     attempt.stop = order
                 self._settle(attempt, repeat=True)
@@ -85,8 +100,13 @@ class AttemptCoordinator:
                         self._send(name, order)
 
     def _start(self, key: AttemptKey, order: Start) -> None:
-        if key not in self._attempts and self._latest.get(_line(key), 0) >= key.attempt:
+        known = self._attempts.get(key)
+        if known is None and self._latest.get(_line(key), 0) >= key.attempt:
             return
+        if known is not None and known.unknown:  # no node can have it before it is ordered
+            for name in known.nodes:
+                self._sessions[name].tasks.pop(key, None)
+            del self._attempts[key]
         attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
         self._note_latest(key)
         names = [grant.node for grant in order.grants]
@@ -99,14 +119,42 @@ class AttemptCoordinator:
         self._settle(attempt, repeat=True)
 
     def _forget(self, key: AttemptKey) -> None:
+        known = self._attempts.get(key)
+        if known is not None and known.unknown:
+            for name in known.ended_nodes:
+                self._forget_on(name, key)
+            self._keep_unknown(
+                known, [name for name in known.nodes if name not in known.ended_nodes]
+            )
+            return
+        if not self._is_ours(key):
+            return
         line = _line(key)
         self._note_latest(key)
         self._latest_forgotten[line] = max(key.attempt, self._latest_forgotten.get(line, 0))
         attempt = self._attempts.pop(key, CoordinatedAttempt(key))
         for name in attempt.nodes:
-            session = self._sessions[name]
-            if session.tasks.pop(key, None) and session.connected:
-                self._send(name, Forget(*key))
+            self._forget_on(name, key)
+
+    def _forget_on(self, name: str, key: AttemptKey) -> None:
+        session = self._sessions[name]
+        if session.tasks.pop(key, None) and session.connected:
+            self._send(name, Forget(*key))
+
+    def _leave_unknown(self, attempt: CoordinatedAttempt, name: str) -> None:
+        """An unknown attempt is not on a node any more."""
+        self._keep_unknown(attempt, [each for each in attempt.nodes if each != name])
+
+    def _keep_unknown(self, attempt: CoordinatedAttempt, nodes: list[str]) -> None:
+        """An unknown attempt is on these nodes now."""
+        attempt.nodes = tuple(nodes)
+        attempt.ended_nodes = [name for name in attempt.ended_nodes if name in nodes]
+        if not nodes:
+            del self._attempts[attempt.key]
+
+    def _is_ours(self, key: AttemptKey) -> bool:
+        """Whether an attempt was placed before, or ordered since: this or a later one of its job."""
+        return key in self._placed or key.attempt <= self._latest.get(_line(key), 0)
 
     def _note_latest(self, key: AttemptKey) -> None:
         line = _line(key)
@@ -139,7 +187,12 @@ class AttemptCoordinator:
         for state in tasks:
             self._accept(name, state)
         for key, task in before.items():
-            if key not in session.tasks and key in self._attempts:
+            known_attempt = self._attempts.get(key)
+            if key in session.tasks or known_attempt is None:
+                continue
+            if known_attempt.unknown:
+                self._leave_unknown(known_attempt, name)
+            else:
                 vanished = lost_task(task.task, f"{name} knows nothing of it any more")
                 self._record(name, task if isinstance(task, TaskEnded) else vanished)
         attempts = tuple(session.tasks)
@@ -156,8 +209,11 @@ class AttemptCoordinator:
         """A node was reported lost, and with certainty all that ran there has ended."""
         session = self._sessions[name]
         session.connected, session.reported = False, True
-        for attempt in self._attempts_on(name):
-            if not isinstance(session.tasks.get(attempt.key), TaskEnded):
+        for attempt in list(self._attempts_on(name)):
+            if attempt.unknown:
+                session.tasks.pop(attempt.key, None)
+                self._leave_unknown(attempt, name)
+            elif not isinstance(session.tasks.get(attempt.key), TaskEnded):
                 rank = attempt.nodes.index(name)
                 number, attempt_number, identity = attempt.key
                 task = NodeTask(number, attempt_number, rank, attempt.nodes, identity)
@@ -167,7 +223,7 @@ class AttemptCoordinator:
     def in_use(self, name: str) -> bool:
         """Whether an attempt is on a node, or is to be started there."""
         return any(
-            attempt.end is None or name in self._running_nodes(attempt)
+            (attempt.end is None and not attempt.unknown) or name in self._running_nodes(attempt)
             for attempt in self._attempts_on(name)
         )
 
@@ -189,12 +245,12 @@ class AttemptCoordinator:
                 if known is not None and known.end is None:
                     self._report(message)
             case wire.SignalTask():
-                if known := self._attempt_on(name, message):
+                if known := self._coordinated(name, message):
                     known.signal = message
                     known.signal_sent = {name}
                     self._settle(known)
             case wire.ExitAt():
-                if known := self._attempt_on(name, message):
+                if known := self._coordinated(name, message):
                     known.exit_at, known.exit_confirmed = message.iteration, {name}
                     self._settle(known)
             case wire.ExitConfirmed():
@@ -216,6 +272,11 @@ class AttemptCoordinator:
             return None
         return known
 
+    def _coordinated(self, name: str, message: OfAttempt) -> CoordinatedAttempt | None:
+        """The attempt of a node's message that concerns its other nodes too; None if it does not."""
+        known = self._attempt_on(name, message)
+        return None if known is None or (known.unknown and known.stop is None) else known
+
     def _refuse(self, name: str, key: AttemptKey) -> None:
         if name not in self._refused:  # once: an agent could say it for ever
             self._refused.add(name)
@@ -227,10 +288,8 @@ class AttemptCoordinator:
     def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
         """Record a task's state, unless its attempt was forgotten or is of other nodes; whether it was."""
         key, task = state.task.key, state.task
-        known = self._attempts.get(key)
-        nodes = known.nodes if known is not None and known.nodes else task.nodes
         own = 0 <= task.rank < len(task.nodes) and task.nodes[task.rank] == name
-        if not own or name not in self._placed.get(key, nodes):
+        if not own or not self._may_be_on(name, key):
             self._refuse(name, key)
         elif key.attempt > self._latest_forgotten.get(_line(key), 0):
             self._record(name, state)
@@ -239,16 +298,38 @@ class AttemptCoordinator:
         self._send(name, Forget(*key) if ended else Stop(*key, kill=True))
         return False
 
+    def _may_be_on(self, name: str, key: AttemptKey) -> bool:
+        """Whether a node may have a part of an attempt."""
+        known = self._attempts.get(key)
+        if key in self._placed:
+            return name in self._placed[key]
+        if known is not None and not known.unknown:
+            return name in known.nodes
+        tasks = self._sessions[name].tasks
+        return key in tasks or len(tasks) < _MAX_TASKS
+
     def _record(self, name: str, state: TaskStarted | TaskEnded) -> None:
         """Mirror the state of a task."""
         key = state.task.key
-        self._note_latest(key)
-        attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
-        attempt.nodes = attempt.nodes or self._known_names(state.task.nodes)
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            unknown = key not in self._placed
+            attempt = self._attempts[key] = CoordinatedAttempt(key, unknown=unknown)
+        if not attempt.unknown:
+            self._note_latest(key)
+            placed = self._placed.get(key, state.task.nodes)
+            attempt.nodes = attempt.nodes or self._known_names(placed)
         attempt.start_sent.discard(name)
-        if isinstance(state, TaskEnded) and name not in attempt.ended_nodes:
-            attempt.ended_nodes.append(name)
+        if isinstance(state, TaskEnded):
+            state = msgspec.structs.replace(state, reason=state.reason[:_MAX_REASON])
+            if name not in attempt.ended_nodes:
+                attempt.ended_nodes.append(name)
         self._sessions[name].tasks[key] = state
+        if attempt.unknown:
+            ranks = {
+                each: self._sessions[each].tasks[key].task.rank for each in (*attempt.nodes, name)
+            }
+            attempt.nodes = tuple(sorted(ranks, key=ranks.__getitem__))
 
     def _known_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those of ``names`` that the cluster still has."""
@@ -269,6 +350,9 @@ class AttemptCoordinator:
 
         ``repeat``: report its end again, if it has ended.
         """
+        if attempt.unknown:
+            self._settle_unknown(attempt)
+            return
         if attempt.end is not None:
             if repeat:
                 self._report(attempt.end)
@@ -288,6 +372,18 @@ class AttemptCoordinator:
             self._conclude(attempt, ends)
         if not ending and not unreported:
             self._start_tasks(attempt)
+        self._forward(attempt)
+
+    def _settle_unknown(self, attempt: CoordinatedAttempt) -> None:
+        """Every node's part ends by itself: what nodes say that never had one changes nothing elsewhere."""
+        for name in attempt.ended_nodes:
+            self._report(UnknownEnded(*attempt.key, node=name))
+        if attempt.stop is not None:
+            self._send_stops(attempt, attempt.stop)
+            self._forward(attempt)
+
+    def _forward(self, attempt: CoordinatedAttempt) -> None:
+        """Send on what one of its nodes had to say to the others."""
         if attempt.signal:
             self._forward_signal(attempt, attempt.signal)
         if attempt.exit_at:
@@ -371,4 +467,4 @@ def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
     """The end of an attempt of which no task ever started."""
     if attempt.start:
         return attempt_end(attempt.key, Outcome.STOPPED, "")
-    return attempt_end(attempt.key, Outcome.LOST, "no node knows of it")
+    return attempt_end(attempt.key, Outcome.LOST, _UNHEARD_OF)

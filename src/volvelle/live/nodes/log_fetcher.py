@@ -100,7 +100,7 @@ class LogFetcher:
     async def _fetch_chunk(self, node: str, attempt: str, offset: int) -> bytes:
         position = attempt, offset, CHUNK_BYTES
         answer = await self._request(node, lambda id: wire.ReadLog(id, *position))
-        return answer.content if isinstance(answer, wire.LogChunk) else b""
+        return answer.content[:CHUNK_BYTES] if isinstance(answer, wire.LogChunk) else b""
 
     async def _request(
         self, node: str, make_request: Callable[[int], wire.ListLogs | wire.ReadLog]
