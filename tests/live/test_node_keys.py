@@ -152,6 +152,15 @@ def test_who_is_connected_with_a_key_that_is_revoked_is_disconnected_and_refused
         server.store.close()
 
 
+def test_an_agent_that_was_not_answered_in_time_joins_again_with_its_key(server: Server) -> None:
+    """Both of its tries came before either had stored the key."""
+    keys = StoredKeys(server.store.tokens, "the join token")
+    verifier = verifier_of(new_key())
+    assert [keys.join("node-9", verifier) for _ in range(2)] == [True, True]
+    assert not keys.join("node-9", verifier_of(new_key()))
+    assert keys.of("node-9") == (verifier,)
+
+
 def test_a_key_expires_also_while_the_store_is_down(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

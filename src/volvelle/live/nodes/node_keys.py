@@ -22,7 +22,10 @@ class NodeKeys(Protocol):
         ...
 
     def join(self, node: str, verifier: str) -> bool:
-        """Give a node its first key; whether it had none. Raises OSError."""
+        """Give a node its first key; whether it has it now. Raises OSError.
+
+        An agent whose first try was too slow to be answered asks again, with the same key.
+        """
         ...
 
     def invalid(self, used: Mapping[str, str]) -> list[str]:
@@ -47,7 +50,7 @@ class GivenKeys:
         return (verifier_of(self.key(node)),)
 
     def join(self, node: str, verifier: str) -> bool:
-        """Every node has its key."""
+        """Every node has its key already."""
         return False
 
     def invalid(self, used: Mapping[str, str]) -> list[str]:

@@ -35,11 +35,12 @@ class StoredKeys:
         return tuple(token.digest for token in found if token.valid(now)) if found else None
 
     def join(self, node: str, verifier: str) -> bool:
-        """Give a node its first key; whether it had none. Raises OSError if it cannot be stored."""
+        """Give a node its first key; whether it has it now. Raises OSError if it cannot be stored."""
         with self._joining:
             try:
-                if self._tokens.of_role(Role.AGENT, node):
-                    return False
+                if found := self._tokens.of_role(Role.AGENT, node):
+                    now = time.time()
+                    return any(each.digest == verifier and each.valid(now) for each in found)
                 label = "joined with agents.token"
                 self._tokens.add(
                     Token(verifier, node, Role.AGENT.value, label, created=time.time())
