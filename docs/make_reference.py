@@ -338,12 +338,12 @@ def _routes() -> Iterator[str]:
     yield from _table(("request", "meaning"), rows)
     yield from (
         "",
-        "In Python, with nothing but the standard library:",
+        "In Python:",
         "",
         "```text",
-        "from volvelle.live.http.client import Server",
+        "from volvelle.live.http.client import ApiClient",
         "",
-        "server = Server.find()  # VOLVELLE_SERVER and VOLVELLE_TOKEN, or a server's folder",
+        "server = ApiClient.find()  # VOLVELLE_SERVER and VOLVELLE_TOKEN, or a server's folder",
         'print(server.post("/v1/jobs", {"command": "python train.py", "gpus": 8}, key="tuesday"))',
         "```",
     )

@@ -4,6 +4,7 @@ Exit status: 0 done, 1 failed, 2 misused, 130 interrupted. A `Problem` is printe
 other exception is a mistake of ours and keeps its traceback.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -45,6 +46,7 @@ def main() -> None:
     """Run the command line and end the process."""
     # Cycles are rare among jobs and columns, and looking for them means walking all that is imported.
     gc.set_threshold(100_000, 20, 20)
+    atexit.register(gc.freeze)  # nor is there anything to find at the end, when Python looks again
     if sys.argv[1:2] and sys.argv[1] in _COMPUTING:
         _prepare_to_compute()
     try:

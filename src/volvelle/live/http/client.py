@@ -1,4 +1,4 @@
-"""A client of the HTTP API, with the standard library only.
+"""A client of the HTTP API, quick to import.
 
 It finds the server by VOLVELLE_SERVER and VOLVELLE_TOKEN; else by the folder of a server on this machine, in
 the current folder or above it.
