@@ -142,7 +142,7 @@ def main() -> None:
         ],
     )
     report.claims(_claims(every, long))
-    report.say(EXPLAINED)
+    report.say(_explained(every, long))
     report.picture(
         lines(
             "Pollux and FIFO in the shortest and the longest stream",
@@ -195,22 +195,28 @@ def _claims(every: Every, long: str) -> list[Claim]:
     ]
 
 
-EXPLAINED = (
-    "Two things bring the paper's picture out, and it takes both. The first is a FIFO that gives a job "
-    "one GPU, at the batch size that is best there, which is what the paper says Pollux comes down to at "
-    "a high load. With what the trace asks for, 64 GPUs are full at 9 jobs an hour, so that FIFO waits "
-    "for hours under 15 jobs an hour, which the paper's does not, and at no rate is Pollux like it; were "
-    "the jobs shorter, that would only stretch the axis of rates. At the trace's batch size, chosen for "
-    "many GPUs, one GPU takes more GPU-hours for a job. The second is a stream long enough for more jobs "
-    "than GPUs: on one GPU each a few jobs take days, so that GPUs fill slowly, and in a stream as short "
-    "as the trace nobody waits under Pollux or beside one GPU for each job. With every doubling of the "
-    "stream FIFO's JCT comes nearer to that of Pollux. In the longest both are equally responsive up to "
-    "20 jobs an hour, with Pollux ahead in JCT; at 30 jobs queue for want of GPUs, and at 40 JCT and "
-    "responsiveness are within a quarter of each other. How much like FIFO Pollux is thus grows with the "
-    "rate and the length, as it has no more than one GPU for a job left. What the paper's FIFO gave a job "
-    "and how long its stream was it does not say; that these two explain its figures is our reading. "
-    "Streams of different lengths measure other jobs."
-)
+def _explained(every: Every, long: str) -> str:
+    """What the figures say."""
+    gpus = parse_cluster(CLUSTER).gpus
+    full = gpus / every[long, WORK]["FIFO, as the trace asks"][RATES[0]]
+    ratios = _ratios(every, long, TUNED)
+    return (
+        "Two things bring the paper's picture out, and it takes both. The first is a FIFO that gives a job "
+        "one GPU, at the batch size that is best there, which is what the paper says Pollux comes down to at "
+        f"a high load. With what the trace asks for, {gpus} GPUs are full at {full:.0f} jobs an hour, so "
+        "that FIFO waits for hours under 15 jobs an hour, which the paper's does not, and at no rate is Pollux "
+        "like it; were the jobs shorter, that would only stretch the axis of rates. At the trace's batch "
+        "size, chosen for many GPUs, one GPU takes more GPU-hours for a job. The second is a stream long "
+        "enough for more jobs than GPUs: on one GPU each a few jobs take days, so that GPUs fill slowly, and "
+        "in a stream as short as the trace nobody waits under Pollux or beside one GPU for each job. With "
+        "every doubling of the stream FIFO's JCT at the high rates comes nearer to that of Pollux: in the "
+        f"longest it is {ratios[0]:.2f} times that at {HIGH[0]:g} jobs an hour, {ratios[1]:.2f} times at "
+        f"{HIGH[1]:g}. How much like FIFO Pollux is thus grows with the rate and the length, as it has no "
+        "more than one GPU for a job left. What the paper's FIFO gave a job and how long its stream was it "
+        "does not say; that these two explain its figures is our reading. Streams of different lengths "
+        "measure other jobs."
+    )
+
 
 if __name__ == "__main__":
     main()
