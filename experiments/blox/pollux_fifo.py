@@ -202,8 +202,8 @@ def _explained(every: Every, long: str) -> str:
     ratios = _ratios(every, long, TUNED)
     return (
         "Two things bring the paper's picture out, and it takes both. The first is a FIFO that gives a job "
-        "one GPU, at the batch size that is best there, which is what the paper says Pollux comes down to at "
-        f"a high load. With what the trace asks for, {gpus} GPUs are full at {full:.0f} jobs an hour, so "
+        "one GPU, at the batch size that is best there, which is what the paper says Pollux comes down to "
+        f"at a high load. With what the trace asks for, {gpus} GPUs are full at {full:.0f} jobs an hour, so "
         "that FIFO waits for hours under 15 jobs an hour, which the paper's does not, and at no rate is Pollux "
         "like it; were the jobs shorter, that would only stretch the axis of rates. At the trace's batch "
         "size, chosen for many GPUs, one GPU takes more GPU-hours for a job. The second is a stream long "
