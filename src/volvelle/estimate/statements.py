@@ -148,7 +148,7 @@ class Statements:
         raw = np.array([job.reckoned.seconds[which] for job in self._going_on.values()])
         submitted = np.array([job.submitted for job in self._going_on.values()])
         takes = now - submitted
-        if self._misled(which, foreseen):
+        if foreseen and self._misled(which, foreseen):
             ends = [foreseen.get(number, math.nan) for number in self._going_on]
             takes = np.fmax(takes, np.array(ends) - submitted)
         overdue = (takes > raw + ROUNDING_SECONDS) & (raw > 0.0)
