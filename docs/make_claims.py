@@ -278,6 +278,7 @@ PCS = (
             "our goal, forecast alone: ...": "missed upwards alone ([tenths](p90_bursts.md))",
         },
     ),
+    Study("pcs/p90_live", "not in the paper"),
 )
 
 STUDIES = {"Blox (EuroSys'24)": BLOX, "PCS (OSDI'24)": PCS}

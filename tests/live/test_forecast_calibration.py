@@ -46,3 +46,15 @@ def test_a_job_that_ended_is_judged_once() -> None:
             each.job_ended(number, 80.0, finished=True)
     assert twice.at(90.0) == calibration.at(90.0)
     assert not math.isnan(calibration.at(90.0).p90_factor)
+
+
+def test_a_number_that_is_given_again_is_not_judged_by_what_was_told_of_the_first() -> None:
+    calibration, fresh = ForecastCalibration(), ForecastCalibration()
+    for ratio in range(1, 101):
+        calibration.learn(100.0, float(ratio))
+        fresh.learn(100.0, float(ratio))
+    calibration.add_first_forecast(0, 0.0, 100.0, (40.0, 50.0))
+    calibration.job_ended(0, 10.0, finished=False)
+    for each in (calibration, fresh):
+        each.add_first_forecast(0, 20.0, 200.0, (140.0, 150.0))
+    assert calibration.at(60.0) == fresh.at(60.0)

@@ -9,7 +9,6 @@ import csv
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +20,9 @@ from volvelle.core.log import Batch, Submission
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import CONCLUDED, FINISHED, OBJECT
-from volvelle.estimate.calibration import Agreement, Calibration
+from volvelle.estimate.statements import SHARES, Statements
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
-from volvelle.model.units import ROUNDING_SECONDS
 from volvelle.simulate.forecast import Forecast, forecast, withdrawn
 from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.resample import RecentPast
@@ -77,16 +75,9 @@ class Predictor:
         self._compiled: PlayOuts | None = None
         self._policy: Policy | None = None
         self._past = RecentPast()
-        self._calibrations = (Calibration(0.5, tie=0.5), Calibration(0.9, slack=0.005))
-        self._agreement = Agreement()
-        self._agreed: dict[int, bool] = {}
+        self._statements = Statements()
         self._finish: dict[int, float] = {}
-        self._raw: dict[int, list[float]] = {}
         self._stated: dict[int, list[float]] = {}
-        self._bounds: list[tuple[float, int, int]] = []
-        """Times stated, with the job and which quantile it is; a heap."""
-        self._open: set[tuple[int, int]] = set()
-        """The job and quantile of statements of which it is not known yet whether they hold."""
         self._believed_seconds: dict[int, float] = {}
         self._work_done: dict[int, float] = {}
         """Of jobs that report their loss: what they had done at the last report, at which they may end."""
@@ -106,30 +97,18 @@ class Predictor:
         first, numbers_list = 0, numbers.tolist()
         for time, last in zip(batch.time.tolist(), batch.events_end.tolist(), strict=True):
             for number in numbers_list[first:last]:
-                if number in self._raw:
+                if number in self._statements:
                     self._learn(number, time)
             first = last
-            while self._bounds and self._bounds[0][0] < time - ROUNDING_SECONDS:
-                bound, number, which = heappop(self._bounds)
-                self._judge(number, which, bound, math.inf)
+            self._statements.pass_time(time)
 
     def _learn(self, number: int, time: float) -> None:
         job = self._jobs[number]
-        raws, stated = self._raw.pop(number), self._stated[number]
-        agreed = self._agreed.pop(number)
-        for which, calibration in enumerate(self._calibrations):
-            calibration.learn(raws[which], time - job.spec.submit_time, kind=agreed)
-            self._judge(number, which, stated[which], time)
+        self._statements.ended(number, time)
         work = job.truth.work
         share_done = self._work_done.pop(number, work) / work if work > 0.0 else 1.0
         seconds = job.seconds_on(job.spec.gpus) * share_done
         self._past.finished(seconds / self._believed_seconds.pop(number))
-
-    def _judge(self, number: int, which: int, stated: float, ended: float) -> None:
-        """Steer by what came of a statement, if that is not done yet."""
-        if (number, which) in self._open:
-            self._open.remove((number, which))
-            self._calibrations[which].steer(stated, ended)
 
     def __call__(self, world: World) -> None:
         """Predict for those who came."""
@@ -172,50 +151,15 @@ class Predictor:
         foreseen: dict[int, float],
     ) -> None:
         """State P50 and P90 of a job that has come; ``times``: when it is through in the play-outs."""
-        submit = self._jobs[number].spec.submit_time
-        agreed = False
-        if times is not None and self._past.beliefs_known:
-            agreed = float(np.quantile(times, _AGREEING) - times.min()) <= ROUNDING_SECONDS
-            self._agreement.saw(agreed=agreed)
-        raw, stated = [], []
-        for which, (share, calibration) in enumerate(zip(_SHARES, self._calibrations, strict=True)):
-            asked = share if agreed else self._agreement.asked(share)
-            time = finish if times is None else float(np.quantile(times, asked))
-            raw.append(time - submit)
-            late = self._late(now, which, foreseen)
-            stated.append(submit + calibration.stated(raw[-1], late, kind=agreed, asked=asked))
-        self._raw[number], self._agreed[number] = raw, agreed
-        self._stated[number] = [*np.maximum.accumulate(stated).tolist()]
-        for which, bound in enumerate(self._stated[number]):
-            if not math.isnan(bound):
-                heappush(self._bounds, (bound, number, which))
-                self._open.add((number, which))
-
-    def _late(self, now: float, which: int, foreseen: dict[int, float]) -> FloatColumn:
-        """Seconds taken over those reckoned, of the jobs that go on and take longer than reckoned.
-
-        Taken so far; or as ``foreseen``, while more of the open statements are foreseen not to hold than may:
-        then what is over does not speak of what goes on. At other times those that are foreseen to be late
-        would count for more than they are.
-        """
-        raw = np.array([raws[which] for raws in self._raw.values()])
-        submit = np.array([self._jobs[number].spec.submit_time for number in self._raw])
-        takes = now - submit
-        if self._misled(which, foreseen):
-            ends = [foreseen.get(number, math.nan) for number in self._raw]
-            takes = np.fmax(takes, np.array(ends) - submit)
-        overdue = (takes > raw + ROUNDING_SECONDS) & (raw > 0.0)
-        late: FloatColumn = takes[overdue] / raw[overdue]
-        return late
-
-    def _misled(self, which: int, foreseen: dict[int, float]) -> bool:
-        """Whether fewer of the open statements are foreseen to hold than they say."""
-        holds = [
-            foreseen[number] <= self._stated[number][which] + ROUNDING_SECONDS
-            for number, each in self._open
-            if each == which and number in foreseen
-        ]
-        return len(holds) >= _LEAST_OPEN and sum(holds) < _SHARES[which] * len(holds)
+        submit, statements = self._jobs[number].spec.submit_time, self._statements
+        if times is None:
+            reckoned = statements.reckon_alone(finish - submit)
+        else:
+            known = self._past.beliefs_known
+            reckoned = statements.reckon(submit, times, beliefs_known=known)
+        seconds = np.array(statements.stated(reckoned, now, foreseen))
+        self._stated[number] = [*np.maximum.accumulate(submit + seconds).tolist()]
+        statements.add(number, submit, reckoned, self._stated[number])
 
     def _play_outs_of(self, scheduler: Scheduler) -> "PlayOuts | None":
         """Compiled play-outs, where they do for this scheduler now."""
@@ -249,20 +193,11 @@ class Predictor:
 
     def predictions(self, jobs: int) -> Predictions:
         """What was predicted for each of ``jobs`` jobs at its submission."""
-        columns = np.full((1 + len(_SHARES), jobs), np.nan)
+        columns = np.full((1 + len(SHARES), jobs), np.nan)
         for number, finish in self._finish.items():
             columns[0, number] = finish
             columns[1:, number] = self._stated[number]
         return Predictions(*columns)
-
-
-_SHARES = (0.5, 0.9)
-
-_AGREEING = 0.9
-"""Share of the futures of a job that end alike, where they are said to agree."""
-
-_LEAST_OPEN = 20
-"""Statements, before it is judged by them whether they hold."""
 
 
 def _finishes_of_all(scheduler: Scheduler, without: Iterable[int]) -> dict[int, float]:

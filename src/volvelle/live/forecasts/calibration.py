@@ -1,17 +1,14 @@
 """Calibration of forecasts: P50 and P90 of a forecast finish, from the errors of past forecasts.
 
 The remaining time of a job is multiplied by how much longer jobs took than was forecast at their submission,
-more where too few of the first P90s held (`volvelle.estimate.calibration`).
+more where too few of the first P90s held (`volvelle.estimate.statements`).
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from volvelle.core.view import FloatColumn
-from volvelle.estimate.calibration import Calibration
+from volvelle.estimate.statements import Statements
 
 
 @dataclass(frozen=True)
@@ -33,68 +30,46 @@ class CalibratedTimes:
         return p50, max(self.now + remaining * self.p90_factor, p50)
 
 
-@dataclass
-class _FirstForecast:
-    """Of a job that is not over. told: its P50 and P90, infinite where that is judged or never was."""
-
-    submitted: float
-    finish: float
-    told: list[float]
-
-
 class ForecastCalibration:
     """First forecasts of jobs and their errors. Times are on the journal's clock."""
 
     def __init__(self) -> None:
-        self._calibrations = (
-            Calibration(0.5, tie=0.5),
-            Calibration(0.9, slack=0.005),
-        )
-        self._open: dict[int, _FirstForecast] = {}
+        self._statements = Statements()
 
     def learn(self, forecast_seconds: float, actual_seconds: float) -> None:
         """Learn from a job that has finished."""
-        for calibration in self._calibrations:
-            calibration.learn(forecast_seconds, actual_seconds)
+        self._statements.learn(self._statements.reckon_alone(forecast_seconds), actual_seconds)
 
     def add_first_forecast(
-        self, number: int, submitted: float, finish: float, told: Iterable[float | None] = ()
+        self,
+        number: int,
+        submitted: float,
+        finish: float,
+        told: Iterable[float | None] = (None, None),
     ) -> None:
         """Record the first forecast of a job, and the P50 and P90 that were told with it."""
-        known = [math.inf if each is None else each for each in told]
-        self._open[number] = _FirstForecast(submitted, finish, known)
+        reckoned = self._statements.reckon_alone(finish - submitted)
+        self._statements.add(number, submitted, reckoned, told)
 
     def has_first_forecast(self, number: int) -> bool:
         """Whether a job that is not over has a first forecast."""
-        return number in self._open
+        return number in self._statements
 
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over; learn from it if it finished."""
-        first = self._open.pop(number, None)
-        if first is not None and finished:
-            self.learn(first.finish - first.submitted, time - first.submitted)
-            self.judge(first.told, time)
+        if number in self._statements:
+            self._statements.ended(number, time, finished=finished)
 
     def judge(self, told: Iterable[float | None], ended: float) -> None:
-        """Steer by P50 and P90 as told of a job that ended; infinite: judged before, None: not told."""
-        for calibration, each in zip(self._calibrations, told, strict=False):
-            if each is not None and each < math.inf:
-                calibration.steer(each, ended)
+        """Steer by P50 and P90 as told of a job that ended; None: not told."""
+        self._statements.judge(told, ended)
 
     def at(self, now: float) -> CalibratedTimes:
         """The calibration at ``now``. Open jobs that are overdue count with the time they took so far."""
-        for first in self._open.values():
-            for which, each in enumerate(first.told):
-                if each < now:
-                    self._calibrations[which].steer(each, math.inf)
-                    first.told[which] = math.inf
-        firsts = np.array([(first.submitted, first.finish) for first in self._open.values()])
-        firsts = firsts.reshape(-1, 2)
-        forecast, so_far = firsts[:, 1] - firsts[:, 0], now - firsts[:, 0]
-        overdue = (so_far > forecast) & (forecast > 0.0)
-        late: FloatColumn = so_far[overdue] / forecast[overdue]
-        return CalibratedTimes(now, *(each.stated(1.0, late) for each in self._calibrations))
+        self._statements.pass_time(now)
+        one_second = self._statements.reckon_alone(1.0)
+        return CalibratedTimes(now, *self._statements.stated(one_second, now))
 
     def share_within(self, forecast_seconds: float, seconds: float) -> float | None:
         """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
-        return self._calibrations[0].share_within(forecast_seconds, seconds)
+        return self._statements.share_within(forecast_seconds, seconds)
