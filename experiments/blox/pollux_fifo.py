@@ -201,20 +201,20 @@ def _explained(every: Every, long: str) -> str:
     full = gpus / every[long, WORK]["FIFO, as the trace asks"][RATES[0]]
     ratios = _ratios(every, long, TUNED)
     return (
-        "Two things bring the paper's picture out, and it takes both. The first is a FIFO that gives a job "
-        "one GPU, at the batch size that is best there, which is what the paper says Pollux comes down to "
-        f"at a high load. With what the trace asks for, {gpus} GPUs are full at {full:.0f} jobs an hour, so "
-        "that FIFO waits for hours under 15 jobs an hour, which the paper's does not, and at no rate is "
-        "Pollux like it; were the jobs shorter, that would only stretch the axis of rates. At the trace's batch "
-        "size, chosen for many GPUs, one GPU takes more GPU-hours for a job. The second is a stream long "
-        "enough for more jobs than GPUs: on one GPU each a few jobs take days, so that GPUs fill slowly, and "
-        "in a stream as short as the trace nobody waits under Pollux or beside one GPU for each job. With "
-        "every doubling of the stream FIFO's JCT at the high rates comes nearer to that of Pollux: in the "
-        f"longest it is {ratios[0]:.2f} times that at {HIGH[0]:g} jobs an hour, {ratios[1]:.2f} times at "
-        f"{HIGH[1]:g}. How much like FIFO Pollux is thus grows with the rate and the length, as it has no "
-        "more than one GPU for a job left. What the paper's FIFO gave a job and how long its stream was it "
-        "does not say; that these two explain its figures is our reading. Streams of different lengths "
-        "measure other jobs."
+        "Two things bring the paper's picture out, and it takes both. The first is a FIFO that gives a "
+        "job one GPU, at the batch size that is best there, which is what the paper says Pollux comes "
+        f"down to at a high load. With what the trace asks for, {gpus} GPUs are full at {full:.0f} jobs "
+        "an hour, so that FIFO waits for hours under 15 jobs an hour, which the paper's does not, and "
+        "at no rate is Pollux like it; were the jobs shorter, that would only stretch the axis of "
+        "rates. At the trace's batch size, chosen for many GPUs, one GPU takes more GPU-hours for a "
+        "job. The second is a stream long enough for more jobs than GPUs: on one GPU each a few jobs "
+        "take days, so that GPUs fill slowly, and in a stream as short as the trace nobody waits under "
+        "Pollux or beside one GPU for each job. With every doubling of the stream FIFO's JCT at the "
+        f"high rates comes nearer to that of Pollux: in the longest it is {ratios[0]:.2f} times that at "
+        f"{HIGH[0]:g} jobs an hour, {ratios[1]:.2f} times at {HIGH[1]:g}. How much like FIFO Pollux is "
+        "thus grows with the rate and the length, as it has no more than one GPU for a job left. What "
+        "the paper's FIFO gave a job and how long its stream was it does not say; that these two "
+        "explain its figures is our reading. Streams of different lengths measure other jobs."
     )
 
 
