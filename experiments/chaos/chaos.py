@@ -5,12 +5,12 @@ while it starts, at a message of an agent or a job, at a request of a client, as
 acknowledged, at any moment. Agents, supervisors and jobs are killed too, folders of agents deleted, the
 disk under everything is filled to its last byte, also while the controller starts, the store is stopped,
 the clocks of controller and agents are set wrong by up to 400 days. Messages between agents and controller
-are delayed, repeated, put after later ones, forged for other nodes, and lost with their connection;
-requests of clients and their answers are lost, delayed and repeated; the API and the agents' port are
-flooded. Twice in a long run the store is set back: a backup is restored, its disk put back as it was, the
-end of its log lost. Under executor `dial-in` nodes are cut off, under `ray` raylets are killed. Then all
-that stops, the queue has to drain, and the jobs' own traces are read. What is chosen follows from the seed;
-when it meets which message depends on the machine.
+are delayed, repeated, put after later ones, forged for other nodes and of attempts that were never ordered,
+and lost with their connection; requests of clients and their answers are lost, delayed and repeated; the API
+and the agents' port are flooded. Twice in a long run the store is set back: a backup is restored, its disk
+put back as it was, the end of its log lost. Under executor `dial-in` nodes are cut off, under `ray` raylets
+are killed. Then all that stops, the queue has to drain, and the jobs' own traces are read. What is chosen
+follows from the seed; when it meets which message depends on the machine.
 
     python experiments/chaos/chaos.py [--executor ray] [--kills 200] [--runs 4] [--at-once 4] [--add]
 """
