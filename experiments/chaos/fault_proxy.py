@@ -24,6 +24,9 @@ _CONNECTION_MESSAGES = {
 """Messages about the connection itself, neither repeated nor reordered."""
 _MAX_DROPPED = 6
 _MAX_REPEAT_SECONDS = 2.0
+_FORGED_LATER = 0.3
+_NEVER_REACHED = 1000
+"""Attempts ahead of those that are ordered."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class FaultRates:
 
 NO_FAULTS = FaultRates()
 FREQUENT_FAULTS = FaultRates(
-    cut=0.02, drop=0.02, delay=0.3, repeat=0.3, repeat_later=0.3, swap=0.3, forge=0.1, request=0.3
+    cut=0.02, drop=0.02, delay=0.3, repeat=0.5, repeat_later=0.5, swap=0.4, forge=0.3, request=0.3
 )
 
 
@@ -207,7 +210,10 @@ class FaultProxy:
             self._loop.call_later(seconds, self._again, writer, frame)
 
     def _forge(self, node: str, writer: asyncio.StreamWriter) -> None:
-        """Report in the name of a node that part of a job has ended, or will, which runs on another one."""
+        """Report in the name of a node that part of a job has ended, or will, which runs on another one.
+
+        Or of a later attempt of that job, which was never ordered.
+        """
         own = [each["start"]["number"] for each in self._started[node]]
         others = [
             each
@@ -220,8 +226,11 @@ class FaultProxy:
         order = self._rng.choice(others)
         start = order["start"]
         attempt = {name: start[name] for name in ("number", "attempt", "identity")}
-        nodes = self._rng.choice([[grant["node"] for grant in start["grants"]], [node]])
-        task = attempt | {"rank": order["rank"], "nodes": nodes}
+        later = self._rng.random() < _FORGED_LATER
+        attempt["attempt"] += _NEVER_REACHED if later else 0
+        claimed = [[node]] if later else [[grant["node"] for grant in start["grants"]], [node]]
+        nodes = self._rng.choice(claimed)
+        task = attempt | {"rank": 0 if later else order["rank"], "nodes": nodes}
         forged = self._rng.choice(
             [
                 {"type": "task-ended", "task": task, "outcome": "finished", "exit_code": 0},
@@ -232,7 +241,8 @@ class FaultProxy:
         )
         body = msgspec.json.encode(forged)
         writer.write(len(body).to_bytes(4) + body)
-        self.injected["report forged for another node"] += 1
+        what = "of an attempt never ordered" if later else "for another node"
+        self.injected[f"report forged {what}"] += 1
 
     def _again(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
         if not writer.transport.is_closing():

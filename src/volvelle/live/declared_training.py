@@ -14,12 +14,13 @@ _BatchSize = Annotated[int, Field(ge=1, le=999_999_999)]
 _Rate = Annotated[float, Field(ge=1e-9, le=1e12)]
 _TypeName = Annotated[str, Field(max_length=200)]
 _Gpus = Annotated[int, Field(ge=1, le=1024)]
+_GPUS_PATTERN = "^([1-9][0-9]{0,2}|10[01][0-9]|102[0-4])$"
 _ByGpus = Annotated[
     dict[_Gpus, _Rate],
     Field(
         min_length=1,
         max_length=1000,
-        json_schema_extra={"propertyNames": {"pattern": "^[1-9][0-9]{0,3}$"}},
+        json_schema_extra={"propertyNames": {"pattern": _GPUS_PATTERN}},
     ),
 ]
 _ByType = Annotated[dict[_TypeName, _Rate | _ByGpus], Field(min_length=1, max_length=1000)]
