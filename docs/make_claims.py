@@ -128,9 +128,8 @@ BLOX = (
         "blox/pollux_fifo",
         "4.2, figures 8, 9",
         {
-            "... and above 20 jobs/h similar in both: at 30": "the likeness grows with the rate and the "
-            "length "
-            "of the stream; at this rate it is not yet there (table by length)"
+            "... and above 20 jobs/h similar in both: at 40": "the likeness grows with the length of the "
+            "stream up to 2,000 jobs, and at this rate not beyond (table by length)"
         },
         "python experiments/blox/pollux_fifo.py TRACE...",
     ),

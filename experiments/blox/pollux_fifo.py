@@ -209,12 +209,12 @@ def _explained(every: Every, long: str) -> str:
         "rates. At the trace's batch size, chosen for many GPUs, one GPU takes more GPU-hours for a "
         "job. The second is a stream long enough for more jobs than GPUs: on one GPU each a few jobs "
         "take days, so that GPUs fill slowly, and in a stream as short as the trace nobody waits under "
-        "Pollux or beside one GPU for each job. With every doubling of the stream FIFO's JCT at the "
-        f"high rates comes nearer to that of Pollux: in the longest it is {ratios[0]:.2f} times that at "
-        f"{HIGH[0]:g} jobs an hour, {ratios[1]:.2f} times at {HIGH[1]:g}. How much like FIFO Pollux is "
-        "thus grows with the rate and the length, as it has no more than one GPU for a job left. What "
-        "the paper's FIFO gave a job and how long its stream was it does not say; that these two "
-        "explain its figures is our reading. Streams of different lengths measure other jobs."
+        "Pollux or beside one GPU for each job. With every doubling of the stream FIFO's JCT comes nearer "
+        f"to that of Pollux at {HIGH[0]:g} jobs an hour, and up to 2,000 jobs at {HIGH[1]:g}: in the "
+        f"longest it is {ratios[0]:.2f} and {ratios[1]:.2f} times that. Pollux has no more than one GPU "
+        "for a job left then. What the paper's FIFO gave a job and how long its stream was it does not "
+        "say; that these two explain its figures is our reading. Streams of different lengths measure "
+        "other jobs."
     )
 
 
