@@ -25,6 +25,7 @@ from volvelle.live.control.requests import Submit
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
+    AttemptKey,
     AttemptStarted,
     Forget,
     NodeJoined,
@@ -59,21 +60,23 @@ class SimulatedAttempts:
 
     def __init__(self) -> None:
         self.report: Callable[[Report], None] = lambda report: None
-        self.running: dict[int, int] = {}
+        self.running: dict[int, AttemptKey] = {}
 
     def send(self, order: Order) -> None:
         """Start or stop at once."""
-        number, attempt = order.number, order.attempt
         if isinstance(order, Start):
-            self.running[number] = attempt
-            self.report(AttemptStarted(number, attempt))
+            self.running[order.number] = order.key
+            self.report(AttemptStarted(*order.key))
         elif not isinstance(order, Forget):
-            self.running.pop(number, None)
-            self.end(number, attempt, Outcome.STOPPED)
+            self.running.pop(order.number, None)
+            self._ended(order.key, Outcome.STOPPED)
 
-    def end(self, number: int, attempt: int, outcome: Outcome = Outcome.FINISHED) -> None:
-        """Report that an attempt has ended."""
-        self.report(AttemptEnded(number=number, attempt=attempt, outcome=outcome))
+    def finish(self, number: int) -> None:
+        """The running attempt of a job has finished."""
+        self._ended(self.running.pop(number), Outcome.FINISHED)
+
+    def _ended(self, key: AttemptKey, outcome: Outcome) -> None:
+        self.report(AttemptEnded(*key, outcome=outcome))
 
     def close(self) -> None:
         """Nothing to release."""
@@ -118,9 +121,7 @@ def churn(
     seconds = []
     for _ in range(cycles):
         if agents.running:
-            number, attempt = rng.choice(list(agents.running.items()))
-            agents.running.pop(number)
-            agents.end(number, attempt)
+            agents.finish(rng.choice(list(agents.running)))
         began = time.perf_counter()
         answer: Future[Any] = controller.request(Submit("ada", request(rng)))
         answer.result()

@@ -29,9 +29,7 @@ def fill(controller: Controller, agents: SimulatedAttempts, jobs: int) -> None:
     for _ in range(jobs):
         controller.request(Submit("ada", request(rng)))
         if len(controller.status.jobs) > 2 * len(agents.running) and agents.running:
-            number, attempt = rng.choice(list(agents.running.items()))
-            agents.running.pop(number)
-            agents.end(number, attempt)
+            agents.finish(rng.choice(list(agents.running)))
         controller.step()
 
 

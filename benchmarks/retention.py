@@ -66,8 +66,7 @@ def serve(folder: Path, nodes: int, jobs: int, keep_hours: float | None) -> list
         now[0] += CYCLE_SECONDS
         controller.request(Submit("ada", request(rng)))
         if len(agents.running) >= nodes:
-            which = rng.choice(list(agents.running))
-            agents.end(which, agents.running.pop(which))
+            agents.finish(rng.choice(list(agents.running)))
         controller.step()
         if keep_hours is not None and number % AT_ONCE == 0:
             timed, more = Timed(store._database), True

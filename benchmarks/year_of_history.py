@@ -63,8 +63,7 @@ def fill(path: Path, cluster: str, policy: str, jobs: int, past: int) -> int:
         for _ in range(width):
             controller.request(Submit("ada", request(rng)))
         if width == 1:
-            number = rng.choice(list(agents.running))
-            agents.end(number, agents.running.pop(number))
+            agents.finish(rng.choice(list(agents.running)))
         controller.step()
     controller._snapshots.close(None)
     store.close()

@@ -62,7 +62,7 @@ NOTES = {
         "they had ended. Of what a store that was set back takes for starting and no node has, the job now "
         "runs as a new attempt.",
     ),
-    "ray": ("All runs were made before commit 73f747d.",),
+    "ray": (_MENDED.format(seed=431, commit="73f747d"),),
 }
 """What the pages say of their runs, by executor: on what they were made, and what was mended since."""
 _OF_MESSAGES = re.compile("message|^report forged")
