@@ -26,11 +26,11 @@ from volvelle.model.problems import Problem
 
 FORMAT = 2
 
-_MAX_ENTRIES = 2000
+_MAX_ENTRIES = 1000
 """Entries after which a snapshot is taken."""
 _MAX_DECISION_SECONDS = 1.0
 """Seconds of decisions after which one is taken: a replay decides again."""
-_MIN_PAUSE = 20.0
+_MIN_PAUSE = 10.0
 """Between two snapshots passes so many times what the last one took, at least."""
 
 
