@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from live_cycles import SimulatedAttempts, SimulatedExecutor, request
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine, event
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
@@ -24,7 +24,6 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.store import Store
-from volvelle.live.store.database import Database
 from volvelle.model.cluster import parse_cluster
 
 CYCLE_SECONDS = 10.0
@@ -32,21 +31,28 @@ AT_ONCE = 200
 """Cycles between two times at which something is forgotten."""
 
 
-class Timed:
-    """The longest transaction for writing of those in which something was forgotten."""
+class LongestTransaction:
+    """How many seconds the longest transaction took so far, of a database that is only pruned meanwhile."""
 
-    def __init__(self, database: Database) -> None:
-        self.longest = self.busy = 0.0
-        self._writing = database.writing
-        database.writing = self.writing  # type: ignore[method-assign]
+    def __init__(self) -> None:
+        self.seconds = self._began = 0.0
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction, timed."""
-        with self._writing() as connection:
-            began = time.perf_counter()
-            yield connection
-        self.longest = max(self.longest, time.perf_counter() - began)
+    def watched(self, engine: Engine) -> Iterator[None]:
+        """Time the transactions of ``engine``."""
+        event.listen(engine, "begin", self._begin)
+        event.listen(engine, "commit", self._commit)
+        try:
+            yield
+        finally:
+            event.remove(engine, "begin", self._begin)
+            event.remove(engine, "commit", self._commit)
+
+    def _begin(self, connection: Connection) -> None:
+        self._began = time.perf_counter()
+
+    def _commit(self, connection: Connection) -> None:
+        self.seconds = max(self.seconds, time.perf_counter() - self._began)
 
 
 def serve(folder: Path, nodes: int, jobs: int, keep_hours: float | None) -> list[float]:
@@ -61,7 +67,7 @@ def serve(folder: Path, nodes: int, jobs: int, keep_hours: float | None) -> list
     controller = Controller(store, header, SimulatedExecutor(agents=agents), context, clock)
     controller.open()
     controller.step()
-    sizes, forgetting, longest = [], 0.0, 0.0
+    sizes, forgetting, longest = [], 0.0, LongestTransaction()
     for number in range(jobs):
         now[0] += CYCLE_SECONDS
         controller.request(Submit("ada", request(rng)))
@@ -69,20 +75,18 @@ def serve(folder: Path, nodes: int, jobs: int, keep_hours: float | None) -> list
             agents.finish(rng.choice(list(agents.running)))
         controller.step()
         if keep_hours is not None and number % AT_ONCE == 0:
-            timed, more = Timed(store._database), True
             began = time.process_time()
-            while more:
-                until = controller._cycle.state.last_time - 3600.0 * keep_hours
-                more = store.prune(until, frozenset(agents.running))
+            until = controller._cycle.state.last_time - 3600.0 * keep_hours
+            with longest.watched(store._database.engine):
+                while store.prune(until, frozenset(agents.running)):
+                    pass
             forgetting += time.process_time() - began
-            longest = max(longest, timed.longest)
-            store._database.writing = timed._writing  # type: ignore[method-assign]
         if (number + 1) % (jobs // 10) == 0:
-            sizes.append(sum(path.stat().st_size for path in folder.glob("store.db")) / 1e6)
+            sizes.append((folder / "store.db").stat().st_size / 1e6)
     if keep_hours is not None:
         print(
             f"forgetting took {1e6 * forgetting / jobs:.0f} us of processor time a job, the longest "
-            f"transaction {1e3 * longest:.0f} ms"
+            f"transaction {1e3 * longest.seconds:.0f} ms"
         )
     controller._snapshots.close(None)
     store.close()

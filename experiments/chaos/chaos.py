@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends import BACKENDS
-from chaos_cluster import CLUSTER, ChaosCluster, NotStarted
+from chaos_cluster import CLUSTER, ChaosCluster, NotStartedError
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
 from fault_proxy import FREQUENT_FAULTS, NO_FAULTS
 from faults import Faults
@@ -393,7 +393,7 @@ def run(given: Options, index: int) -> Run | str:
     store = _STORES[index % len(_STORES)]
     try:
         return one_run(given.executor, store, given.seed + index, kills, given.clients)
-    except (LookupError, NotStarted) as missing:
+    except (LookupError, NotStartedError) as missing:
         return f"Not run on {store}, seed {given.seed + index}: {missing}."
 
 

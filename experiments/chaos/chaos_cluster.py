@@ -31,7 +31,7 @@ _AGENT = "volvelle.live.agent "
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:  .*\n)*(.*)", re.MULTILINE)
 
 
-class NotStarted(Exception):  # noqa: N818 - as on a machine that has too much to do
+class NotStartedError(Exception):
     """The server did not start before anything was done to it."""
 
 
@@ -194,5 +194,5 @@ class ChaosCluster:
             if time.monotonic() > deadline:
                 file = self._folder / "serve.log"
                 log = file.read_text(encoding="utf-8")[-2000:] if file.exists() else "no log"
-                raise NotStarted(f"{error}: {log}")
+                raise NotStartedError(f"{error}: {log}")
             time.sleep(0.02)

@@ -200,11 +200,11 @@ class Store:
                 raise Superseded(f"another volvelle serve has taken over {self.where}")
             if last_seq is not None and last_seq >= stored.seq:
                 return  # an earlier try had succeeded
-            connection.execute(_INSERT_ENTRY, self._row(stored, last_digest or ""))
+            connection.execute(_INSERT_ENTRY, self._as_row(stored, last_digest or ""))
             self.jobs.write_batch(connection, batch)
             self.outbox.write(connection, batch.notifications)
 
-    def _row(self, stored: StoredEntry, before: str) -> dict[str, Any]:
+    def _as_row(self, stored: StoredEntry, before: str) -> dict[str, Any]:
         """An entry as it is stored, behind the one with the digest ``before``."""
         body, records = self._encode(stored.entry).decode(), self._encode(stored.records).decode()
         return {
@@ -249,7 +249,7 @@ class Store:
     def _written_rows(self, after: int) -> Iterator[RowMapping]:
         """The entries after ``after``, as they were written."""
         digest = "" if after < 0 else self._entry_digest(after)
-        for row in self._rows(schema.entries, after):
+        for row in self._read_pages(schema.entries, after):
             after += 1
             if row["seq"] != after:
                 raise self._damaged(f"entry {after:,} of the journal is missing")
@@ -260,12 +260,12 @@ class Store:
             yield row
 
     def _pruned_rows(self) -> Iterator[RowMapping]:
-        for row in self._rows(schema.pruned_entries, -1):
+        for row in self._read_pages(schema.pruned_entries, -1):
             if row["digest"] != _chained("", row["body"], row["records"]):
                 raise self._changed(row["seq"])
             yield row
 
-    def _rows(self, table: Table, after: int) -> Iterator[RowMapping]:
+    def _read_pages(self, table: Table, after: int) -> Iterator[RowMapping]:
         """The rows of a table of entries after ``after``, read in pages."""
         while True:
             query = select(table).where(table.c.seq > after).order_by(table.c.seq).limit(_PAGE_ROWS)
@@ -325,7 +325,7 @@ class Store:
         entries = [*map(self._entry, before), *new]
         over = takewhile(lambda stored: stored.entry.time < until - _STRAGGLERS_SECONDS, entries)
         gone = jobs_over(over, kept)
-        rows = [self._row(stored, "") for stored in without(entries, gone)]
+        rows = [self._as_row(stored, "") for stored in without(entries, gone)]
         with self._pruning, self._database.writing() as connection:
             self._check_writer(connection)
             _replace_pruned(connection, {row["seq"]: row["digest"] for row in before}, rows)
