@@ -145,7 +145,9 @@ def test_machine_code_keeps_queues_as_its_plain_twin_does() -> None:
     ]
     where = cluster(4, 4)
     setting = Setting(cluster=where, composition=WrittenComposition(f"anticipatory:{QUANTA}"))
-    plain, kept = (simulate(Workload(tuple(jobs)), setting, compiled=each) for each in (False, True))
+    plain, kept = (
+        simulate(Workload(tuple(jobs)), setting, compiled=each) for each in (False, True)
+    )
     assert kept.scheduler.rules.hands_over
     np.testing.assert_array_equal(kept.outcomes.first_start, plain.outcomes.first_start)
     np.testing.assert_array_equal(kept.outcomes.finish, plain.outcomes.finish)
