@@ -73,6 +73,7 @@ class Scenario(NamedTuple):
     placement: str = "none"
     overheads: Overheads = _OVERHEADS
     compiled: bool = False
+    estimator: str = "declared"
 
 
 def _nodes(*kinds: str) -> tuple[Node, ...]:
@@ -189,6 +190,9 @@ def scenarios() -> dict[str, Scenario]:
         ),
         "dependencies": Scenario(_jobs(50, 8, gap=7.0, waiting=0.3), four),
         "batch sizes": Scenario(_jobs(40, 9, gap=9.0, adapting=0.4), four),
+        "known beside others": Scenario(
+            _jobs(50, 11, gap=6.0, elastic=0.0), four, estimator="oracle"
+        ),
         "crowd": Scenario(many, crowd),
         "crowd in machine code": Scenario(many, crowd, compiled=True),
         "crowd by name in machine code": Scenario(many, crowd, "consolidated", compiled=True),
@@ -206,7 +210,7 @@ def digest(scenario: Scenario, policy: str) -> str:
     """A digest of the journal of ``policy``, or why there is none."""
     setting = Setting(
         cluster=scenario.cluster,
-        composition=WrittenComposition(policy, scenario.placement, estimator="declared"),
+        composition=WrittenComposition(policy, scenario.placement, estimator=scenario.estimator),
         overheads=scenario.overheads,
         until=1e5,
     )
