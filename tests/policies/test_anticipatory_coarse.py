@@ -138,6 +138,21 @@ def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
             np.testing.assert_array_equal(ours, theirs)
 
 
+def test_machine_code_keeps_queues_as_its_plain_twin_does() -> None:
+    """Compiled, as all runs of some thousand jobs are."""
+    jobs = [
+        linear_job(n, 3.0 * n, 1 + n % 3, 8.0 + 11.0 * (n % 5), pool="ab"[n % 2]) for n in range(60)
+    ]
+    where = cluster(4, 4)
+    setting = Setting(cluster=where, composition=WrittenComposition(f"anticipatory:{QUANTA}"))
+    plain, kept = (
+        simulate(Workload(tuple(jobs)), setting, compiled=each) for each in (False, True)
+    )
+    assert kept.scheduler.rules.hands_over
+    np.testing.assert_array_equal(kept.outcomes.first_start, plain.outcomes.first_start)
+    np.testing.assert_array_equal(kept.outcomes.finish, plain.outcomes.finish)
+
+
 @settings(max_examples=40, deadline=None)
 @given(workloads())
 def test_nobody_is_late_where_it_is_known_how_much_comes(

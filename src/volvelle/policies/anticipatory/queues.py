@@ -21,6 +21,7 @@ from volvelle.core.state import (
     Cube,
     Jobs,
     State,
+    array_of,
 )
 from volvelle.core.state import Floats as Numbers
 from volvelle.policies.anticipatory.memory import (
@@ -58,7 +59,7 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
     pools, quanta = int(words[POOLS]), int(words[QUANTA])
     if quanta == 0:
         return 0  # Python begins
-    pool, gpus, known = jobs.pool[row], jobs.gpus[row], tables(words)
+    pool, gpus, known = jobs.pool[row], jobs.gpus[row], tables(array_of(words))
     if pool >= 0.0 and jobs.floats[_NOTED][row] == 0.0:
         if words[NOTES] + 1 + pools > words[ROOM]:
             words[ASK_AT] = -INFINITY
@@ -102,7 +103,7 @@ def serve(s: State) -> None:
     pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[USED])
     if quanta == 0 or words[STRANGE] > 0.0:
         return  # Python decides
-    known = tables(words)
+    known = tables(array_of(words))
     by_queue, by_pool = known.by_queue, known.by_pool
     running = np.zeros(used, dtype=np.int64)
     held, own, owns = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
