@@ -1,7 +1,7 @@
 """One shape for stores of all earlier commits.
 
-The migrations 1 and 3 were edited after servers had run them. A store of version 1 to 5 therefore lacks columns
-or the table of snapshots, or has columns by earlier names, according to the commit that made it.
+The migrations 1 and 3 were edited after servers had run them. A store of version 1 to 5 therefore lacks
+columns or the table of snapshots, or has columns by earlier names, according to the commit that made it.
 """
 
 import sqlalchemy as sa
