@@ -24,6 +24,7 @@ from numba.extending import (
     intrinsic,
     lower_builtin,
     lower_getattr_generic,
+    overload,
     overload_method,
 )
 
@@ -48,6 +49,7 @@ from volvelle.core.state import (
     State,
     StateTable,
     Types,
+    array_of,
 )
 
 _WORD = 8  # bytes, also of every number
@@ -341,6 +343,13 @@ def _pointer(typing: Any, block: Any) -> Any:
     return types.CPointer(types.float64)(block), generate
 
 
+@overload(array_of)
+def _array_of(numbers):  # type: ignore[no-untyped-def] # the argument of the lambda
+    if isinstance(numbers, _Block):
+        return lambda numbers: carray(_pointer(numbers), len(numbers))
+    return lambda numbers: numbers
+
+
 def _allocate(
     jobs: Jobs,
     rows: Ints,
@@ -369,10 +378,9 @@ def _allocate(
     table = np.zeros((0, 0, 0))
     if len(rates) > 0:
         table = carray(_pointer(rates), (len(rates), len(rates[0]), len(rates[0][0])))
-    own_parameters = carray(_pointer(parameters), len(parameters))
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    _decide(matrix, now, capacity, quota, table, own_parameters, given)
+    _decide(matrix, now, capacity, quota, table, array_of(parameters), given)
     by_submission = np.empty(many, np.int64)
     for i in range(many):
         row = rows[i]

@@ -23,6 +23,11 @@ Cube = Annotated[Any, float, 3]
 """Lists of lists of floats, or a NumPy array of three dimensions."""
 
 
+def array_of(numbers: Floats) -> Any:
+    """The NumPy array that lies where the ``numbers`` of a state over arrays do: machine code slices it."""
+    return numbers
+
+
 class StateTable:
     """Columns of numbers of one length, by name.
 

@@ -279,10 +279,10 @@ def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
     }
 
 
-def rates_known(arrivals: Floats) -> bool:
-    """Whether machine code knows how fast all of these are believed to be, columns of arrivals."""
+def machine_code_knows(arrivals: Floats) -> bool:
+    """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
     asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not asked.any()
+    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
 
 
 def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:
