@@ -35,7 +35,7 @@ from volvelle.model.problems import Problem, nearest
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput
 from volvelle.model.units import parse_duration
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_jobs
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger
 from volvelle.workload.readers.mapping import mapped_header
@@ -119,6 +119,7 @@ class OwnOptions(ReaderOptions):
         return dates
 
 
+@formats.register
 class Own(TraceFormat):
     """One row a job; the only format that takes ``--map``."""
 
