@@ -37,8 +37,8 @@ from volvelle.model.throughput import (
 )
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
-from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
+from volvelle.systems.blox.synthesizer import Synthesizer
 from volvelle.workload.workload import Workload
 
 END_OF_PATIENCE = 1e6

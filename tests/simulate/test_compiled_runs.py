@@ -17,8 +17,8 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import KERNEL, QUEUES, Jobs, State
 from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
-from volvelle.policies.pcs import Pcs
 from volvelle.simulate.run import Setting, simulate
+from volvelle.systems.pcs.policy import Pcs
 from volvelle.workload.workload import Workload
 
 ORDERS = [
