@@ -190,7 +190,12 @@ def test_no_body_is_interpreted_that_is_longer_than_a_job_needs(
 ) -> None:
     lengths: list[int] = []
     split = shlex.split
-    monkeypatch.setattr(shlex, "split", lambda line: lengths.append(len(line)) or split(line))
+
+    def split_and_note(line: str) -> list[str]:
+        lengths.append(len(line))
+        return split(line)
+
+    monkeypatch.setattr(shlex, "split", split_and_note)
     body = document if isinstance(document, str) else json.dumps(document)
     with open_api(tmp_path, body_bytes=1 << 21) as api:
         client = api.client("dana")

@@ -69,7 +69,7 @@ class LargeBodies:
         except Exception as error:
             response = await handle(Request(scope), error)
         else:
-            await self._app(scope | {JOB: job}, receive, send)
+            await self._app({**scope, JOB: job}, receive, send)
             return
         await response(scope, receive, send)
 
