@@ -28,7 +28,7 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
-from volvelle.workload.readers import our_formats
+from volvelle.workload.readers import known_formats
 from volvelle.workload.readers.mapping import UNITS
 from volvelle.workload.readers.own import COLUMNS
 
@@ -214,7 +214,7 @@ def _untyped(signature: inspect.Signature) -> inspect.Signature:
 
 def _formats() -> Iterator[str]:
     options = {one["name"]: one for one in _listed("formats")}
-    for name, one in our_formats().items():
+    for name, one in known_formats().items():
         yield from (f"## {name}", "", f"*{one.title}.*", "")
         module = sys.modules[type(one).__module__]
         yield from (_markdown(inspect.cleandoc(module.__doc__ or "")), "")

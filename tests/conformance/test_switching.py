@@ -15,9 +15,9 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import simulate
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
 from volvelle.systems.blox import synthesizer
-from volvelle.systems.blox.synthesizer import Synthesis
 
 CHOICES = Synthesis(
     policies=("fifo", "srtf", "las:round=30", "tiresias:limits=10"),

@@ -36,9 +36,11 @@ _MODULES: dict[str, str] = {
     "policy": "policy:app",
     "token": "tokens:app",
     "trace": "trace:app",
-    "train-arrivals": "arrivals:train_arrivals",
 }
-"""By name, in the order of the help: the module of this package, and the function or the group in it."""
+"""By name, in the order of the help: the module of this package, and the function or the group in it.
+
+Commands that published systems bring come after these.
+"""
 
 _SETTINGS: Mapping[str, dict[str, Any]] = {"submit": {"allow_interspersed_args": False}}
 
@@ -51,14 +53,15 @@ class _Loaded(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _made(name, _MODULES[name])
+            ours = _MODULES.get(name)
+            self._made[name] = _made(name, f"volvelle.cli.{ours}" if ours else _brought()[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter((*_MODULES, *_brought()))
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(_MODULES) + len(_brought())
 
     def __setitem__(self, name: str, command: Any) -> None:
         raise TypeError("commands are those of this module")
@@ -101,9 +104,16 @@ class _Lazy(TyperCommand):
         return self.made.make_context(*given, **more)
 
 
+def _brought() -> dict[str, str]:
+    """The commands that published systems bring; looked up only where one of these may be meant."""
+    from volvelle.core.systems import modules_of
+
+    return modules_of("commands")
+
+
 def _made(name: str, where: str) -> Any:
     module, _, attribute = where.partition(":")
-    found = getattr(import_module(f"volvelle.cli.{module}"), attribute)
+    found = getattr(import_module(module), attribute)
     if not isinstance(found, typer.Typer):
         return _Lazy(name, found)
     group = typer.main.get_group(found)
