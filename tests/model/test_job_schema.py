@@ -80,5 +80,5 @@ def test_flags_are_options_of_submit_that_are_called_as_their_key() -> None:
 
 def test_the_list_of_commands_makes_no_options() -> None:
     commands = Commands().commands
-    assert commands["submit"].help.startswith("Submit a job")
+    assert str(commands["submit"].help).startswith("Submit a job")
     assert "made" not in vars(commands["submit"])
