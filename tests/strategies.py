@@ -37,8 +37,8 @@ from volvelle.model.throughput import (
 )
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
-from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
+from volvelle.systems.blox.synthesizer import Synthesizer
 from volvelle.workload.workload import Workload
 
 END_OF_PATIENCE = 1e6
@@ -137,6 +137,17 @@ class Run:
         """The journal as it would be written."""
         encoder = msgspec.json.Encoder(enc_hook=encode_array)
         return b"\n".join(map(encoder.encode, [self.journal.header, *self.journal.entries]))
+
+
+def tabled(scenario: Scenario) -> Scenario:
+    """The same with jobs whose rates are linear or a table, wherever they run."""
+    jobs = []
+    for job in scenario.jobs:
+        throughput = job.truth.throughput
+        if not isinstance(throughput, Linear):
+            throughput = Table((1.0, 1.8, 2.4))
+        jobs.append(Job(job.spec, Truth(work=job.truth.work, throughput=throughput)))
+    return replace(scenario, jobs=tuple(jobs))
 
 
 def happen(

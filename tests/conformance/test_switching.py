@@ -14,10 +14,10 @@ from volvelle.core.parts import admissions
 from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate import synthesizer
 from volvelle.simulate.run import simulate
-from volvelle.simulate.synthesizer import Synthesis
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
+from volvelle.systems.blox import synthesizer
 
 CHOICES = Synthesis(
     policies=("fifo", "srtf", "las:round=30", "tiresias:limits=10"),
