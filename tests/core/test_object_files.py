@@ -42,7 +42,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget() -> None:
     """Be as a process that has loaded nothing."""
-    loading._addresses.clear()
+    loading._loaded.clear()
     called.cache_clear()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
@@ -37,30 +37,46 @@ NUMBA = "0.61", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
 
 _engines: list[Any] = []  # the memory of an engine is that of its machine code
-_addresses: dict[tuple[Any, Signature], int | NotCompilable] = {}
+_loaded: dict[tuple[Any, Any], "Loaded | NotCompilable"] = {}
 _loading = threading.RLock()
 
 
-def address(loop: Callable[..., Any], signature: Signature) -> int:
-    """Where the machine code of ``loop`` is, for arguments of ``signature``.
+class Loaded(NamedTuple):
+    """An object file in memory: where its entry is, and what lets go of an array that it returns.
+
+    results: what the entry returns, "float", "int" or the kind and number of dimensions of an array each.
+    """
+
+    entry: int
+    release: int
+    results: tuple[str, ...]
+
+
+def loaded(loop: Callable[..., Any], signature: Any) -> Loaded:
+    """The machine code of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
 
     It is loaded from an object file, or compiled and kept. Raises `NotCompilable` where neither can be.
     """
     key = loop, signature
-    if key not in _addresses:
+    if key not in _loaded:
         with _loading, interrupted_later():
-            if key not in _addresses:
+            if key not in _loaded:
                 try:
-                    _addresses[key] = _loaded_or_compiled(loop, signature)
+                    _loaded[key] = _loaded_or_compiled(loop, signature)
                 except NotCompilable as error:
-                    _addresses[key] = error
-    found = _addresses[key]
+                    _loaded[key] = error
+    found = _loaded[key]
     if isinstance(found, NotCompilable):
         raise found
     return found
 
 
-def _loaded_or_compiled(loop: Callable[..., Any], signature: Signature) -> int:
+def address(loop: Callable[..., Any], signature: Signature) -> int:
+    """Where the machine code of ``loop`` is; see `loaded`."""
+    return loaded(loop, signature).entry
+
+
+def _loaded_or_compiled(loop: Callable[..., Any], signature: Any) -> Loaded:
     name = name_of(loop, signature)
     for content in files.found(name):
         with suppress(NotCompilable):  # it was made for a system with other symbols
@@ -89,29 +105,31 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def name_of(loop: Any, signature: Signature) -> str:
+def name_of(loop: Any, signature: Any) -> str:
     """The name of an object file: that of the loop, and a stamp of its code and its signature."""
     return f"{loop.__module__}.{loop.__qualname__}.{stamp(loop, repr(signature))}"
 
 
-def _load(content: bytes) -> int:
-    """The address of the entry of an object file, which is in memory from then on."""
-    symbols, _, machine_code = content.partition(b"\n")
+def _load(content: bytes) -> Loaded:
+    """An object file, which is in memory from then on."""
+    symbols, results, machine_code = content.split(b"\n", 2)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    if missing := [each for each in symbols.decode().split() if not llvm.address_of_symbol(each)]:
-        raise NotCompilable(f"machine code needs {', '.join(missing)}, which this system lacks")
     target = llvm.Target.from_triple(llvm.get_process_triple())
     options = target.create_target_machine(codemodel="jitdefault", jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), options)
+    # only now are symbols of the C library and of Python found
+    if missing := [each for each in symbols.decode().split() if not llvm.address_of_symbol(each)]:
+        raise NotCompilable(f"machine code needs {', '.join(missing)}, which this system lacks")
     engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
     engine.finalize_object()
     _engines.append(engine)
-    return int(engine.get_function_address(ENTRY))
+    entry, release = (engine.get_function_address(name) for name in (ENTRY, RELEASE))
+    return Loaded(entry, release, tuple(results.decode().split()))
 
 
-ENTRY = "entry"
-"""The name of the function in an object file that is called from outside."""
+ENTRY, RELEASE = "entry", "release"
+"""Names of the functions in an object file that are called from outside."""
 
 _RESULTS: dict[Any, Any] = {int: ctypes.c_int64, float: ctypes.c_double, None: ctypes.c_void_p}
 _WORDS = {float: (ctypes.c_double,), int: (ctypes.c_int64,), bool: (ctypes.c_bool,)}
