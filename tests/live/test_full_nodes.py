@@ -1,5 +1,6 @@
 """A node that can start nothing, such as one with a full disk, fails no job: it is set aside until it can."""
 
+import os
 import resource
 from pathlib import Path
 
@@ -71,9 +72,8 @@ def test_a_disk_is_full_while_little_is_free_and_for_a_while_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert disk_problem(tmp_path, tmp_path / "work") == ""
-    free = (
-        node_condition.os.statvfs(tmp_path).f_bavail * node_condition.os.statvfs(tmp_path).f_frsize
-    )
+    disk = os.statvfs(tmp_path)
+    free = disk.f_bavail * disk.f_frsize
     monkeypatch.setattr(node_condition, "_LEAST_BYTES", free * 3 // 4)
     assert disk_problem(tmp_path, tmp_path / "work") == ""
     assert "is full" in disk_problem(tmp_path, tmp_path / "work", before="it was full")
