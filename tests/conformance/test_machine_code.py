@@ -23,7 +23,7 @@ from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job, LossPoint, Reward, Truth
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.run import Setting, simulate
-from volvelle.systems.blox.synthesizer import Synthesis
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.tune.evaluate import evaluate
 from volvelle.workload.workload import Workload
 
