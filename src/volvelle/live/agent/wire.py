@@ -29,7 +29,7 @@ from volvelle.live.messages import (
 )
 from volvelle.model.node import Node
 
-VERSION = 3
+VERSION = 4
 MAX_FRAME_BYTES = 64 << 20
 MAX_AGENT_FRAME_BYTES = 8 << 20
 """Of an agent: the server reads those of all others meanwhile."""
