@@ -13,6 +13,7 @@ from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
+from volvelle.core.systems import brought
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.adaptation import Adaptation, ScalingRule
@@ -38,7 +39,6 @@ from volvelle.model.throughput import (
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
 from volvelle.simulate.world import Director, Watcher, World
-from volvelle.systems.blox.synthesizer import Synthesizer
 from volvelle.workload.workload import Workload
 
 END_OF_PATIENCE = 1e6
@@ -160,7 +160,7 @@ def happen(
 ) -> Run:
     """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
     if director is None and (synthesis := scenario.setting.synthesis) is not None:
-        director = Synthesizer(synthesis)
+        director = brought("directors", "synthesizer")(synthesis)
     scheduler = scheduler or scenario.scheduler()
     journal = Journal(scenario.setting.header)
     recorder = Recorder(scenario.cluster)
