@@ -6,6 +6,7 @@ bytes.
 """
 
 import ctypes
+import hashlib
 import pickle
 import signal
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
@@ -20,6 +22,7 @@ import llvmlite.binding as llvm
 from volvelle.core.machine_code import files
 from volvelle.core.machine_code.announcing import announcement
 from volvelle.core.machine_code.kernels import stamp
+from volvelle.model.problems import Problem
 
 Signature = tuple[Any, ...]
 """What a kernel returns, and what it takes, as annotations."""
@@ -29,12 +32,18 @@ class NotCompilable(TypeError):  # noqa: N818 - no fault of a caller that can go
     """There is no machine code of a kernel, and none can be made of it."""
 
 
-class NoCompiler(NotCompilable):
+class NoCompiler(Problem, NotCompilable):
     """Numba, with which machine code would be made, is missing or of another version."""
 
 
 NUMBA = "0.61", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
+
+_HOW = "allocation.ll", "compiling.py", "numba_arrays.py", "numba_types.py", "words.py"
+_COMPILER = hashlib.sha256(
+    b"".join(file.read_bytes() for file in map(Path(__file__).with_name, _HOW))
+).hexdigest()
+"""A digest of what says how kernels are compiled: an object file of another way is another file."""
 
 _engines: list[Any] = []  # the memory of an engine is that of its machine code
 _loaded: dict[tuple[Any, Any], "Loaded | NotCompilable"] = {}
@@ -76,6 +85,20 @@ def address(loop: Callable[..., Any], signature: Signature) -> int:
     return loaded(loop, signature).entry
 
 
+def is_kept(loop: Callable[..., Any], signature: Any) -> bool:
+    """Whether machine code of ``loop`` is loaded or in a file, so that it need not be compiled."""
+    there = _loaded.get((loop, signature))
+    return isinstance(there, Loaded) or any(files.found(name_of(loop, signature)))
+
+
+def can_compile() -> bool:
+    """Whether Numba is there, and is of a version whose internals are known to do."""
+    with suppress(NoCompiler):
+        check_compiler()
+        return True
+    return False
+
+
 def _loaded_or_compiled(loop: Callable[..., Any], signature: Any) -> Loaded:
     name = name_of(loop, signature)
     for content in files.found(name):
@@ -96,9 +119,11 @@ def check_compiler() -> None:
     try:
         there = version("numba")
     except PackageNotFoundError:
-        raise NoCompiler(f"Numba, which compiles kernels, is not installed: {mend}") from None
+        raise NoCompiler("Numba, which compiles kernels, is not installed", mend=mend) from None
     if not _number(NUMBA[0]) <= _number(there) < _number(NUMBA[1]):
-        raise NoCompiler(f"Numba {there} is not a version that kernels are compiled with: {mend}")
+        raise NoCompiler(
+            f"Numba {there} is not a version that kernels are compiled with", mend=mend
+        )
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -107,7 +132,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 def name_of(loop: Any, signature: Any) -> str:
     """The name of an object file: that of the loop, and a stamp of its code and its signature."""
-    return f"{loop.__module__}.{loop.__qualname__}.{stamp(loop, repr(signature))}"
+    return f"{loop.__module__}.{loop.__qualname__}.{stamp(loop, repr(signature), _COMPILER)}"
 
 
 def _load(content: bytes) -> Loaded:
