@@ -1,8 +1,9 @@
 """Calls of machine code from Python with NumPy's arrays.
 
-The annotations of a loop say what it takes: ``float``, ``int``, ``bool``, arrays of these, and named tuples
-of arrays. Dimensions, and whether an array is in C order, are those of the first call; machine code checks
-them and refuses what it was not made for (`OtherKind`), for which there is then another object file.
+The annotations of a loop say what it takes: ``float``, ``int``, ``bool``, arrays of these, named tuples of
+arrays, or ``Any``, which is as the call gives it. Dimensions, and whether an array is in C order, are those of
+the first call; machine code checks them and refuses what it was not made for (`OtherKind`), for which there
+is then another object file.
 """
 
 import ctypes
@@ -84,9 +85,15 @@ def _kind(loop: Any, annotation: Any, value: Any) -> Any:
     if hasattr(annotation, "_fields"):
         fields = zip(annotation.__annotations__.values(), value, strict=True)
         return annotation, *(_kind(loop, each, of) for each, of in fields)
-    (wanted,) = get_args(get_args(annotation)[1])
-    if not isinstance(value, np.ndarray) or value.dtype != wanted:
-        raise TypeError(f"{loop.__qualname__} takes an array of {wanted.__name__}, not {value!r}")
+    if annotation is Any:
+        if not isinstance(value, np.ndarray):
+            return type(value).__name__
+    else:
+        (wanted,) = get_args(get_args(annotation)[1])
+        if not isinstance(value, np.ndarray) or value.dtype != wanted:
+            raise TypeError(
+                f"{loop.__qualname__} takes an array of {wanted.__name__}, not {value!r}"
+            )
     return Array(value.dtype.name, value.ndim, value.flags.c_contiguous and value.flags.aligned)
 
 
