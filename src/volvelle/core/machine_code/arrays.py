@@ -1,9 +1,9 @@
 """Calls of machine code from Python with NumPy's arrays.
 
 The annotations of a loop say what it takes: ``float``, ``int``, ``bool``, arrays of these, named tuples of
-arrays, or ``Any``, which is as the call gives it. Dimensions, and whether an array is in C order, are those of
-the first call; machine code checks them and refuses what it was not made for (`OtherKind`), for which there
-is then another object file.
+arrays, or ``Any``, which is as the call gives it. Dimensions, and whether an array is in C order, are those
+of the first call; machine code checks them and refuses what it was not made for (`OtherKind`), for which
+there is then another object file.
 """
 
 import ctypes
