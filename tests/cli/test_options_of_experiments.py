@@ -1,5 +1,7 @@
 """Options of simulate, compare and tune are the keys of an experiment file."""
 
+from typing import Any
+
 import pytest
 
 from volvelle.cli.commands import Commands
@@ -16,7 +18,7 @@ def test_every_key_says_how_it_is_written_as_an_option() -> None:
 
 @pytest.mark.parametrize("command", ["simulate", "compare", "tune"])
 def test_options_that_are_keys_say_what_the_file_says(command: str) -> None:
-    found = {one.name: one for one in Commands().commands[command].params}
+    found: dict[str, Any] = {str(one.name): one for one in Commands().commands[command].params}
     shared = found.keys() & FIELDS.keys()
     assert {"trace", "cluster", "placements", "seeds", "out"} <= shared
     for name in shared:
