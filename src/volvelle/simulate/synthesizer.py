@@ -30,11 +30,11 @@ import numpy as np
 
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import Recomposed
+from volvelle.core.fork import Forecast, Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.measures import of_jobs, read_measure
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem, nearest
-from volvelle.simulate.forecast import Forecast, forecast
 
 _GRAIN_SECONDS = 300.0
 _PAYS_SECONDS = 0.5
@@ -142,13 +142,13 @@ class _Question(NamedTuple):
 
     def answer(self, index: int) -> list[float]:
         """The objectives' values under choice ``index``."""
-        ahead = self.scheduler.fork()
-        ahead.handle(self.now, [self.choices[index]])
+        fork = Fork(self.scheduler).under(self.choices[index])
+        ahead = fork.scheduler
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
         submitted |= {
             event.number: event.spec.submit_time for event in waiting_for_admission(ahead)
         }
-        foreseen = forecast(ahead)
+        foreseen = fork.until()
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 
 
