@@ -13,6 +13,7 @@ from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
+from volvelle.core.systems import brought
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.adaptation import Adaptation, ScalingRule
@@ -37,7 +38,6 @@ from volvelle.model.throughput import (
 )
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
-from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
 from volvelle.workload.workload import Workload
 
@@ -139,6 +139,17 @@ class Run:
         return b"\n".join(map(encoder.encode, [self.journal.header, *self.journal.entries]))
 
 
+def tabled(scenario: Scenario) -> Scenario:
+    """The same with jobs whose rates are linear or a table, wherever they run."""
+    jobs = []
+    for job in scenario.jobs:
+        throughput = job.truth.throughput
+        if not isinstance(throughput, Linear):
+            throughput = Table((1.0, 1.8, 2.4))
+        jobs.append(Job(job.spec, Truth(work=job.truth.work, throughput=throughput)))
+    return replace(scenario, jobs=tuple(jobs))
+
+
 def happen(
     scenario: Scenario,
     *watchers: Watcher,
@@ -149,7 +160,7 @@ def happen(
 ) -> Run:
     """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
     if director is None and (synthesis := scenario.setting.synthesis) is not None:
-        director = Synthesizer(synthesis)
+        director = brought("directors", "synthesizer")(synthesis)
     scheduler = scheduler or scenario.scheduler()
     journal = Journal(scenario.setting.header)
     recorder = Recorder(scenario.cluster)

@@ -12,11 +12,11 @@ from volvelle.core.events import Event, Recomposed
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.parts import admissions
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.systems import brought
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate import synthesizer
 from volvelle.simulate.run import simulate
-from volvelle.simulate.synthesizer import Synthesis
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
 
 CHOICES = Synthesis(
@@ -104,7 +104,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
     jobs = [linear_job(n, 5.0 * n, 1.0 + n % 2, 20.0 + 37.0 * (n % 5)) for n in range(40)]
     scenario = under(Scenario.of(parse_cluster("1x4"), jobs), CHOICES)
     alone = simulate(scenario.workload, scenario.setting, journal=True)
-    monkeypatch.setattr(synthesizer, "_PAYS_SECONDS", 0.0)
+    monkeypatch.setattr("volvelle.systems.blox.synthesizer._PAYS_SECONDS", 0.0)
     together = simulate(scenario.workload, scenario.setting, journal=True, workers=2)
     assert alone.journal is not None
     assert together.journal is not None
@@ -116,7 +116,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
 @settings(max_examples=10)
 @given(scenarios(EVERYTHING))
 def test_looking_ahead_leaves_the_scheduler_alone(scenario: Scenario) -> None:
-    chooser = synthesizer.Synthesizer(CHOICES)
+    chooser = brought("directors", "synthesizer")(CHOICES)
 
     def look(world: World) -> None:
         before = state_of(world.scheduler)

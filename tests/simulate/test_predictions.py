@@ -23,7 +23,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.simulate import predict
 from volvelle.simulate.predict import Predictor
 from volvelle.simulate.run import Simulation, simulate
-from volvelle.simulate.synthesizer import Synthesis
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
 from volvelle.workload.reading import read_trace
 

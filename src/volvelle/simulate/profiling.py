@@ -1,9 +1,9 @@
 """Jobs run first on a profiling partition, which measures them (Chronus, SoCC'21, section 3.2).
 
 Every job runs there for a limited time, in order of submission, by the rules of
-`volvelle.profiling.partition`. One that ends meanwhile, done or crashed, never comes to the scheduler. Of the
-others the scheduler is told how long they will take (`JobProfile`), and begins them anew. The user is taken
-to have declared how many iterations there are.
+`volvelle.profiling.partition`. One that ends meanwhile, done or crashed, never comes to the scheduler.
+Of the others the scheduler is told how long they will take (`JobProfile`), and begins them anew. The user is
+taken to have declared how many iterations there are.
 
 Nothing there depends on what the scheduler does, so this stage is worked out before it::
 

@@ -9,7 +9,6 @@ from functools import partial
 import msgspec
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.central_renewal import CentralRenewal
 from volvelle.live.agent.containers import NoEngineError
 from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
 from volvelle.live.agent.files import lock
@@ -47,7 +46,6 @@ class NodeAgent:
         )
         self._background: asyncio.TaskGroup
         self._lease = NodeLease(folder.lease)
-        self._renewal = CentralRenewal(folder.path, self._connection.send)
         self._uploads = UploadFetcher(folder.path / "uploads", self._connection.send)
         self._fetching: dict[AttemptKey, tuple[wire.NodeTask, asyncio.Task[None]]] = {}
         """Tasks whose working directories are on their way."""
@@ -61,8 +59,6 @@ class NodeAgent:
                 except (OSError, ValueError, msgspec.MsgspecError):
                     await self._discard_unreadable(key)
             loops = [self._connection.run(), self._report_repeatedly(), self._prune_repeatedly()]
-            if self._settings.central_renewal:
-                loops.append(self._renewal.serve())
             tasks = [self._background.create_task(loop) for loop in loops]
             await self._until_not_needed()
             for task in tasks:
@@ -90,7 +86,6 @@ class NodeAgent:
             for request in (runner.signal_request, runner.exit_request):
                 if request is not None:
                     self._connection.send(request)
-        self._renewal.resend()
 
     def _on_message(self, message: wire.ToAgent) -> None:
         match message:
@@ -119,8 +114,6 @@ class NodeAgent:
                     runner.confirm_exit(message.iteration)
             case wire.UploadChunk():
                 self._uploads.on_chunk(message)
-            case wire.LeaseRenewal():
-                self._renewal.on_renewal(message)
             case wire.ListLogs() | wire.ReadLog():
                 self._background.create_task(self._send_logs(message))
             case wire.Pong():

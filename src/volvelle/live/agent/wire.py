@@ -173,21 +173,6 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
     position: JournalPosition | None = None
 
 
-class RenewLease(msgspec.Struct, frozen=True, tag="renew-lease"):
-    """Agent, with central renewal only: is the lease of this attempt valid?"""
-
-    number: int
-    attempt: int
-    request_id: int
-
-
-class LeaseRenewal(msgspec.Struct, frozen=True, tag="lease-renewal"):
-    """Server: the answer to `RenewLease`."""
-
-    request_id: int
-    valid: bool
-
-
 class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
     """Server: which attempts of this job have logs on the node? ``job``: its identity."""
 
@@ -244,7 +229,6 @@ FromAgent = (
     | ExitAt
     | ExitConfirmed
     | Ping
-    | RenewLease
     | LogSizes
     | LogChunk
     | FetchUpload
@@ -261,7 +245,6 @@ ToAgent = (
     | ExitAt
     | ExitConfirmed
     | Pong
-    | LeaseRenewal
     | ListLogs
     | ReadLog
     | UploadChunk

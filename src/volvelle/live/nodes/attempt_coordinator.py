@@ -258,11 +258,6 @@ class AttemptCoordinator:
                 if known is not None and known.exit_at == message.iteration:
                     known.exit_confirmed.add(name)
                     self._forward_exit(known)
-            case wire.RenewLease(number, attempt, request_id):
-                here = (key for key in self._sessions[name].tasks if key[:2] == (number, attempt))
-                asking = self._attempts.get(next(here, AttemptKey(number, attempt)))
-                valid = asking is not None and asking.stop is None
-                self._send(name, wire.LeaseRenewal(request_id, valid))
 
     def _attempt_on(self, name: str, message: OfAttempt) -> CoordinatedAttempt | None:
         """The attempt of a node's message; None, and a refusal, if it is not on that node."""
