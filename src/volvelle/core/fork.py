@@ -110,15 +110,12 @@ class Forecast:
     @classmethod
     def at(cls, scheduler: Scheduler) -> "Forecast":
         """What is known before any time has passed."""
-        jobs, known = JobView(scheduler.state, scheduler.now), cls()
-        numbers = jobs.number.astype(np.int64).tolist()
-        rows = zip(numbers, jobs.first_start.tolist(), jobs.held.tolist(), strict=True)
-        for number, start, held in rows:
-            if start == start:  # noqa: PLR0124 - not NaN
-                known.start[number] = start
-                if held > 0.0:
-                    known.upcoming[number] = start
-        return known
+        jobs = JobView(scheduler.state, scheduler.now)
+        begun = ~np.isnan(jobs.first_start)
+        numbers = jobs.number[begun].astype(np.int64).tolist()
+        start = dict(zip(numbers, jobs.first_start[begun].tolist(), strict=True))
+        held = zip(start, jobs.held[begun].tolist(), strict=True)
+        return cls(start, upcoming={number: start[number] for number, gpus in held if gpus > 0.0})
 
     def take(self, batch: Batch) -> None:
         """Note the first starts and the ends of a stretch of moments."""
