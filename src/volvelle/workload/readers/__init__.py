@@ -2,7 +2,7 @@
 
 `formats` finds them by name; `volvelle.workload.reading.read_trace` picks one. A format of somebody else's
 subclasses `TraceFormat` (or `RowFormat`, or `ColumnFormat`) and is an entry point of the group
-``volvelle.traces``.
+``volvelle.traces``, or a single file that registers it, named on the command line.
 """
 
 from volvelle.workload.readers.base import (
