@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import EVERYTHING, Scenario, happen, scenarios, state_of
 
+from volvelle.core.fork import Fork
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.parts import admissions
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
 DEADLINES = replace(EVERYTHING, deadlines=True)
@@ -62,8 +62,8 @@ def test_a_forecast_at_any_moment_leaves_the_scheduler_alone(
 
     def look_ahead(world: World) -> None:
         before = state_of(world.scheduler), world.scheduler.promises.copy()
-        forecast(world.scheduler)
-        world.scheduler.ahead.finishes()
+        Fork(world.scheduler).until()
+        world.scheduler.ahead.until()
         assert (state_of(world.scheduler), world.scheduler.promises) == before
 
     happen(scenario, on_moment=look_ahead)

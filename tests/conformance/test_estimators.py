@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from strategies import KNOWN, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
 from volvelle.core.parts import estimators
 from volvelle.estimate.basic import Noisy
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
 every_estimator = pytest.mark.parametrize("estimator", list(estimators.all()))
@@ -54,7 +54,7 @@ def test_nobody_is_forecast_to_finish_in_the_past(
     estimator: str, scenario: Scenario, policy: str
 ) -> None:
     def check(world: World) -> None:
-        foreseen = forecast(world.scheduler)
+        foreseen = Fork(world.scheduler).until()
         assert set(foreseen.finish) == set(world.scheduler.known)
         assert all(finish >= world.now * (1 - 1e-12) for finish in foreseen.finish.values())
 
@@ -72,7 +72,7 @@ def test_a_job_alone_is_forecast_to_take_what_its_view_says_remains(estimator: s
         if world.now == 30.0:
             remaining = scheduler.view().jobs.remaining_seconds[scheduler.view().jobs.row_of[0]]
             seen.append(world.now + float(remaining))
-            seen.append(forecast(scheduler).finish[0])
+            seen.append(Fork(scheduler).until().finish[0])
 
     happen(scenario, on_moment=check)
     assert seen[0] == pytest.approx(seen[1])

@@ -29,6 +29,7 @@ from strategies import (
     state_of,
 )
 
+from volvelle.core.fork import Fork
 from volvelle.core.image import Image, read_image
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.policy import policies
@@ -40,7 +41,6 @@ from volvelle.core.state import KNOWN_COLUMNS, Jobs, Reason
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
 SHARING = [
@@ -177,7 +177,7 @@ def _every_job_that_waits_can_say_why(world: World) -> None:
 
 def _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world: World) -> None:
     before = state_of(world.scheduler)
-    forecast(world.scheduler)
+    Fork(world.scheduler).until()
     assert state_of(world.scheduler) == before
 
 
@@ -292,7 +292,7 @@ def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
 
     def look_ahead(world: World) -> None:
         if world.now >= scenario.last_arrival and world.settled:
-            forecasts.append(forecast(world.scheduler).finish)
+            forecasts.append(Fork(world.scheduler).until().finish)
 
     outcomes = happen(scenario, on_moment=look_ahead).outcomes
     for foreseen in forecasts:
@@ -323,7 +323,7 @@ def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario
     foreseen: dict[int, float] = {}
 
     def look_ahead(world: World) -> None:
-        for number, finish in forecast(world.scheduler).finish.items():
+        for number, finish in Fork(world.scheduler).until().finish.items():
             foreseen.setdefault(number, finish)
 
     outcomes = happen(scenario.under("fifo"), on_moment=look_ahead).outcomes

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import KNOWN, Features, Scenario, happen, scenarios, state_of
 
+from volvelle.core.fork import Fork
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.parts import terminations
 from volvelle.metrics.outcomes import JobStatus
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
 LOSSES = Features(losses=True)
@@ -64,7 +64,7 @@ def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
 
     def look_ahead(world: World) -> None:
         if world.now >= scenario.last_arrival and world.settled:
-            forecasts.append(forecast(world.scheduler).finish)
+            forecasts.append(Fork(world.scheduler).until().finish)
 
     outcomes = happen(scenario, on_moment=look_ahead).outcomes
     for foreseen in forecasts:

@@ -328,7 +328,7 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
 
 def _interrupt_answer(signal_number: int, frame: FrameType | None) -> None:
     """Interrupt a part that is being asked: elsewhere a moment would be left half done."""
-    while frame is not None and frame.f_code is not World.answer.__code__:
+    while frame is not None and frame.f_code is not Scheduler.answer.__code__:
         frame = frame.f_back
     if frame is not None:
         raise KeyboardInterrupt
