@@ -21,6 +21,7 @@ from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import WHOLE_NUMBER
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import Seconds, describe_validation
 from volvelle.simulate.past import read_past
@@ -101,7 +102,7 @@ def _rate_span(text: str) -> list[float]:
     last, step = (*rest, 1.0)[:2]
     if len(rest) > 2 or not (first <= last and 0 < step <= last) or last / step > _MOST_RATES:
         raise ValueError(mend)
-    return [first + index * step for index in range(int((last - first) / step + 1e-9) + 1)]
+    return [first + index * step for index in range(int((last - first) / step + WHOLE_NUMBER) + 1)]
 
 
 def _foreseen(objectives: tuple[str, ...]) -> tuple[str, ...]:

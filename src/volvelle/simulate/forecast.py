@@ -28,10 +28,9 @@ from volvelle.core.state import (
 )
 from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.tolerances import LEAST_DIVISOR
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.world import Recording, Watcher, World
-
-_EPSILON = 1e-12  # units of work
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ def _go_on(ahead: Scheduler, future: Future | None) -> dict[int, Job]:
 def true_work(jobs: JobView, ratios: Callable[[FloatColumn], FloatColumn]) -> FloatColumn:
     """Units of work of jobs that err by ``ratios``: at least what they have done."""
     total, reached = jobs.column("total"), jobs.work_done
-    done = reached / np.maximum(total, _EPSILON)
+    done = reached / np.maximum(total, LEAST_DIVISOR)
     work: FloatColumn = np.maximum(total * ratios(done), reached)
     return work
 
@@ -200,7 +199,7 @@ def _erring(
     if future is None or not believed:
         return list(believed)
     done = [
-        work / max(truth.work, work, _EPSILON)
+        work / max(truth.work, work, LEAST_DIVISOR)
         for truth, work in zip(believed, reached, strict=True)
     ]
     ratios = future.ratios(np.array(done)).tolist()
