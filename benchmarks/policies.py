@@ -11,6 +11,7 @@ about (A B A B), each run in a process of its own.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -55,8 +56,8 @@ def measure(policy: str, placement: str, generator: str, jobs: int, seconds: flo
     composition = typing.get_type_hints(Setting)["composition"](policy, placement=placement)
     setting = Setting(cluster=parse_cluster(f"{GPUS // 8}x8"), composition=composition)
     pilot = Workload(workload.jobs[:PILOT], workload.name)
-    simulate(Workload(workload.jobs[:200], workload.name), setting, compiled=True)
-    run = simulate(pilot, setting, compiled=True)
+    for _ in range(2):  # the first compiles what was never compiled
+        run = simulate(pilot, setting, compiled=True)
     if not jobs:
         cost = run.cpu_seconds / PILOT
         jobs = next((each for each in (JOBS, FEWER) if cost * each <= seconds), PILOT)
@@ -95,7 +96,8 @@ def in_a_process(source: Path | None, policy: str, jobs: int, options: Any) -> M
     except subprocess.TimeoutExpired:
         return {"problem": f"not over after {PATIENCE * options.seconds:g} s"}
     if ended.returncode:
-        return {"problem": (ended.stderr.strip().splitlines() or ["it failed"])[-1]}
+        said = re.findall(r"^[\w.]*(?:Error|Exception|Problem)\b.*", ended.stderr, re.MULTILINE)
+        return {"problem": [f"exit code {ended.returncode}", *said][-1]}
     return typing.cast(Measured, json.loads(ended.stdout.splitlines()[-1]))
 
 

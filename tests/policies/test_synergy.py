@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import sensitivities
 
 from volvelle.core.demand import Wants, wants_of
 from volvelle.core.parts import KnownJob
@@ -20,6 +19,7 @@ from volvelle.model.problems import Problem
 from volvelle.policies.synergy import all_wants
 from volvelle.policies.synergy.opt import columns_of, optimum
 from volvelle.policies.synergy.tune import tune
+from volvelle.testing.resources import sensitivities
 from volvelle.workload.generators.synergy import MODELS
 
 
