@@ -15,11 +15,11 @@ import numpy as np
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobFinished, JobSubmitted
 from volvelle.core.scheduler import Scheduler
-from volvelle.estimate.arrivals import QUANTA, ArrivalModel, Trees
-from volvelle.estimate.past import FEATURES, Past
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.run import Setting, simulate
+from volvelle.systems.anticipatory.arrivals import QUANTA, ArrivalModel, Trees
+from volvelle.systems.anticipatory.past import FEATURES, Past
 from volvelle.workload.workload import Workload
 
 POOLS, WAITING, MOMENTS = 1000, 10_000, 300

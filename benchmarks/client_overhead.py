@@ -1,12 +1,14 @@
-"""What `volvelle.client.iterate` adds to an iteration: beside a bare loop over the same list, in this run.
+"""What the client library costs: `import volvelle.client`, and `iterate` beside a bare loop, in this run.
 
     python benchmarks/client_overhead.py [ITERATIONS]
 
-The bare loop and the loops of the client take turns, and each is as quick as its quickest turn. The control
-block is a real one in a temporary folder; the ratio depends on how little the bare loop does.
+The import is that of a fresh interpreter, in processor time, without its own start. The bare loop and the
+loops of the client take turns, and each is as quick as its quickest turn. The control block is a real one in
+a temporary folder; the ratio depends on how little the bare loop does.
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -54,6 +56,16 @@ def seconds(loop: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
+def import_seconds() -> float:
+    """Of `volvelle.client` in a fresh interpreter, the quickest of several."""
+    program = (
+        "import time; began = time.process_time(); import volvelle.client; "
+        "print(time.process_time() - began)"
+    )
+    command = [sys.executable, "-c", program]
+    return min(float(subprocess.check_output(command)) for _ in range(TURNS))
+
+
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     batches = list(range(count))
@@ -72,6 +84,7 @@ def main() -> None:
     bare_seconds = best["bare loop"]
     load = os.getloadavg()[0]
     print(f"{count:,} iterations, best of {TURNS}; load {load:.1f} on {os.cpu_count()} CPUs")
+    print(f"{'import volvelle.client':24} {1e3 * import_seconds():8.1f} ms")
     for name, each in best.items():
         added = 1e6 * (each - bare_seconds)
         print(

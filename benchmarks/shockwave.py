@@ -20,10 +20,10 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.plan.plan import Window
-from volvelle.plan.rounds import RoundJobs, share_rounds
-from volvelle.policies.shockwave import Shockwave
-from volvelle.policies.shockwave.welfare import gains
 from volvelle.simulate.run import Setting, simulate
+from volvelle.systems.shockwave.policy import Shockwave
+from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
+from volvelle.systems.shockwave.welfare import gains
 from volvelle.workload.generators import make_generator
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload

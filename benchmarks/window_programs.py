@@ -21,12 +21,12 @@ import time
 
 import numpy as np
 
-from volvelle.plan.deadline_case import Case
-from volvelle.plan.deadline_programs import by_slots
-from volvelle.plan.deadlines import DeadlineJobs, select_by_deadline
 from volvelle.plan.plan import Window
 from volvelle.plan.programs import relative_gap
-from volvelle.plan.rounds import RoundJobs, share_rounds
+from volvelle.systems.chronus.deadline_case import Case
+from volvelle.systems.chronus.deadline_programs import by_slots
+from volvelle.systems.chronus.deadlines import DeadlineJobs, select_by_deadline
+from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
 
 LEASES = Window(0.0, 1200.0, 72)
 ROUNDS = Window(0.0, 120.0, 20)

@@ -20,9 +20,10 @@ include_patterns = [
     "CONTRIBUTING.md",
     "docs/**",
     "experiments/**/*.md",
+    "packages/**/README.md",
     "src/**/README.md",
 ]
-exclude_patterns = ["docs/**/*.ipynb", "site"]
+exclude_patterns = ["docs/**/*.ipynb", "packages/*/src", "site"]
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
 suppress_warnings = [

@@ -28,7 +28,7 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
-from volvelle.workload.readers import FORMATS
+from volvelle.workload.readers import our_formats
 from volvelle.workload.readers.mapping import UNITS
 from volvelle.workload.readers.own import COLUMNS
 
@@ -110,7 +110,8 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 
 CLIENT = """What a training script calls: `import volvelle.client as vc`
 ([how to use it](../how-to/make-a-script-preemptible.md)). It imports the standard library alone, and works
-without a scheduler."""
+without a scheduler. `pip install volvelle-client` installs nothing else (from a clone: `pip install
+./packages/client`). The distribution `volvelle` contains the same files."""
 
 
 def made() -> dict[str, str]:
@@ -213,7 +214,7 @@ def _untyped(signature: inspect.Signature) -> inspect.Signature:
 
 def _formats() -> Iterator[str]:
     options = {one["name"]: one for one in _listed("formats")}
-    for name, one in FORMATS.items():
+    for name, one in our_formats().items():
         yield from (f"## {name}", "", f"*{one.title}.*", "")
         module = sys.modules[type(one).__module__]
         yield from (_markdown(inspect.cleandoc(module.__doc__ or "")), "")

@@ -48,6 +48,6 @@ for x, y in vc.iterate(loader, epochs=epochs, save=state.save, every="1m"):
 if vc.preempted():
     print(f"preempted after {vc.progress().iterations} iterations")
 elif int(os.environ.get("RANK", "0")) == 0:
-    print(f"{vc.progress().iterations} iterations, loss {loss.item()!r}")
+    print(f"{vc.progress().iterations} iterations")
 if distributed:
     torch.distributed.destroy_process_group()

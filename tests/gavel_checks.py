@@ -25,9 +25,9 @@ from volvelle.core.policy import policies
 from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
-from volvelle.policies.gavel.base import Gavel
-from volvelle.policies.gavel.demand import Demand
-from volvelle.policies.gavel.totals import GavelCost, GavelMakespan, read_prices
+from volvelle.systems.gavel.base import Gavel
+from volvelle.systems.gavel.demand import Demand
+from volvelle.systems.gavel.totals import GavelCost, GavelMakespan, read_prices
 
 EXACT = 1e-6
 """How far an objective may be from the optimum, relative to it."""

@@ -27,8 +27,8 @@ from pools_study import (
 
 from volvelle.metrics.baseline import AgainstBaseline
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.policies.anticipatory import OracleJobs, best_schedule
 from volvelle.report.charts import Axis, Dots, Drawing, Plot, Series, line_chart, scatter
+from volvelle.systems.anticipatory.oracle import OracleJobs, best_schedule
 from volvelle.workload.workload import Workload
 
 VARIATIONS: dict[str, tuple[int, str]] = {

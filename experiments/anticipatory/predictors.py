@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from philly import DAY, LAST, RESULTS, SPLIT, Claim, Jobs, Report, command_line, philly
 
-from volvelle.estimate.arrivals import QUANTA, ArrivalModel, record
-from volvelle.estimate.past import COMPLETIONS, FEATURES, FUTURE, PERIODIC, RECENT
 from volvelle.report.charts import Axis, Plot, Series, cdf, line_chart
+from volvelle.systems.anticipatory.arrivals import QUANTA, ArrivalModel, record
+from volvelle.systems.anticipatory.past import COMPLETIONS, FEATURES, FUTURE, PERIODIC, RECENT
 
 NAMES = ("5 min", "60 min", "720 min")
 SETS = {

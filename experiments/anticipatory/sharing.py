@@ -20,16 +20,16 @@ from volvelle.core.events import ArrivalsForetold, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import policies
 from volvelle.core.view import View
-from volvelle.estimate.arrivals import QUANTA, ArrivalModel, record
 from volvelle.estimate.basic import lasting
-from volvelle.estimate.bins import RunTimes
 from volvelle.metrics.baseline import against, by_pool
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.job import JobSpec
-from volvelle.policies.anticipatory.coarse import Anticipatory
 from volvelle.report.charts import Axis, Dots, Drawing, scatter
 from volvelle.report.charts.palette import series_color
 from volvelle.simulate.run import Setting, Simulation, simulate
+from volvelle.systems.anticipatory.arrivals import QUANTA, ArrivalModel, record
+from volvelle.systems.anticipatory.bins import RunTimes
+from volvelle.systems.anticipatory.coarse import Anticipatory
 
 Floats = NDArray[np.float64]
 

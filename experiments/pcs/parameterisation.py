@@ -31,9 +31,9 @@ from pcs_study import (
 from volvelle.core.policy import policies
 from volvelle.core.space import Dimension, Point, Space
 from volvelle.model.job import Job
-from volvelle.policies.pcs.policy import Pcs
-from volvelle.policies.pcs.space import wfq_space
 from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart
+from volvelle.systems.pcs.policy import Pcs
+from volvelle.systems.pcs.space import wfq_space
 from volvelle.tune.search import Search, tune
 
 GPUS = 64

@@ -33,8 +33,8 @@ from pcs_study import (
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import estimators
 from volvelle.core.policy import policies
-from volvelle.policies.pcs.policy import Pcs
 from volvelle.report.charts import Axis, Plot, Series, line_chart
+from volvelle.systems.pcs.policy import Pcs
 from volvelle.workload.workload import Workload
 
 GPUS = 64

@@ -18,7 +18,7 @@ from pcs_study import GOLDEN, Claim, Column, Report, options, percent, philly
 
 from volvelle.core.compiled import compiled
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.workload.readers.pcs import read_speedups
+from volvelle.systems.pcs.reader import read_speedups
 from volvelle.workload.workload import Workload
 
 TRACE = "2869ce"

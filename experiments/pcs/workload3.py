@@ -37,7 +37,7 @@ from pcs_study import (
     written,
 )
 
-from volvelle.policies.pcs.queues import create_queues, one_queue_variation
+from volvelle.systems.pcs.queues import create_queues, one_queue_variation
 from volvelle.workload.workload import Workload
 
 GPUS = 64

@@ -1,9 +1,9 @@
 """Several GPU types in one window, which the paper does not have.
 
 The authors' 120 jobs on V100, P100 and K80 with their table's throughputs on each. Shockwave counts rounds
-by job and type (`volvelle.plan.typed_rounds`); beside it are Gavel's programs that know the types (las,
-finish-time fairness) and las where it does not, all in rounds of 120 s. Rho is of the time alone on V100
-times jobs per GPU of all types.
+by job and type (`volvelle.systems.shockwave.typed_rounds`); beside it are Gavel's programs that know the
+types (las, finish-time fairness) and las where it does not, all in rounds of 120 s. Rho is of the time alone
+on V100 times jobs per GPU of all types.
 """
 
 from shockwave_study import (

@@ -10,9 +10,9 @@ the true one, relative to it.
 import numpy as np
 from shockwave_study import SEEDS, Claim, Column, Report, options, traces
 
-from volvelle.estimate.regimes import Course, Rule, expected_begins
 from volvelle.model.job import Job
 from volvelle.report.charts import Axis, Plot, Series, line_chart
+from volvelle.systems.shockwave.regimes import Course, Rule, expected_begins
 from volvelle.workload.generators import make_generator
 
 RULES: tuple[Rule, ...] = ("restatement", "bayesian", "greedy")

@@ -23,7 +23,7 @@ from shockwave_study import (
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import Belief, KnownJob, estimators
-from volvelle.estimate.regimes import Regimes
+from volvelle.systems.shockwave.regimes import Regimes
 
 LEVELS = (0, 50, 100)
 

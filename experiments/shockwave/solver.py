@@ -1,7 +1,7 @@
 """What a window costs (section 8.9, figure 12): gaps of the program after so much time, on 256 GPUs.
 
 Windows of 20 rounds of 120 s, as the policy makes them, of jobs of the generator somewhere on their way. By
-counts (`volvelle.plan.rounds`), as the policy solves them, and in X[j, t] as the paper does.
+counts (`volvelle.systems.shockwave.rounds`), as the policy solves them, and in X[j, t] as the paper does.
 """
 
 import time
@@ -12,9 +12,9 @@ import numpy as np
 from shockwave_study import Claim, Options, Report, options
 
 from volvelle.plan.plan import Window
-from volvelle.plan.rounds import RoundJobs, share_rounds
-from volvelle.policies.shockwave import Shockwave
-from volvelle.policies.shockwave.welfare import gains
+from volvelle.systems.shockwave.policy import Shockwave
+from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
+from volvelle.systems.shockwave.welfare import gains
 from volvelle.workload.generators import make_generator
 
 GPUS = 256.0

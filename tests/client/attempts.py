@@ -21,6 +21,7 @@ class Attempts:
     folder: Path
     script: Path = HERE / "counting_job.py"
     launcher: tuple[str, ...] = ()
+    python: str = sys.executable
     number: int = 0
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -52,7 +53,7 @@ class Attempts:
         }
         with (self.folder / "output").open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, *self.launcher, str(self.script), *arguments],
+                [self.python, *self.launcher, str(self.script), *arguments],
                 env=os.environ | ours,
                 stdout=output,
                 stderr=output,

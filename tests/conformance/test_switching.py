@@ -12,12 +12,12 @@ from volvelle.core.parts import admissions
 from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate import synthesizer
 from volvelle.simulate.run import simulate
-from volvelle.simulate.synthesizer import Synthesis
-from volvelle.simulate.world import World
+from volvelle.simulate.world import Watcher, World
+from volvelle.systems.blox import synthesizer
+from volvelle.systems.blox.synthesizer import Synthesis
 from volvelle.testing.audit import Audit
-from volvelle.testing.scenario import Scenario, happen, linear_job, state_of
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job, state_of
 from volvelle.testing.strategies import EVERYTHING, scenarios
 
 CHOICES = Synthesis(
@@ -38,6 +38,12 @@ def under(scenario: Scenario, synthesis: Synthesis) -> Scenario:
     return replace(scenario, setting=replace(scenario.setting, synthesis=synthesis))
 
 
+def switching(scenario: Scenario, *watchers: Watcher) -> Run:
+    """A run in which the scenario's synthesis switches the composition."""
+    assert scenario.setting.synthesis is not None
+    return happen(scenario, *watchers, director=synthesizer.Synthesizer(scenario.setting.synthesis))
+
+
 @every_synthesis
 @settings(max_examples=25)
 @given(scenario=scenarios(EVERYTHING))
@@ -46,7 +52,7 @@ def test_nothing_is_given_twice_and_all_work_is_done(
 ) -> None:
     scenario = under(scenario, synthesis)
     audit = Audit(scenario)
-    run = happen(scenario, audit)
+    run = switching(scenario, audit)
     audit.close(run.outcomes)
 
 
@@ -57,8 +63,8 @@ def test_the_journal_is_the_same_again_and_its_replay_needs_no_looking_ahead(
     synthesis: Synthesis, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     scenario = under(scenario, synthesis)
-    run = happen(scenario)
-    assert happen(scenario).journal_bytes == run.journal_bytes
+    run = switching(scenario)
+    assert switching(scenario).journal_bytes == run.journal_bytes
     path = tmp_path_factory.mktemp("journal") / "run.jsonl"
     run.journal.write(path)
     header, entries = read_journal(path)

@@ -19,7 +19,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Table
 from volvelle.simulate.run import Setting, simulate
-from volvelle.workload.readers.pcs import read_speedups
+from volvelle.systems.pcs.reader import read_speedups
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 

@@ -3,7 +3,7 @@
 The jobs are 120 of one GPU, the rounds take 360 s. Its rounds end when the last scheduled job has done
 its whole number of steps, a few milliseconds early, so that its clock is behind ours by up to 0.1 %.
 Ours allocates anew only 1920 s after the last time and fills one type after another, as it does, where
-told (``reallocate=1920,by_type=true``; see `volvelle.policies.gavel.base`). Its programs have many solutions,
+told (``reallocate=1920,by_type=true``; see `volvelle.systems.gavel.base`). Its programs have many solutions,
 of which it takes one inside, and we another; without knowing types it fills them in an order drawn by its
 own generator. What a program maximises is not in the files, so what jobs got in fact is compared.
 """
@@ -22,8 +22,8 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import AnyThroughput, PerType, Table
-from volvelle.policies.gavel.demand import Demand, no_pairs
-from volvelle.policies.gavel.las import GavelLas
+from volvelle.systems.gavel.demand import Demand, no_pairs
+from volvelle.systems.gavel.las import GavelLas
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 

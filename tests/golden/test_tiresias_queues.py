@@ -17,8 +17,8 @@ from test_afs_simulator import changes_of_gpus, most_gpus_held
 
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
-from volvelle.policies.gittins import ServiceDistribution
-from volvelle.policies.reproductions.gittins import index
+from volvelle.systems.tiresias.gittins import ServiceDistribution
+from volvelle.systems.tiresias.reproductions.gittins import index
 from volvelle.workload.readers.clusters import read_cluster_table
 
 LIMITS = "limits=3250/7200"

@@ -13,8 +13,8 @@ from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2
-from volvelle.placement.selective import fill_holes
 from volvelle.placement.strict import fewest_nodes
+from volvelle.systems.blox.selective import fill_holes
 from volvelle.testing.resources import partly_taken
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from volvelle.core.view import FloatColumn
 from volvelle.plan.plan import Window
 from volvelle.plan.programs import Program, Rows, maximise
-from volvelle.plan.rounds import RoundJobs, share_rounds
 from volvelle.plan.sifting import sift
+from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
 
 pytest.importorskip("highspy")
 

@@ -1,11 +1,10 @@
 """DRF and weighted max-min: whose share is smallest, and the loops against their plain twins."""
 
 import numpy as np
-from growth_cases import Growing, growings, plain
+from growth_cases import Growing, growings, plain, shares_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Scenario, happen
-from test_afs import shares_at
 
 from volvelle.core import columns
 from volvelle.model.cluster import Cluster, Node, parse_cluster

@@ -19,8 +19,8 @@ from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Truth
 from volvelle.model.throughput import Linear, Table
-from volvelle.policies.pcs import Pcs
 from volvelle.simulate.run import Setting, simulate
+from volvelle.systems.pcs.policy import Pcs
 from volvelle.workload.workload import Workload
 
 ORDERS = [

@@ -24,6 +24,7 @@ from volvelle.simulate import predict
 from volvelle.simulate.predict import Predictor
 from volvelle.simulate.run import Simulation, simulate
 from volvelle.simulate.world import World
+from volvelle.systems.blox.synthesizer import Synthesis
 from volvelle.workload.reading import read_trace
 
 LONG = linear_job(0, 0.0, 1.0, 100.0)
@@ -316,3 +317,29 @@ def test_predictions_follow_a_policy_that_is_recomposed() -> None:
         world.submit(jobs[first : first + 2])
         predictor(cast(World, world))
     assert predictor.predictions(4).finish.tolist() == [40.0, 30.0, 90.0, 100.0]
+
+
+@pytest.mark.parametrize("play_outs", [0, 2])
+def test_predictions_of_a_synthesized_run_are_those_of_its_interpreted_twin(play_outs: int) -> None:
+    """A look-ahead asks no synthesizer: machine code meets none, and both say the same."""
+    jobs = [linear_job(n, 7.0 * n, 1.0, 20.0 + 13.0 * (n % 5)) for n in range(60)]
+    scenario = Scenario.of(parse_cluster("1x2"), jobs, policy="fifo")
+    among = Synthesis(policies=("srtf", "las"), admissions=("accept-all",), every=50.0)
+    setting = replace(scenario.setting, predict=True, play_outs=0, synthesis=among)
+    interpreted = finishes(simulate(scenario.workload, setting, compiled=False))
+    compiled = simulate(scenario.workload, replace(setting, play_outs=play_outs), compiled=True)
+    assert compiled.outcomes.choices
+    assert finishes(compiled) == interpreted
+
+
+def test_futures_with_time_limits_are_not_left_to_machine_code() -> None:
+    """Jobs of the past that have a time limit come again in futures, where nobody else has one."""
+    jobs = [linear_job(n, 6.0 * n, 1.0, 60.0) for n in range(60)]
+    for n in range(0, 30, 2):
+        limited = msgspec.structs.replace(jobs[n].spec, time_limit_seconds=9.0)
+        jobs[n] = Job(limited, jobs[n].truth)
+    scenario = Scenario.of(parse_cluster("1x12"), jobs, policy="srsf")
+    setting = replace(scenario.setting, predict=True, play_outs=4)
+    outcomes = simulate(scenario.workload, setting, compiled=True).outcomes
+    assert outcomes.predicted_p50 is not None
+    assert np.isfinite(outcomes.predicted_p50[-10:]).all()

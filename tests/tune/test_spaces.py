@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from volvelle.core.policy import policies
 from volvelle.core.space import Space
-from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.sources import generated
+from volvelle.systems.pcs.policy import Pcs
 
 HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
 

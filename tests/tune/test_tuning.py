@@ -19,9 +19,9 @@ from volvelle.model.cluster import Cluster, FailureProcess, parse_cluster
 from volvelle.model.job import Job, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Amdahl
-from volvelle.policies.pcs.policy import Pcs
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
+from volvelle.systems.pcs.policy import Pcs
 from volvelle.tune.evaluate import evaluate
 from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
 from volvelle.tune.samples import draw, split

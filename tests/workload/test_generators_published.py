@@ -11,11 +11,11 @@ import pytest
 from volvelle.model.job import Job
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.units import HOUR, MINUTE
+from volvelle.systems.anticipatory.generator import DURATIONS, WIDTHS
+from volvelle.systems.pcs.generator import PcsThemis1
+from volvelle.systems.synergy.generator import MODELS, SHARE_CPUS, SHARE_MEMORY_GB
 from volvelle.workload.generators import make_generator
-from volvelle.workload.generators.anticipatory import DURATIONS, WIDTHS
 from volvelle.workload.generators.base import FloatColumn
-from volvelle.workload.generators.pcs import PcsThemis1
-from volvelle.workload.generators.synergy import MODELS, SHARE_CPUS, SHARE_MEMORY_GB
 from volvelle.workload.workload import Workload
 
 

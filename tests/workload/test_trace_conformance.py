@@ -14,7 +14,7 @@ from trace_samples import SAMPLE_OF, SAMPLES
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem
 from volvelle.workload import readers
-from volvelle.workload.readers import FORMATS, Ledger, Row, RowFormat, TraceFormat
+from volvelle.workload.readers import Ledger, Row, RowFormat, TraceFormat, our_formats
 from volvelle.workload.readers.base import rigid_job
 from volvelle.workload.reading import guess_format, read_trace
 from volvelle.workload.writing import write_trace
@@ -26,16 +26,16 @@ class Case(NamedTuple):
     options: dict[str, Any]
 
 
-@pytest.fixture(params=list(FORMATS))
+@pytest.fixture(params=list(our_formats()))
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     name = request.param
     if name == "parquet":
         pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
         write_trace(read_trace(SAMPLES / "volvelle.csv"), tmp_path / "sample.parquet")
-        return Case(FORMATS[name], tmp_path / "sample.parquet", {})
+        return Case(our_formats()[name], tmp_path / "sample.parquet", {})
     assert name in SAMPLE_OF, f"format {name!r} has no sample in tests/workload/samples"
     file, options = SAMPLE_OF[name]
-    return Case(FORMATS[name], SAMPLES / file, options)
+    return Case(our_formats()[name], SAMPLES / file, options)
 
 
 def main_file(case: Case) -> Path:
@@ -47,7 +47,7 @@ def main_file(case: Case) -> Path:
 
 
 def test_is_registered_under_its_name_with_a_source(case: Case) -> None:
-    assert FORMATS[case.format.name] is case.format
+    assert our_formats()[case.format.name] is case.format
     assert len(case.format.title) > 10
 
 

@@ -6,7 +6,7 @@ later can break a promise either. Jobs behind it are judged too, a few of them e
 once: under a steady flow of promised jobs one that would break their promises may wait for long. With
 true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
 then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
-promises broken and kept, as that of `volvelle.policies.chronus` does, so that in the long run the share
+promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run the share
 ``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
 
 Deadlines that nobody needs cost others their place (Chronus, SoCC'21, section 3.3.2), so what promised jobs

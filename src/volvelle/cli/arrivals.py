@@ -38,10 +38,10 @@ def train_arrivals(
     from volvelle.cli.output import remark
     from volvelle.cli.reading import read_file
     from volvelle.cli.results import free_file
-    from volvelle.estimate.arrivals import ArrivalModel, record
-    from volvelle.estimate.bins import RunTimes
-    from volvelle.estimate.quanta import read_quanta
     from volvelle.model.problems import Problem
+    from volvelle.systems.anticipatory.arrivals import ArrivalModel, record
+    from volvelle.systems.anticipatory.bins import RunTimes
+    from volvelle.systems.anticipatory.quanta import read_quanta
 
     try:
         lengths = read_quanta(quanta)

@@ -133,9 +133,9 @@ def _registry(kind: Kind) -> Any:
 
 
 def _generators() -> "Iterable[Listed]":
-    from volvelle.workload.generators import GENERATORS
+    from volvelle.workload.generators import known_generators
 
-    for name, family in GENERATORS.items():
+    for name, family in known_generators().items():
         yield Listed(name, _summary(family), family.source, _parameters(family), {})
 
 

@@ -10,7 +10,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from volvelle.client.durable_files import fsync_tree, publish, write_json
 _POLL_SECONDS = 0.01
 
 
-@dataclass
 class Position:
     """Position in the data. Every call of ``iterate`` is a loop, every pass over its loader an epoch.
 
@@ -27,12 +25,17 @@ class Position:
     batch_size: the scheduler's batch size when the epoch began; 0: the script's own.
     """
 
-    loop: int = 0
-    epoch: int = 0
-    batch: int = 0
-    iterations: int = 0
-    ranks: int = 1
-    batch_size: int = 0
+    def __init__(
+        self,
+        loop: int = 0,
+        epoch: int = 0,
+        batch: int = 0,
+        iterations: int = 0,
+        ranks: int = 1,
+        batch_size: int = 0,
+    ) -> None:
+        self.loop, self.epoch, self.batch = loop, epoch, batch
+        self.iterations, self.ranks, self.batch_size = iterations, ranks, batch_size
 
 
 class RandomStates(NamedTuple):
@@ -93,7 +96,7 @@ class CheckpointFolder:
             if self._rank == 0:
                 while len(list(partial.glob("rank-*.json"))) < savers:
                     time.sleep(_POLL_SECONDS)
-                write_json(partial / "position.json", asdict(position))
+                write_json(partial / "position.json", vars(position))
                 self._publish(partial)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)

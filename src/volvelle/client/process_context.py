@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class ProcessContext:
+class ProcessContext(NamedTuple):
     """One process of a job.
 
     attempt_folder: the attempt's folder on this node; None without a scheduler. rank, ranks: among all

@@ -7,7 +7,6 @@ surviving history every iteration occurs once.
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -55,8 +54,7 @@ class JobProgress(NamedTuple):
     batch: int
 
 
-@dataclass(frozen=True)
-class SaveOptions:
+class SaveOptions(NamedTuple):
     """How a loop saves; the fields are those of `volvelle.client.iterate`."""
 
     save: Callable[[Path], object] | None

@@ -16,6 +16,7 @@ from volvelle.core.dependents import Dependents
 from volvelle.core.entry import admit
 from volvelle.core.events import JobFinished, JobSubmitted
 from volvelle.core.forward.advance import begin_moment
+from volvelle.core.forward.believe import fall_silent
 from volvelle.core.forward.expected import expect
 from volvelle.core.handlers import fold
 from volvelle.core.state import (
@@ -24,19 +25,14 @@ from volvelle.core.state import (
     ASK_RATES,
     COME,
     DECISION,
-    DIRECT_AT,
-    ELIGIBLE,
-    ENDLESS,
     FINISHED,
     INFINITY,
     LOG_FULL,
     MILESTONE,
     NEVER,
-    NODE_AT,
     OBJECT,
     PAUSED,
     PHASE,
-    PROMISED,
     QUEUED,
     SUBJECT,
     TRACKED,
@@ -88,12 +84,11 @@ class Ahead:
         ahead.queue.clear()
         ahead.dependents = Dependents()
         ahead.coming, ahead.prepared = None, False
-        s.count[QUEUED] = s.count[COME] = s.count[ENDLESS] = 0
+        s.count[QUEUED] = s.count[COME] = 0
         s.count[TRACKED] = -1
         nobody = np.zeros((ARRIVAL_COLUMNS, 0), order="F"), np.zeros(0, dtype=np.int64)
         s.arrivals, s.verdict = nobody if s.compiled else ([[]] * ARRIVAL_COLUMNS, [])
-        s.clock[NODE_AT] = s.clock[DIRECT_AT] = INFINITY
-        s.clock[PROMISED] = s.clock[ELIGIBLE] = INFINITY
+        fall_silent(s)
         ahead.apply_rules(simulated=True, learns=False, tick=0.0, pauses=NEVER)
         return ahead
 

@@ -14,11 +14,14 @@ from volvelle.core.parts import Belief
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import JobView
 from volvelle.model.job import JobSpec, Truth, rate_of
+from volvelle.model.job_schema import with_state
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
+_DECLARED = tuple((_PLACE[one.about.state], one.name) for one in with_state(JobSpec))
+"""The columns that repeat what is declared, and the attributes."""
 
 
 def newcomer(
@@ -47,8 +50,6 @@ def newcomer(
         "most": most,
         "types": types,
         "pool": scheduler.pools.get(spec.pool, -1),
-        "weight": spec.weight,
-        "preemptible": spec.preemptible,
         "total": truth.work,
         "scale": belief.scale,
         "full_rate": full_rate,
@@ -60,14 +61,13 @@ def newcomer(
         "restore": overheads.restore_seconds(spec),
         "resize": overheads.resize_seconds(spec),
         "checkpoint": overheads.checkpoint_seconds(spec),
-        "priority": spec.priority,
-        "time_limit": spec.time_limit_seconds or 0.0,
-        "exclusive": spec.exclusive,
         "true_work": math.nan,
         "true_unit_rate": math.nan,
         "true_table": -1.0,
     }.items():
         values[_PLACE[name]] = float(value)
+    for place, attribute in _DECLARED:
+        values[place] = float(getattr(spec, attribute) or 0.0)
     return values
 
 

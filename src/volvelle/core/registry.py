@@ -109,6 +109,8 @@ class Registry(Generic[P]):
             self._complete = True
             for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
                 importlib.import_module(f"{self.package}.{module.name}")
+            for home in modules_of_systems(self.plural).values():
+                importlib.import_module(home)
             for entry in entry_points(group=self.group):
                 self.register(entry.load())
         return dict(sorted(self._parts.items()))
@@ -163,6 +165,19 @@ class Registry(Generic[P]):
                 usage=True,
             )
         return next(iter(found.values()))
+
+
+SYSTEMS = "volvelle.systems"
+
+
+def modules_of_systems(plural: str) -> dict[str, str]:
+    """The modules of the published systems' parts of one kind, by the parts' names."""
+    found: dict[str, str] = {}
+    for system in pkgutil.iter_modules(importlib.import_module(SYSTEMS).__path__):
+        home = f"{SYSTEMS}.{system.name}"
+        brought = importlib.import_module(home).PARTS.get(plural, {})
+        found |= {name: f"{home}.{module}" for name, module in brought.items()}
+    return found
 
 
 def load_file(path: Path) -> ModuleType:

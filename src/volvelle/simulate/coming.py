@@ -18,6 +18,7 @@ from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.job_schema import Needs, with_state
 from volvelle.model.throughput import Linear
 from volvelle.workload.workload import after_earlier
 
@@ -26,12 +27,18 @@ Floats = NDArray[np.float64]
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _OWN = (
-    *("number", "submit", "weight", "preemptible", "priority", "time_limit"),
-    *("total", "scale", "true_work"),
+    *("number", "submit", "total", "scale", "true_work"),
+    *(one.about.state for one in with_state(JobSpec)),
 )
 _SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
 """Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
+_NEEDS = Needs(JobSpec)
+_UNLIKE = Needs(
+    JobSpec,
+    besides=("gpus", "cpus", "memory_gb", "pool", "restore_seconds", "checkpoint_seconds"),
+)
+"""What sets a job apart from those that are written down all at once."""
 
 
 class Coming:
@@ -267,17 +274,15 @@ class Coming:
 
 def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
     return {
-        "weight": [spec.weight for spec in specs],
-        "preemptible": [spec.preemptible for spec in specs],
-        "priority": [spec.priority for spec in specs],
-        "time_limit": [spec.time_limit_seconds or 0.0 for spec in specs],
+        one.about.state: [getattr(spec, one.name) or 0.0 for spec in specs]
+        for one in with_state(JobSpec)
     }
 
 
-def rates_known(arrivals: Floats) -> bool:
-    """Whether machine code knows how fast all of these are believed to be, columns of arrivals."""
+def machine_code_knows(arrivals: Floats) -> bool:
+    """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
     asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not asked.any()
+    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
 
 
 def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:
@@ -303,11 +308,7 @@ def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:
 def _is_alike(job: Job) -> bool:
     spec, truth = job.spec, job.truth
     return (
-        spec.min_gpus is None
-        and spec.max_gpus is None
-        and not spec.gpu_types
-        and not spec.constraints
-        and not spec.exclusive
+        _UNLIKE.of(spec) == _UNLIKE.none
         and not truth.failures
         and not truth.loss_curve
         and job.training is None
@@ -324,17 +325,7 @@ def _kind(job: Job, belief: Belief) -> Any:
         return None
     return (
         *(id(truth.throughput) for truth in truths),
-        spec.gpus,
-        spec.min_gpus,
-        spec.max_gpus,
-        spec.gpu_types,
-        spec.constraints,
-        spec.exclusive,
-        spec.cpus,
-        spec.memory_gb,
-        spec.pool,
-        spec.restore_seconds,
-        spec.checkpoint_seconds,
+        *_NEEDS.of(spec),
     )
 
 

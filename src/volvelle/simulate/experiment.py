@@ -35,7 +35,7 @@ from volvelle.simulate.sources import (
     resubmitted,
     split_pairs,
 )
-from volvelle.simulate.synthesizer import Synthesis, read_foreseen
+from volvelle.systems.blox.synthesizer import Synthesis, read_foreseen
 from volvelle.workload.habits import Habits
 from volvelle.workload.proposing import proposed_cluster, seen_types
 from volvelle.workload.workload import Workload

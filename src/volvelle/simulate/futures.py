@@ -10,7 +10,7 @@ from volvelle.core.parts import Belief
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import FloatColumn
-from volvelle.simulate.coming import rates_known
+from volvelle.simulate.coming import machine_code_knows
 from volvelle.simulate.forecast import Future, forecast
 from volvelle.simulate.resample import Arrival, RecentPast
 
@@ -46,7 +46,7 @@ def finishes(
     if not past.enough:
         return None
     columns = np.stack([arrival.columns for arrival in past.arrivals], axis=1)
-    if compiled is not None and rates_known(columns):
+    if compiled is not None and machine_code_knows(columns):
         times = [
             _by_machine_code(scheduler, past, columns, number, horizon, next_number, rng, compiled)
             for _ in range(play_outs)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.forward.advance import wake_at
+from volvelle.core.forward.believe import fall_silent
 from volvelle.core.machine import Machine
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
@@ -17,8 +18,6 @@ from volvelle.core.state import (
     ARRIVAL_COLUMNS,
     ASKED,
     COME,
-    ELIGIBLE,
-    ENDLESS,
     ENTERS,
     EXPECTED,
     INFINITY,
@@ -30,7 +29,6 @@ from volvelle.core.state import (
     NODE_AT,
     NOW,
     PHASE,
-    PROMISED,
     QUEUED,
     ROWS_FULL,
     THROUGH,
@@ -43,7 +41,7 @@ from volvelle.core.state import (
     State,
 )
 from volvelle.core.view import FloatColumn, JobView
-from volvelle.simulate.coming import rates_known
+from volvelle.simulate.coming import machine_code_knows
 from volvelle.simulate.forecast import true_work
 from volvelle.simulate.world import World
 
@@ -84,8 +82,7 @@ def can_play_out(scheduler: Scheduler) -> bool:
     if jobs.column("pinned").any() or jobs.column("time_limit").any():
         return False
     asked = np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)
-    limited = here[_PLACE["time_limit"]].any()
-    return bool(not limited and not asked.any() and rates_known(here))
+    return not asked.any() and machine_code_knows(here)
 
 
 def _rules_ahead(scheduler: Scheduler) -> Rules:
@@ -143,8 +140,8 @@ class PlayOuts:
         machine.replaced("arrivals", "verdict")
         machine.expect_ends()
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
-        s.count[PHASE], s.count[ENDLESS] = AHEAD, 0
-        s.clock[NODE_AT] = s.clock[PROMISED] = s.clock[ELIGIBLE] = INFINITY
+        s.count[PHASE] = AHEAD
+        fall_silent(s)
         s.clock[WAKE] = wake_at(s, rules)
 
     def _copy(self, base: State) -> State:
@@ -177,11 +174,7 @@ def run_and_predict(world: World) -> FloatColumn | None:
     admits_all = s.clock[LIMIT] == INFINITY and scheduler.prepared
     if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
-    if (
-        s.arrivals[_PLACE["time_limit"]].any()
-        or s.arrivals[_PLACE["truly_asked"]].any()
-        or not rates_known(s.arrivals)
-    ):
+    if s.arrivals[_PLACE["truly_asked"]].any() or not machine_code_knows(s.arrivals):
         return None
     scheduler.apply_rules(pauses=NEWCOMERS_CAME)
     predicted = np.full(len(world.coming.jobs), np.nan)

@@ -27,10 +27,10 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.predict import Predictor, Refreshed
-from volvelle.simulate.profiling import ProfiledWorkload, profile
-from volvelle.simulate.synthesizer import Synthesis, Synthesizer
 from volvelle.simulate.users import Users
 from volvelle.simulate.world import Recording, Watcher, World
+from volvelle.systems.blox.synthesizer import Synthesis, Synthesizer
+from volvelle.systems.chronus.simulated_profiling import ProfiledWorkload, profile
 from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 

@@ -38,7 +38,7 @@ from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import PLAY_OUTS, Setting, Simulation
-from volvelle.simulate.synthesizer import Synthesis
+from volvelle.systems.blox.synthesizer import Synthesis
 
 FORMAT = 1
 

@@ -80,13 +80,13 @@ def generated(
     ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
     ``jobs_per_hour`` sets the rate of submission in place of the generator's own.
     """
-    from volvelle.workload.generators import GENERATORS, make_generator  # noqa: PLC0415
+    from volvelle.workload.generators import known_generators, make_generator  # noqa: PLC0415
 
     try:
         name, parameters = split_written(written)
     except ValueError as error:
         raise Problem(f"--generate {written}: {error}", usage=True) from None
-    family = GENERATORS.get(name)
+    family = known_generators().get(name)
     if gpus is not None and family is not None and "gpus" in family.model_fields:
         parameters.setdefault("gpus", str(gpus))
     if jobs_per_hour is not None:

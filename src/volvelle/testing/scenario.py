@@ -18,7 +18,6 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.run import Setting
-from volvelle.simulate.synthesizer import Synthesizer
 from volvelle.simulate.world import Director, Watcher, World
 from volvelle.workload.workload import Workload
 
@@ -139,9 +138,11 @@ def happen(
     director: Director | None = None,
     compiled: bool = False,
 ) -> Run:
-    """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
-    if director is None and (synthesis := scenario.setting.synthesis) is not None:
-        director = Synthesizer(synthesis)
+    """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`.
+
+    director: switches the composition, where the setting has a synthesis.
+    """
+    assert director is not None or scenario.setting.synthesis is None
     scheduler = scheduler or scenario.scheduler()
     journal = Journal(scenario.setting.header)
     recorder = Recorder(scenario.cluster)

@@ -4,7 +4,9 @@ In the tree of a version (its schema is the number in src/volvelle/live/store/sc
 
     PYTHONPATH=src:tests/live:tests python .../tests/live/stores/make.py > .../tests/live/stores/v2.sql
 
-A store of a version, once it is here, is never made again.
+A store of a version, once it is here, is never made again. Where commits made different tables under one
+version, a store of each is here, with the commit in its name. `v1-304c4ad.sql` was made by the same steps,
+under the names that the tests' cluster had there.
 """
 
 import sqlite3

@@ -39,6 +39,14 @@ def believe(s: State) -> None:
 
 
 @kernel
+def fall_silent(s: State) -> None:
+    """Silence every clock of what no look-ahead foresees: nodes, switches, promises, dependents."""
+    for clock in (NODE_AT, DIRECT_AT, PROMISED, ELIGIBLE):
+        s.clock[clock] = INFINITY
+    s.count[ENDLESS] = 0
+
+
+@kernel
 def _keep_stops(s: State) -> None:
     """Expect nothing but checkpoints that are being written."""
     heap, many = s.expected, s.count[EXPECTED]

@@ -4,7 +4,7 @@ from typing import Any
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.advance import advance, begin_moment, wake_at
-from volvelle.core.forward.believe import believe, expect_ends
+from volvelle.core.forward.believe import believe, expect_ends, fall_silent
 from volvelle.core.forward.jobs import leave
 from volvelle.core.state import *
 
@@ -49,7 +49,7 @@ def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
         leave(ahead, future, row)
         row, later = older, True
     count[COME] = count[QUEUED] = 0
-    ahead.clock[NODE_AT] = ahead.clock[DIRECT_AT] = INFINITY
+    fall_silent(ahead)
     count[TRACKED] = 1
     count[TRACKED_FIRST] = count[TRACKED_LAST] = int(number)
     if later:

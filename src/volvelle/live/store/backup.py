@@ -24,7 +24,7 @@ def back_up(url: str, target: Path) -> None:
         raise Problem(f"there is no store {source}", mend="say --folder with that of the server")
     if target.exists():
         raise Problem(f"{target} exists", mend="name another file")
-    _copy(source, target)
+    copy_database(source, target)
 
 
 def restore(backup: Path, url: str) -> Path | None:
@@ -40,7 +40,7 @@ def restore(backup: Path, url: str) -> Path | None:
     try:
         restored = backend.path.with_name(f"{backend.path.name}.restored")
         restored.unlink(missing_ok=True)
-        _copy(backup, restored)
+        copy_database(backup, restored)
         with closing(sqlite3.connect(restored)) as connection, connection:
             connection.execute("delete from writer")
             connection.execute("insert into writer values (0, ?)", (RESTORED,))
@@ -85,7 +85,7 @@ def _check(backup: Path) -> None:
         )
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path) -> None:
     """Copy a database by SQLite's online backup, durably; ``target`` appears once it is complete."""
     partial = target.with_name(f"{target.name}.partial")
     partial.unlink(missing_ok=True)

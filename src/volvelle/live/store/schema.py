@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "5"
+VERSION = "6"
 """The revision of `migrations` that makes these tables."""
 
 metadata = MetaData()

@@ -96,7 +96,7 @@ class Store:
         """
         store = cls(backend_of(url))
         try:
-            upgrade_store(store._database.engine)
+            upgrade_store(store._database.backend, store._database.engine)
         except SQLAlchemyError as error:
             raise Problem(
                 f"cannot open the store {store.where}: {database_message(error)}",

@@ -1,0 +1,1 @@
+../../../../src/volvelle/durations.py

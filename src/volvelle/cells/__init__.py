@@ -1,1 +1,0 @@
-"""Cells: GPUs of a node that split into halves, who may have which, and what pools own of them."""

@@ -1,0 +1,1 @@
+"""Published systems: one package for each, with all that it brings."""

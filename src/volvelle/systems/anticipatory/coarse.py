@@ -1,0 +1,526 @@
+"""Anticipatory scheduling by coarse predictions (figures 7 and 8, sections 5.2 to 5.5): the paper's SIA.
+
+A pool's jobs start in order of submission on the GPUs that it owns: the **dedicated** lane. What then is
+idle is **spare**: for each quantum, the shortest first, so much is kept as the pools that own it may need
+in it, for jobs that wait and for those that are predicted (`coming`). Jobs believed to end within the
+quantum share the rest, the next being of the pool that has least of what it owns. A job keeps its lane, so
+that those that start out of order take nothing from their pool's own.
+
+A pool whose dedicated jobs always find their GPUs is never later than alone: its dedicated jobs are some of
+those that come to it, in their order, and where jobs are left out the others start no later.
+
+**Harm as a dial** (ours, `dial`): of what a pool does not use it keeps a share, its level, and work counts as
+predicted from a chance of 1 - level on, at most the threshold.
+
+**Preemption** (5.5): with ``preempt`` borrowers that may be stopped are, if an owner needs their GPUs. What
+is held by them is kept no second time, and they may borrow what is kept, where a stop and a restart cost
+little.
+
+Departures. Jobs longer than the last quantum borrow nothing, as in the paper. Those that no pool could ever
+serve alone (of no pool, or wider than theirs) may, whatever their length, where no others wait: as in the
+reference they run on what is idle. Where too little is known for a quantum, nothing is lent in it. GPUs are
+counted, as in `policy`; with ``locality`` they are those of nodes (`coarse_by_node`), but for `harm`, which
+is known by counting.
+"""
+
+from typing import Annotated, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr, model_validator
+
+from volvelle.core.columns import (
+    CHECKPOINT,
+    FULL_RATE,
+    GPUS,
+    HELD,
+    NUMBER,
+    PINNED,
+    POOL,
+    PREEMPTIBLE,
+    RESTORE,
+    SCALE,
+    STARTED,
+    TOTAL,
+    TYPE,
+)
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.policy import Allocation, Policy, QueueKernels, policies
+from volvelle.core.state import Reason
+from volvelle.core.view import View
+from volvelle.model.validation import Seconds
+from volvelle.systems.anticipatory import queues
+from volvelle.systems.anticipatory.coarse_by_node import NodeLender, homes_of
+from volvelle.systems.anticipatory.coming import LoadPredictions, lasting, read_model
+from volvelle.systems.anticipatory.dial import HarmDial
+from volvelle.systems.anticipatory.gangs import gang_type
+from volvelle.systems.anticipatory.memory import (
+    ASK_AT,
+    BORROWED,
+    DEDICATED,
+    LANE,
+    LENDS,
+    LEVEL,
+    MOST_QUEUES,
+    NO_LANE,
+    NOTED,
+    OWNED,
+    STRANGE,
+    WANTED_WAKE,
+    Memory,
+    tables,
+)
+from volvelle.systems.anticipatory.quanta import DEFAULT, Quanta, read_quanta
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_GPUS_SHORT, _ORDER = int(Reason.GPUS), int(Reason.ORDER)
+_QUOTA, _RESERVED = int(Reason.QUOTA), int(Reason.RESERVED)
+
+_DEAR = 0.1
+"""A stop and a restart are dear if they take more than this share of a job's time."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@policies.register
+class Anticipatory(Policy):
+    """Idle GPUs of pools for jobs that end before their owners are expected to need them."""
+
+    name: ClassVar[str] = "anticipatory"
+    source: ClassVar[str] = "Anticipatory scheduling (SIA) sections 5.2 to 5.5, figures 7 and 8"
+    optimises: ClassVar[str] = "mean JCT, with little harm to the pools that lend"
+    work_conserving: ClassVar[bool] = False
+    columns: ClassVar[int] = 2
+
+    quanta: Quanta = Field(DEFAULT, description="stretches of time that are predicted: 5m/1h/12h")
+    model: str = Field("", description="file of `volvelle train-arrivals`; without: recent rates")
+    refit: Seconds = Field(0.0, description="seconds between trainings on what was seen; 0: never")
+    threshold: Share = Field(0.5, description="from which chance on work counts as predicted")
+    recent: Annotated[int, Field(ge=1)] = Field(
+        24, description="quanta back that count for the load that comes"
+    )
+    least_recall: Share = Field(0.5, description="a pool lends nothing for a quantum below it")
+    least_precision: Share = Field(0.0, description="the same")
+    harm: Share = Field(
+        0.0, description="share of jobs that may be later than alone; 0: not held to one"
+    )
+    step: Annotated[float, Field(gt=0)] = Field(
+        0.1, description="how far one late job moves a level"
+    )
+    preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
+    locality: bool = Field(
+        False,
+        description="gangs stand together, what is kept too (placement that names GPUs)",
+    )
+
+    _coming: LoadPredictions | None = PrivateAttr(None)
+    _dial: HarmDial | None = PrivateAttr(None)
+    _last: tuple[Floats, Floats] = PrivateAttr(
+        default_factory=lambda: (np.zeros((3, 0)), np.zeros(0))
+    )
+    _memory: Memory = PrivateAttr(default_factory=Memory)
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if self.locality and self.preempt:
+            raise ValueError("locality and preempt do not go together: set one of them")
+        return self
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """As the parameter ``locality`` says."""
+        return self.locality
+
+    def next_wake(self, view: View) -> float | None:
+        """When predictions are due again, while jobs wait and GPUs are idle."""
+        wake = float(self._memory.words[WANTED_WAKE])
+        return wake if wake < np.inf else None
+
+    @property
+    def harmed(self) -> Floats:
+        """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
+        return self._dial.seen if self._dial is not None else np.zeros((2, 0))
+
+    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
+        """What is decided between two predictions, as machine code."""
+        if (
+            self.harm
+            or self.preempt
+            or self.locality
+            or type(self).expected is not Anticipatory.expected
+        ):
+            return None  # what is kept changes at every decision, or jobs are stopped
+        return QueueKernels(
+            queues.queue_of, queues.serve, np.ones(MOST_QUEUES), self._memory.words, hands_over=True
+        )
+
+    def allocate(self, view: View) -> Allocation:
+        """Start what pools can on their own, then what others' idle GPUs are spared for."""
+        coming, known = self._look(view), self._memory.tables
+        known.expected[:] = self.expected(view)
+        if self.harm:
+            known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
+        matrix = view.jobs.matrix
+        seconds, nodes = view.jobs.total_seconds, None
+        if self.locality and view.resources.named:
+            given, nodes = NodeLender(view, homes_of(view), known).serve(seconds)
+            unmet = (given[TARGET] == 0.0).any() and view.capacity.sum() > given[TARGET].sum()
+            self._memory.words[WANTED_WAKE] = coming.due if unmet else np.inf
+        else:
+            given = serve(
+                matrix, view.capacity, view.quota, self._memory.words, coming.due, self.preempt
+            )
+        kept = known.kept.copy()
+        if self.harm and self._dial is not None:
+            for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
+                if (pool := int(matrix[POOL, row])) >= 0:
+                    self._dial.start(int(matrix[NUMBER, row]), pool, view.now)
+        reserved = np.flatnonzero(given[TARGET_REASON] == _RESERVED)
+        self._last = (
+            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds[reserved]]),
+            kept,
+        )
+        notices, coming.notices = tuple(coming.notices), []
+        return Allocation(
+            given[TARGET],
+            given[TARGET_TYPE],
+            given[TARGET_REASON],
+            given[3].astype(np.int64),
+            nodes=nodes,
+            notices=notices,
+        )
+
+    def look(self, view: View) -> tuple[str, ...] | None:
+        """Predict anew; where more came than could be noted `allocate` notes it."""
+        coming, memory = self._coming, self._memory
+        if coming is None or memory.behind:
+            return None
+        coming.see(view.now, memory.take())
+        coming.predict(view, self._thresholds)
+        memory.tables.expected[:] = self.expected(view)
+        memory.words[ASK_AT] = coming.due
+        notices, coming.notices = tuple(coming.notices), []
+        return notices
+
+    def why(self, number: int) -> str:
+        """For whom GPUs are kept that job ``number`` could use."""
+        jobs, kept = self._last
+        coming, found = self._coming, np.flatnonzero(jobs[0] == number)
+        if coming is None or not len(found):
+            return ""
+        pool, seconds = int(jobs[1, found[0]]), jobs[2, found[0]]
+        at = min(int(np.searchsorted(coming.quanta, seconds)), len(coming.quanta) - 1)
+        others = kept[at].copy()
+        if pool >= 0:
+            others[pool] = 0.0
+        if not others.any():
+            return ""
+        of, within = coming.names[int(others.argmax())], lasting(coming.quanta[at])
+        return f"GPUs of pool {of} are kept for work expected within {within}"
+
+    def expected(self, view: View) -> Floats:
+        """GPUs kept for work to come in each pool, (quanta, pools); infinite: all that it does not use."""
+        coming, thresholds = self._coming, self._thresholds
+        assert coming is not None
+        found = np.where(coming.chances >= thresholds, coming.load, 0.0)
+        found[coming.off] = np.inf
+        if self.harm:
+            found[:, self._levels >= 1.0] = np.inf
+        return found
+
+    @property
+    def _levels(self) -> Floats:
+        assert self._dial is not None
+        return self._dial.levels
+
+    @property
+    def _thresholds(self) -> Floats | float:
+        """From which chance on work counts as predicted, by pool or for all."""
+        return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
+
+    def _look(self, view: View) -> LoadPredictions:
+        coming = self._coming or self._begin(view)
+        coming.see(view.now, self._memory.noted(view.jobs.matrix, view.now))
+        if self.harm and self._dial is not None:
+            coming.notices += self._dial.follow(view)
+        if view.now >= coming.due:
+            coming.predict(view, self._thresholds)
+        return coming
+
+    def _begin(self, view: View) -> LoadPredictions:
+        quanta = read_quanta(self.quanta)
+        self._coming = LoadPredictions(
+            view.pools,
+            np.array(quanta),
+            self.recent,
+            self.refit,
+            self.least_recall,
+            self.least_precision,
+            read_model(self.model, quanta) if self.model else None,
+        )
+        self._memory.begin(self._coming.quanta, view.owned, view.lends)
+        view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
+        if self.harm:
+            within = self.round or 0.0
+            self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, within)
+        return self._coming
+
+
+@compiled
+def serve(
+    matrix: Floats, capacity: Floats, quota: Floats, words: Floats, due: float, preempt: bool
+) -> Floats:
+    """Figures 7 and 8 for what is expected now, and when to look again. The own columns are written.
+
+    words: `volvelle.systems.anticipatory.memory`; what is kept is written there. due: when predictions are,
+    which matters while jobs wait and GPUs are idle. Returns (4, jobs) as `volvelle.core.fill.fill` does with
+    the order of starts.
+    """
+    known = tables(words)
+    seconds = matrix[TOTAL] * matrix[SCALE] / matrix[FULL_RATE]
+    given = share(
+        matrix,
+        seconds,
+        capacity,
+        quota,
+        known.by_pool[OWNED],
+        known.by_pool[LENDS],
+        known.expected,
+        known.by_pool[LEVEL],
+        known.quanta,
+        preempt,
+        known.kept,
+    )
+    waits, idle = False, capacity.sum()
+    for row in range(matrix.shape[1]):
+        waits |= given[TARGET, row] == 0.0
+        idle -= given[TARGET, row]
+    words[ASK_AT] = due if words[STRANGE] == 0.0 else -np.inf
+    words[WANTED_WAKE] = due if waits and idle > ROUNDING else np.inf
+    return given
+
+
+@kernel
+def share(
+    matrix: Floats,
+    seconds: Floats,
+    capacity: Floats,
+    quota: Floats,
+    owned: Floats,
+    lends: Floats,
+    expected: Floats,
+    levels: Floats,
+    quanta: Floats,
+    preempt: bool,
+    kept: Floats,
+) -> Floats:
+    """Figures 7 and 8. The own column is written.
+
+    seconds: each job is believed to take. lends: 0 for who does not. expected: GPUs of work to come, (quanta,
+    pools). levels: the share of what it does not use that each pool keeps at least. kept: what is kept,
+    (quanta, pools), is written there. Returns (4, jobs) as `serve` does.
+    """
+    jobs, pools = matrix.shape[1], len(owned)
+    given = np.zeros((4, jobs))
+    free, left = capacity.copy(), quota.copy()
+    keep_running(matrix, free, left, given)
+    owns = np.append(owned, max(capacity.sum() - owned.sum(), 0.0))  # the last: of no pool
+    own, held, pending = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
+    others = 0  # jobs that wait and could run on what their pools own
+    stoppable = 0.0
+    for row in range(jobs):
+        pool, gpus = int(matrix[POOL, row]), matrix[HELD, row]
+        if gpus == 0.0:
+            matrix[LANE, row] = NO_LANE
+            continue
+        held[pool] += gpus
+        if matrix[LANE, row] == NO_LANE:  # it ran before this policy came
+            fits = own[pool] + gpus <= owns[pool] + ROUNDING
+            matrix[LANE, row] = DEDICATED if fits else BORROWED
+        if matrix[LANE, row] == DEDICATED:
+            own[pool] += gpus
+        elif preempt and _stoppable(matrix, seconds, row):
+            stoppable += gpus
+    following = np.full(jobs, -1)
+    head, last = np.full(pools + 1, -1), np.full(pools + 1, -1)
+    for row in range(jobs):
+        pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
+        if matrix[HELD, row] > 0.0:
+            continue
+        if pool >= 0 and need > quota[pool] + ROUNDING:
+            given[TARGET_REASON, row] = _QUOTA
+            continue
+        given[TARGET_REASON, row] = _ORDER
+        pending[pool] += need
+        if need > owns[pool] + ROUNDING:
+            continue
+        others += 1
+        if head[pool] < 0:
+            head[pool] = row
+        else:
+            following[last[pool]] = row
+        last[pool] = row
+    served, order = 0, np.full(jobs, -1)
+    while True:  # figure 7: dedicated
+        best, least = -2, np.inf
+        for pool in range(pools + 1):
+            if head[pool] >= 0 and (best == -2 or held[pool] < least * owns[pool]):
+                best, least = pool, held[pool] / owns[pool]
+        if best == -2:
+            break
+        row, pool = head[best], best if best < pools else -1
+        need = matrix[GPUS, row]
+        within = left[pool] if pool >= 0 else np.inf
+        if own[best] + need > owns[best] + ROUNDING or need > within + ROUNDING:
+            if need > within + ROUNDING:
+                given[TARGET_REASON, row] = _QUOTA
+            head[best] = -1
+            continue
+        chosen = gang_type(matrix, row, free)
+        if chosen < 0 and preempt:
+            stoppable -= _stop(matrix, seconds, row, free, left, held, given)
+            chosen = gang_type(matrix, row, free)
+        if chosen < 0:  # its GPUs are lent
+            given[TARGET_REASON, row] = _GPUS_SHORT
+            head[best] = -1
+            continue
+        head[best] = following[row]
+        given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
+        matrix[LANE, row] = DEDICATED
+        free[chosen] -= need
+        own[best] += need
+        held[best] += need
+        pending[best] -= need
+        others -= 1
+        if pool >= 0:
+            left[pool] -= need
+        order[served] = row
+        served += 1
+    kept[:] = 0.0
+    for at in range(len(quanta)):  # figure 8: spare
+        while True:
+            usable = free.sum()
+            for pool in range(pools + 1):
+                unused = max(owns[pool] - own[pool], 0.0)
+                soon = pending[pool]
+                if pool < pools:
+                    soon += expected[at, pool] if lends[pool] > 0.0 else np.inf
+                    soon = max(soon, levels[pool] * unused)
+                    kept[at, pool] = min(soon, unused)
+                usable -= min(soon, unused)
+            usable = min(usable + stoppable, free.sum())
+            alone = at == len(quanta) - 1 and others == 0
+            if free.sum() <= ROUNDING or (usable <= ROUNDING and not preempt and not alone):
+                break
+            best, least = -1, np.inf
+            for row in range(jobs):
+                if matrix[HELD, row] > 0.0 or given[TARGET, row] > 0.0:
+                    continue
+                pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
+                last_resort = alone and need > owns[pool] + ROUNDING
+                if seconds[row] > quanta[at] + ROUNDING and not last_resort:
+                    continue
+                room = free.sum() if last_resort else usable
+                if preempt and _stoppable(matrix, seconds, row):
+                    room = free.sum()
+                if need > room + ROUNDING or gang_type(matrix, row, free) < 0:
+                    continue
+                if pool >= 0 and (need > left[pool] + ROUNDING):
+                    continue
+                ratio = held[pool] / owns[pool] if owns[pool] > 0.0 else np.inf
+                if best < 0 or ratio < least:
+                    best, least = row, ratio
+            if best < 0:
+                break
+            pool, need = int(matrix[POOL, best]), matrix[GPUS, best]
+            chosen = gang_type(matrix, best, free)
+            given[TARGET, best], given[TARGET_TYPE, best] = need, chosen
+            matrix[LANE, best] = BORROWED
+            free[chosen] -= need
+            held[pool] += need
+            pending[pool] -= need
+            others -= int(need <= owns[pool] + ROUNDING)
+            if pool >= 0:
+                left[pool] -= need
+            if _stoppable(matrix, seconds, best) and preempt:
+                stoppable += need
+            order[served] = best
+            served += 1
+    for row in range(jobs):
+        if matrix[HELD, row] == 0.0 and given[TARGET, row] > 0.0:
+            continue
+        order[served] = row
+        served += 1
+        if given[TARGET, row] > 0.0 or given[TARGET_REASON, row] == _QUOTA:
+            continue
+        if gang_type(matrix, row, free) >= 0:
+            given[TARGET_REASON, row] = _RESERVED
+        else:
+            given[TARGET_REASON, row] = _GPUS_SHORT
+    given[3] = order
+    return given
+
+
+@kernel
+def _stoppable(matrix: Floats, seconds: Floats, row: int) -> bool:
+    """Whether a job may be stopped, and that costs little of its time."""
+    cost = matrix[CHECKPOINT, row] + matrix[RESTORE, row]
+    may = matrix[PREEMPTIBLE, row] > 0.0 and matrix[PINNED, row] == 0.0
+    return bool(may and cost <= _DEAR * seconds[row])
+
+
+@kernel
+def _stop(
+    matrix: Floats,
+    seconds: Floats,
+    row: int,
+    free: Floats,
+    left: Floats,
+    held: Floats,
+    given: Floats,
+) -> float:
+    """Stop borrowers, the latest first, until ``row`` has its GPUs; the GPUs that they held.
+
+    Nobody is stopped where that would not be enough.
+    """
+    stopped = 0.0
+    for gpu_type in range(len(free)):
+        alone = np.zeros(len(free))
+        alone[gpu_type] = matrix[GPUS, row]
+        if gang_type(matrix, row, alone) < 0:
+            continue
+        mine = np.flatnonzero(
+            (matrix[LANE] == BORROWED)
+            & (matrix[TYPE] == gpu_type)
+            & (matrix[HELD] > 0.0)
+            & (given[TARGET] > 0.0)
+        )
+        mine = mine[np.argsort(-matrix[STARTED][mine], kind="mergesort")]
+        total = 0.0
+        for other in mine:
+            total += matrix[HELD, other] if _stoppable(matrix, seconds, int(other)) else 0.0
+        if free[gpu_type] + total + ROUNDING < matrix[GPUS, row]:
+            continue
+        for other in mine:
+            if free[gpu_type] + ROUNDING >= matrix[GPUS, row]:
+                return stopped
+            if not _stoppable(matrix, seconds, int(other)):
+                continue
+            gpus, pool = matrix[HELD, other], int(matrix[POOL, other])
+            given[TARGET, other], given[TARGET_TYPE, other] = 0.0, -1.0
+            free[gpu_type] += gpus
+            held[pool] -= gpus
+            stopped += gpus
+            if pool >= 0:
+                left[pool] += gpus
+        return stopped
+    return stopped

@@ -1,0 +1,215 @@
+"""`anticipatory` where gangs stand together: what is kept for a pool are GPUs of nodes (section 5.5).
+
+Pools are at home on nodes (`homes`), as in the reference. A dedicated job stands at home, or, if its GPUs
+there are lent or their nodes down, wherever there is room for it. What a pool may need within a quantum is
+kept where it has most idle GPUs together, so that it finds its largest cells; guests stand on what is then
+left, on the node that they fill best. Who is served, and in which order, is as in `coarse`.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import GPUS, HELD, POOL, TYPES
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.state import Reason
+from volvelle.core.view import View
+from volvelle.systems.anticipatory.by_node import held_by_node
+from volvelle.systems.anticipatory.homes import lay_out, stand
+from volvelle.systems.anticipatory.memory import (
+    BORROWED,
+    DEDICATED,
+    LANE,
+    LENDS,
+    LEVEL,
+    NO_LANE,
+    Tables,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_GPUS_SHORT, _ORDER = float(Reason.GPUS), float(Reason.ORDER)
+_QUOTA, _RESERVED = float(Reason.QUOTA), float(Reason.RESERVED)
+
+
+@dataclass
+class NodeLender:
+    """One decision. homes: GPUs that each pool owns of each node, (pools + 1, nodes); the last: none."""
+
+    view: View
+    homes: Ints
+    known: Tables
+    order: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        view, matrix = self.view, self.view.jobs.matrix
+        resources = view.resources
+        self.sizes, self.held = np.diff(resources.first_slot), held_by_node(view)
+        self.idle = np.where(resources.schedulable, resources.free, 0)
+        self.types = [resources.node_type == t for t in range(len(resources.types))]
+        self.pools = matrix[POOL].astype(np.int64)
+        self.needs = matrix[GPUS].astype(np.int64)
+        self.owns = np.append(view.owned, max(view.capacity.sum() - view.owned.sum(), 0.0))
+        self.left = np.append(view.quota, np.inf)
+        self.own, self.running = np.zeros(len(self.owns)), np.zeros(len(self.owns))
+        self.pending = np.zeros(len(self.owns))
+        self.at_home = self.homes.copy()
+        self.given = np.zeros((3, len(view.jobs)))
+        self.given[TARGET], self.given[TARGET_TYPE] = matrix[HELD], view.jobs.column("type")
+        self.waits: list[int] = []
+        for row, pool in enumerate(self.pools.tolist()):
+            if matrix[HELD, row] > 0.0:
+                self._run(row, pool)
+                continue
+            matrix[LANE, row] = NO_LANE
+            wide = self.needs[row] > np.append(view.quota, np.inf)[pool] + ROUNDING
+            self.given[TARGET_REASON, row] = _QUOTA if wide else _ORDER
+            if not wide:
+                self.waits.append(row)
+                self.pending[pool] += self.needs[row]
+        self.roam = {row for row in self.waits if not self._fits_home(row)}
+        """Jobs that the nodes of their pool could never serve."""
+
+    def _run(self, row: int, pool: int) -> None:
+        matrix = self.view.jobs.matrix
+        gpus = matrix[HELD, row]
+        self.running[pool] += gpus
+        self.left[pool] -= gpus
+        if matrix[LANE, row] == NO_LANE:  # it ran before this policy came
+            fits = self.own[pool] + gpus <= self.owns[pool] + ROUNDING
+            matrix[LANE, row] = DEDICATED if fits else BORROWED
+        if matrix[LANE, row] == DEDICATED:
+            self.own[pool] += gpus
+            self.at_home[pool] -= np.minimum(self.held[row], self.at_home[pool])
+
+    def serve(self, seconds: Floats) -> tuple[Floats, Ints]:
+        """Figures 7 and 8. seconds: each job is believed to take. As `coarse.serve`; GPUs by job and node."""
+        self._dedicated()
+        self.known.kept[:] = 0.0
+        for at, quantum in enumerate(self.known.quanta.tolist()):
+            self._spare(at, seconds <= quantum + ROUNDING)
+        for row in self.waits:
+            if self.given[TARGET, row] == 0.0 and self.given[TARGET_REASON, row] != _QUOTA:
+                room = self._place(row, self.idle, self.sizes)[0].any()
+                self.given[TARGET_REASON, row] = _RESERVED if room else _GPUS_SHORT
+        order = np.array(self.order, dtype=np.int64)
+        rest = np.setdiff1d(np.arange(self.given.shape[1]), order)
+        return np.vstack([self.given, np.concatenate([order, rest])]), self.held
+
+    def _dedicated(self) -> None:
+        """Each pool in order of submission, as far as what it owns goes."""
+        queues: list[list[int]] = [[] for _ in self.owns]
+        for row in reversed(self.waits):
+            if row not in self.roam:
+                queues[self.pools[row]].append(row)
+        while any(queues):
+            ahead = [pool for pool, queue in enumerate(queues) if queue]
+            pool = min(ahead, key=lambda each: self.running[each] / self.owns[each])
+            row = queues[pool].pop()
+            need = self.needs[row]
+            within = self.own[pool] + need <= self.owns[pool] + ROUNDING
+            if need > self.left[pool] + ROUNDING or not within:
+                if within:
+                    self.given[TARGET_REASON, row] = _QUOTA
+                queues[pool] = []
+                continue
+            mine = np.clip(self.at_home[pool], 0, self.idle)
+            nodes, gpu_type = self._place(row, mine, self.homes[pool])
+            if not nodes.any() and self._place(row, self.at_home[pool], self.homes[pool])[0].any():
+                nodes, gpu_type = self._place(row, self.idle, self.sizes)  # its own are lent
+            if not nodes.any():
+                queues[pool] = []
+                continue
+            self._start(row, nodes, gpu_type, DEDICATED)
+
+    def _spare(self, at: int, ends: NDArray[np.bool_]) -> None:
+        """Those that end within a quantum, on what nobody may need within it."""
+        while True:
+            waiting = [row for row in self.waits if self.given[TARGET, row] == 0.0]
+            room = self._room(at)
+            last = at == len(self.known.quanta) - 1 and self.roam.issuperset(waiting)
+            if not last and not room.any():
+                return
+            tried: set[tuple[int, float]] = set()
+            for row in sorted(waiting, key=self._served):
+                alike = int(self.needs[row]), self.view.jobs.matrix[TYPES, row]
+                if not (last or ends[row]) or alike in tried:
+                    continue
+                if self.needs[row] > self.left[self.pools[row]] + ROUNDING:
+                    continue
+                nodes, gpu_type = self._place(row, self.idle if last else room, self.sizes)
+                if nodes.any():
+                    self._start(row, nodes, gpu_type, BORROWED)
+                    break
+                tried.add(alike)
+            else:
+                return
+
+    def _served(self, row: int) -> tuple[float, int]:
+        """Jobs of the pool that has least of what it owns come first."""
+        owns = self.owns[self.pools[row]]
+        return (self.running[self.pools[row]] / owns if owns > 0.0 else np.inf, row)
+
+    def _room(self, at: int) -> Ints:
+        """GPUs of each node that no pool may need within a quantum; what each keeps is noted."""
+        room, elsewhere = self.idle.copy(), 0
+        for pool in range(len(self.owns)):
+            unused, soon = max(self.owns[pool] - self.own[pool], 0.0), self.pending[pool]
+            if pool < len(self.owns) - 1:
+                lends = self.known.by_pool[LENDS, pool] > 0.0
+                soon += self.known.expected[at, pool] if lends else np.inf
+                soon = max(soon, self.known.by_pool[LEVEL, pool] * unused)
+                self.known.kept[at, pool] = min(soon, unused)
+            kept = int(np.ceil(min(soon, unused) - ROUNDING))
+            elsewhere += keep(room, np.minimum(self.at_home[pool], room), kept)
+        keep(room, room, elsewhere)
+        return room
+
+    def _fits_home(self, row: int) -> bool:
+        home = self.homes[self.pools[row]]
+        return bool(self._place(row, home, home)[0].any())
+
+    def _place(self, row: int, idle: Ints, sizes: Ints) -> tuple[Ints, int]:
+        """GPUs by node for a job, zeros for none, and their type."""
+        wished = int(self.view.jobs.matrix[TYPES, row])
+        for gpu_type, there in enumerate(self.types):
+            if (wished >> gpu_type) & 1:
+                here = np.where(there, idle, 0), np.where(there, sizes, 0)
+                if (nodes := stand(*here, int(self.needs[row]))).any():
+                    return nodes, gpu_type
+        return np.zeros_like(idle), -1
+
+    def _start(self, row: int, nodes: Ints, gpu_type: int, lane: float) -> None:
+        pool, need = self.pools[row], self.needs[row]
+        self.given[TARGET, row], self.given[TARGET_TYPE, row] = need, gpu_type
+        self.view.jobs.matrix[LANE, row] = lane
+        self.held[row] = nodes
+        self.idle -= nodes
+        self.running[pool] += need
+        self.pending[pool] -= need
+        self.left[pool] -= need
+        if lane == DEDICATED:
+            self.own[pool] += need
+            self.at_home[pool] -= np.minimum(nodes, self.at_home[pool])
+        self.order.append(row)
+
+
+def homes_of(view: View) -> Ints:
+    """Where pools are at home, (pools + 1, nodes); the last row: GPUs that no pool owns."""
+    sizes = np.diff(view.resources.first_slot)
+    homes = lay_out(sizes, view.owned)
+    return np.vstack([homes, sizes - homes.sum(axis=0)])
+
+
+def keep(room: Ints, among: Ints, gpus: int) -> int:
+    """Take ``gpus`` off ``room``, (nodes), where ``among`` has most; how many more there should have been."""
+    for node in np.argsort(-among, kind="stable").tolist():
+        if gpus == 0:
+            break
+        taken = min(int(among[node]), gpus)
+        room[node] -= taken
+        gpus -= taken
+    return gpus

@@ -1,0 +1,129 @@
+"""HiveD (OSDI'20) without preemption, as anticipatory scheduling compares itself with it (SIA, section 6.1).
+
+A pool is a virtual cluster. Its jobs are **dedicated**, first come, first served, as far as what it owns
+goes; whoever is behind the first that exceeds it may start as an **opportunistic** job on whatever is idle,
+first come, first served over all pools, and stays one to its end. In HiveD dedicated jobs preempt
+opportunistic ones. Here nobody is preempted, which is what the star of HiveD* means: a dedicated job for
+which no GPUs are idle waits, and what is idle or comes free is kept for such jobs, so that no new guest
+delays them further.
+
+HiveD leaves the order within a virtual cluster to its user, and to users which jobs are opportunistic; both
+are as said above here. GPUs are counted; cells are for the placement to keep (``buddy``). Jobs of no pool,
+and those wider than what their pool owns, are opportunistic. Jobs are gangs.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
+from volvelle.core.compiled import compiled
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
+from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.state import Reason
+from volvelle.core.view import View
+from volvelle.systems.anticipatory.gangs import gang_type
+
+Floats = NDArray[np.float64]
+
+_GPUS_SHORT = int(Reason.GPUS)
+_QUOTA = int(Reason.QUOTA)
+_RESERVED = int(Reason.RESERVED)
+
+LANE = COUNT
+"""Own column: how a job that runs was started."""
+UNKNOWN, DEDICATED, OPPORTUNISTIC = 0.0, 1.0, 2.0
+
+
+@policies.register
+class HivedNonpreemptive(Policy):
+    """Each pool first come, first served on what it owns; idle GPUs to whoever comes first."""
+
+    name: ClassVar[str] = "hived-nonpreemptive"
+    source: ClassVar[str] = "HiveD (OSDI'20); anticipatory scheduling (SIA) section 6.1, HiveD*"
+    optimises: ClassVar[str] = "utilisation, with what a pool owns for its own jobs first"
+    work_conserving: ClassVar[bool] = False
+    columns: ClassVar[int] = 1
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    def allocate(self, view: View) -> Allocation:
+        """Keep what runs, then dedicated jobs, then opportunistic ones."""
+        given = serve_lanes(view.jobs.matrix, view.capacity, view.quota, view.owned, view.lends)
+        order = given[3].astype(np.int64)
+        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+
+
+@compiled
+def serve_lanes(
+    matrix: Floats, capacity: Floats, quota: Floats, owned: Floats, lends: NDArray[np.bool_]
+) -> Floats:
+    """Dedicated jobs, then opportunistic ones, each by submission. `LANE` is changed in place.
+
+    Returns (4, jobs): as `volvelle.core.fill.fill` does, and the order.
+    """
+    jobs = matrix.shape[1]
+    given = np.zeros((4, jobs))
+    free, left, own = capacity.copy(), quota.copy(), owned.copy()
+    keep_running(matrix, free, left, given)
+    for row in range(jobs):
+        held, pool = matrix[HELD, row], int(matrix[POOL, row])
+        if held == 0.0:
+            matrix[LANE, row] = UNKNOWN
+            continue
+        if matrix[LANE, row] == UNKNOWN:  # it ran before this policy came
+            within = pool >= 0 and held <= own[pool] + ROUNDING
+            matrix[LANE, row] = DEDICATED if within else OPPORTUNISTIC
+        if matrix[LANE, row] == DEDICATED:
+            own[pool] -= held
+    idle = free.copy()  # also what is kept for dedicated jobs that wait
+    spent = np.zeros(len(owned), dtype=np.bool_)  # whose next job exceeds what they own
+    for lane in (DEDICATED, OPPORTUNISTIC):
+        for row in range(jobs):
+            need, pool = matrix[GPUS, row], int(matrix[POOL, row])
+            if matrix[HELD, row] > 0.0 or matrix[LANE, row] == DEDICATED:
+                continue
+            if lane == DEDICATED:
+                if pool < 0 or spent[pool] or need > owned[pool] + ROUNDING:
+                    continue
+                if need > min(own[pool], left[pool]) + ROUNDING:
+                    spent[pool] = True
+                    continue
+                own[pool] -= need
+            elif pool >= 0 and (not lends[pool] or need > left[pool] + ROUNDING):
+                given[TARGET_REASON, row] = _QUOTA
+                continue
+            chosen = gang_type(matrix, row, free)
+            if chosen >= 0:
+                given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
+                free[chosen] -= need
+                idle[chosen] -= need
+                if pool >= 0:
+                    left[pool] -= need
+            elif lane == DEDICATED:
+                given[TARGET_REASON, row] = _GPUS_SHORT
+                _keep_back(matrix, row, free)
+            else:
+                fits = gang_type(matrix, row, idle) >= 0
+                given[TARGET_REASON, row] = _RESERVED if fits else _GPUS_SHORT
+                continue
+            matrix[LANE, row] = lane
+    # a dedicated job is placed before a guest
+    given[3] = np.argsort(matrix[LANE], kind="mergesort")
+    return given
+
+
+@compiled
+def _keep_back(matrix: Floats, row: int, free: Floats) -> None:
+    """Let nobody else have what is idle of the type of which a waiting job finds most."""
+    wished, most = int(matrix[TYPES, row]), -1
+    for gpu_type in range(len(free)):
+        if (wished >> gpu_type) & 1 and (most < 0 or free[gpu_type] > free[most]):
+            most = gpu_type
+    if most >= 0:
+        free[most] -= min(free[most], matrix[GPUS, row])

@@ -1,0 +1,441 @@
+"""One decision of Chronus: what is promised already, who is answered, who runs until the lease ends.
+
+What decisions remember of each other is `Memory`; the rules are those of `volvelle.systems.chronus`.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, POOL, TYPE, TYPES
+from volvelle.core.decision import Promise
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.policy import Allocation, SolverGaps
+from volvelle.core.promises import Margin, keeps, over_share
+from volvelle.core.state import Reason
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.job import JobSpec
+from volvelle.systems.chronus.look import LAST, PACE, ROW, SEEN, TOO_LARGE, Look
+from volvelle.systems.chronus.recent import RecentWork
+from volvelle.systems.chronus.reservations import Reservations
+from volvelle.systems.chronus.selection import select
+
+if TYPE_CHECKING:
+    from volvelle.systems.chronus.policy import Chronus
+
+_LATER = 1e-3
+"""Seconds by which a finish that is accepted later than all deadlines is promised later than foreseen."""
+_PACES, _ENOUGH = 1000, 20
+"""Jobs of which the pace is remembered, and from how many on it says something about others."""
+_ORDER = float(Reason.ORDER)
+
+
+@dataclass
+class Memory:
+    """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free.
+
+    paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
+    """
+
+    book: Reservations
+    recent: RecentWork
+    margin: Margin
+    slot: int = -1
+    wait: float = 0.0
+    gaps: SolverGaps = field(default_factory=SolverGaps)
+    paces: list[float] = field(default_factory=list)
+    pace: float = 1.0
+
+    def learn_paces(self, seen: FloatColumn, most: float) -> None:
+        """Know how slow all but the share ``most`` of the jobs are against what is believed of them."""
+        if len(seen):
+            self.paces = [*self.paces, *seen.tolist()][-_PACES:]
+        if len(seen) and len(self.paces) >= _ENOUGH:
+            self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
+
+
+class Cycle:
+    """One decision. ``told``: promises that it makes or changes."""
+
+    def __init__(self, policy: "Chronus", memory: Memory, look: Look) -> None:
+        self.policy, self.memory, self.look = policy, memory, look
+        self.book, self.view = memory.book, look.view
+        self.told: list[Promise] = []
+
+    # ------------------------------------------------------------------ what is promised already
+
+    def forget_those_that_left(self) -> None:
+        """Free the reservations of jobs that are through, and see how many GPUs there are."""
+        here = self.look.row
+        gone = np.setdiff1d(self.book.rows, here[here >= 0], assume_unique=True)
+        if len(gone):
+            for finish_by in self.book.finish_by[gone].tolist():
+                self._learn(finish_by, kept=True)
+            self.book.leave(gone)
+        if (self.view.capacity != self.book.capacity).any():
+            fits = self.book.resize(self.view.capacity)
+            if not fits:
+                rows = self.book.rows
+                rows = rows[~self.book.fixed[rows]]
+                self.book.free_all(rows)
+                self._reserve(rows)
+
+    def renew(self) -> None:
+        """A lease ended: reserve what promised jobs still need; see who can still be kept."""
+        self.memory.learn_paces(self.look.measure(), self.policy.broken)
+        self.book.begin(self.look.slot)
+        self._adapt_to_checkpoints()
+        place = self.look.places(len(self.book.number))
+        rows = self.book.rows
+        for row in rows[self.book.finish_by[rows] < self.view.now].tolist():
+            if not keeps(self.view.now, self.book.finish_by[row]):
+                self._learn(float(self.book.finish_by[row]), kept=False)
+                self._drop(row, int(place[row]))
+        rows = rows[(self.book.number[rows] >= 0) & ~self.book.fixed[rows]]
+        runs = self.look.matrix[HELD, place[rows]] > 0.0
+        now, some = self.book.holds(self.look.slot)[rows], self.book.some[rows]
+        self._reserve(rows[runs | now | ~some])
+
+    def _reserve(self, rows: IntColumn) -> bool:
+        """Reserve anew for these rows, least time first; whether all have a reservation.
+
+        Those without keep their promise as long as it is not impossible: they are served right after those
+        that have one.
+        """
+        place = self.look.places(len(self.book.number))
+        rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
+        rows = rows[~self._reserve_each(rows, place)]
+        left = rows[~self._reserve_each(rows, place)].tolist()
+        for row in left:
+            seconds = self.look.seconds[self.book.type[row], place[row]]
+            if not keeps(self.view.now + seconds, self.book.finish_by[row]):
+                reason = "it cannot be through by then any more"
+                self.told.append(Promise(int(self.book.number[row]), reason=reason))
+                self._learn(float(self.book.finish_by[row]), kept=False)
+                self._drop(row, int(place[row]))
+        return not left
+
+    def _reserve_each(self, rows: IntColumn, place: IntColumn) -> BoolColumn:
+        """Reserve anew for these rows, one after another; (rows,) whether there is room."""
+        look, book, at = self.look, self.book, place[rows]
+        book.gap[rows] = look.gap[at] + self.memory.wait
+        types = book.type[rows]
+        goes_on = (look.matrix[HELD, at] > 0.0) & (look.matrix[TYPE, at] == types)
+        return book.reserve_each(rows, self.view.now, look.slot, self._need(types, at), goes_on)
+
+    def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
+        """Seconds of work to be reserved for jobs on these types."""
+        look, memory = self.look, self.memory
+        own = look.own[PACE, at]
+        pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
+        need: FloatColumn = look.seconds[gpu_type, at] * pace * (1.0 + memory.margin.now)
+        return need
+
+    def _need_of(self, gpu_type: int, at: int) -> float:
+        own, memory = float(self.look.own[PACE, at]), self.memory
+        pace = max(own, 1.0) if own > 0.0 else memory.pace
+        return float(self.look.seconds[gpu_type, at]) * pace * (1.0 + memory.margin.now)
+
+    def _drop(self, row: int, at: int) -> None:
+        self.book.leave(np.array([row]))
+        self.look.own[ROW, at] = 0.0
+
+    def _learn(self, finish_by: float, *, kept: bool) -> None:
+        """Adapt the margin: a promise was kept or broken."""
+        if finish_by < np.inf:
+            self.memory.margin.learn(kept=kept)
+
+    def _adapt_to_checkpoints(self) -> None:
+        """Know of the longest checkpoint of the jobs here, if all promises can be kept with it.
+
+        Jobs with longer ones do not run: to take their GPUs away would take too long.
+        """
+        memory, longest = self.memory, self.look.longest_checkpoint
+        if longest == memory.wait:
+            return
+        rows = self.book.rows
+        rows = rows[~self.book.fixed[rows]]
+        if longest < memory.wait or not len(rows):
+            memory.wait = longest if not len(rows) else memory.wait
+            return
+        book, wait, memory.wait = copy.deepcopy(self.book), memory.wait, longest
+        place = self.look.places(len(self.book.number))
+        if not self._reserve_each(rows, place).all():
+            memory.wait, memory.book, self.book = wait, book, book
+
+    # ------------------------------------------------------------------ answers
+
+    def answer(self) -> None:
+        """Tell jobs that are seen for the first time what is promised to them."""
+        look, view = self.look, self.view
+        new = np.flatnonzero(look.own[SEEN] == 0.0)
+        if not len(new):
+            return
+        look.own[SEEN, new] = 1.0
+        gpu_seconds = look.least_seconds[new] * look.matrix[GPUS, new]
+        self.memory.recent.add(view.now, gpu_seconds)
+        given = [view.promises.get(look.number(at)) for at in new.tolist()]
+        until = [np.inf if one is None or one.finish_by is None else one.finish_by for one in given]
+        order = np.lexsort((look.matrix[NUMBER, new], np.array(until), look.gangs[new]))
+        for i in order.tolist():
+            self._answer_one(int(new[i]), given[i])
+
+    def _answer_one(self, at: int, given: Promise | None) -> None:
+        look, number = self.look, self.look.number(at)
+        spec = self.view.spec(number)
+        if spec.rewards:
+            last = max(reward.deadline_seconds for reward in spec.rewards)
+            look.own[LAST, at] = spec.submit_time + last
+        if not look.gangs[at]:
+            if look.matrix[HELD, at] > 0.0:
+                self._hold_to_end(at, int(look.matrix[TYPE, at]))
+            elif spec.rewards and given is None:
+                reason = "it may not be preempted, so nothing is guaranteed before it starts"
+                self.told.append(Promise(number, reason=reason))
+        elif given is not None and given.finish_by is not None:
+            row = self._enter(at)
+            self.book.finish_by[row] = given.finish_by
+            self.book.type[row] = next(iter(look.types(at)), 0)
+            look.own[ROW, at] = row + 1.0
+            self._try(at, row, given.finish_by)
+        elif spec.rewards and (limit := self._limit(at, spec)):
+            self.told.append(Promise(number, reason=limit))
+        elif spec.rewards and not self._promise(at, steps_of(spec)) and given is None:
+            self._offer(at, spec)
+
+    def _limit(self, at: int, spec: JobSpec) -> str:
+        """Which limit, its own or that of its user or pool, a promise to it would exceed; empty for none."""
+        if (most := spec.time_limit_seconds) is not None and self.look.least_seconds[at] > most:
+            return "its time limit ends it before it is done"
+        shares = {"user": self.policy.user_share, "pool": self.policy.pool_share}
+        if min(shares.values()) == 1.0:
+            return ""
+        last = dict(self.view.promises) | {one.number: one for one in self.told}
+        here = set(self.book.number[self.book.rows].tolist())
+        made = (number for number, one in last.items() if one.finish_by is not None)
+        promised = (self.view.spec(number) for number in made if number in here)
+        return over_share(spec, promised, self.view.gpus, shares)
+
+    def _promise(self, at: int, steps: Sequence[tuple[float, int]]) -> bool:
+        """Promise the first of these finishes that can be, if there is one. They are (seconds, step)."""
+        look, book = self.look, self.book
+        work = float(look.least_seconds[at] * look.matrix[GPUS, at])
+        if look.matrix[CHECKPOINT, at] > self.memory.wait:
+            return False
+        if work >= self._too_large:
+            look.own[SEEN, at] = TOO_LARGE
+            return False
+        now, rate = self.view.now, self.memory.recent.rate_of_smaller(work, self.view.now)
+        row = self._enter(at)
+        if self._pool_has_room(row):
+            for finish_by, step in steps:
+                room = book.has_room(look.slot, now, finish_by, work, rate)
+                if room and self._try(at, row, finish_by):
+                    look.own[ROW, at] = row + 1.0
+                    self.told.append(Promise(look.number(at), finish_by, step))
+                    return True
+        book.leave(np.array([row]))
+        return False
+
+    def _try(self, at: int, row: int, finish_by: float) -> bool:
+        """Reserve what a job needs to be through by then, on the first type where that is possible."""
+        self.book.finish_by[row] = finish_by
+        self.book.gap[row] = self.look.gap[at] + self.memory.wait
+        for gpu_type in self.look.types(at):
+            start = self._first_slot(at)
+            goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
+            need = self._need_of(gpu_type, at)
+            if self.book.reserve(row, gpu_type, self.view.now, start, need, goes_on):
+                return True
+        return False
+
+    def _first_slot(self, at: int) -> int:
+        """From which slot on a job can have GPUs: of a pool, from the next lease on if not now."""
+        return (
+            self.look.slot
+            if self.look.fresh or self.look.matrix[POOL, at] < 0.0
+            else self.look.slot + 1
+        )
+
+    def _offer(self, at: int, spec: JobSpec) -> None:
+        """Tell a job by when it could be through, or promise that if it accepts it."""
+        look, book, number = self.look, self.book, self.look.number(at)
+        gap, gpus = look.gap[at] + self.memory.wait, float(look.matrix[GPUS, at])
+        earliest = np.inf
+        for gpu_type in look.types(at):
+            start, need = self._first_slot(at), self._need_of(gpu_type, at)
+            finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
+            earliest = min(earliest, finish + _LATER)
+        work = float(look.least_seconds[at]) * gpus
+        rate = self.memory.recent.rate_of_smaller(work, self.view.now)
+        earliest = book.first_with_room(look.slot, self.view.now, earliest, work, rate)
+        if spec.accept_later and earliest < np.inf and self._promise(at, [(earliest, -1)]):
+            return
+        able = earliest if earliest < np.inf else None
+        reason = "none of its deadlines can be guaranteed"
+        self.told.append(Promise(number, earliest=able, reason=reason))
+
+    @property
+    def _too_large(self) -> float:
+        """GPU-seconds of a job that would have to wait if smaller ones went first."""
+        able = float(self.book.capacity.sum()) * self.policy.period
+        return self.memory.recent.largest_within(able)
+
+    def _pool_has_room(self, row: int) -> bool:
+        """Whether all of a pool that have reservations could run at once."""
+        pool, rows = self.book.pool[row], self.book.rows
+        if pool < 0:
+            return True
+        all_of_it = self.book.gpus[rows[self.book.pool[rows] == pool]].sum()
+        return bool(all_of_it <= self.view.quota[pool])
+
+    def _enter(self, at: int) -> int:
+        matrix = self.look.matrix
+        return self.book.enter(self.look.number(at), float(matrix[GPUS, at]), int(matrix[POOL, at]))
+
+    def select(self) -> None:
+        """An SLO lease ended: promise something to jobs that were promised nothing, as a program says."""
+        look, own, now = self.look, self.look.own, self.view.now
+        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (own[SEEN] < TOO_LARGE)
+        open_yet &= now + look.least_seconds + look.gap <= own[LAST]
+        found = np.flatnonzero(open_yet)
+        if not len(found):
+            return
+        specs = {at: self.view.spec(look.number(at)) for at in found.tolist()}
+        worth = {
+            at: [(spec.submit_time + each.deadline_seconds, each.value) for each in spec.rewards]
+            for at, spec in specs.items()
+        }
+        lease, parts, gaps = self.policy.lease, self.policy.parts, self.memory.gaps
+        for at in select(look, self.book, found, worth, lease, parts, gaps):
+            if not self._limit(at, specs[at]):
+                self._promise(at, steps_of(specs[at]))
+
+    # ------------------------------------------------------------------ who runs
+
+    def serve(self) -> Allocation:
+        """Who has GPUs until the lease ends."""
+        look, matrix = self.look, self.look.matrix
+        waiting = look.waiting
+        idle = self.view.gpus - matrix[HELD].sum()
+        anew = look.fresh or bool((waiting & self._has_this_slot()).any())
+        if not waiting.any() or not (anew or idle >= 1.0):
+            held, kept = matrix[HELD].copy(), matrix[TYPE].copy()
+            reason = np.where(waiting, _ORDER, 0.0)
+            return Allocation(held, kept, reason, None, promises=tuple(self.told))
+        most = matrix[GPUS].copy()
+        most[waiting & (matrix[CHECKPOINT] > self.memory.wait)] = 0.0
+        needs = self._need_this_slot()
+        given, order = self._filled(most, needs, anew)
+        while self._started_for_good(given, most):
+            given, order = self._filled(most, needs, anew)
+        reason = np.where(given[TARGET_REASON] == 0.0, _ORDER, given[TARGET_REASON])
+        reason = np.where(given[TARGET] > 0.0, 0.0, reason)
+        gpus, types = given[TARGET], given[TARGET_TYPE]
+        return Allocation(gpus, types, reason, order, promises=tuple(self.told))
+
+    def _filled(
+        self, most: FloatColumn, needs: BoolColumn, anew: bool
+    ) -> tuple[FloatColumn, IntColumn]:
+        """GPUs by turn, and the turns; jobs with a reservation on their type."""
+        look, view, matrix = self.look, self.view, self.look.matrix
+        reserved = self._has_this_slot()
+        order = self._turns(reserved, needs)
+        if len(view.capacity) > 1:
+            matrix = matrix.copy()
+            rows = np.flatnonzero(reserved)
+            types = self.book.type[look.row[rows]]
+            matrix[TYPES, rows] = 2.0**types
+            matrix[TYPE, rows] = np.where(matrix[TYPE, rows] == types, types, -1.0)
+        gpus = matrix[GPUS]
+        given = fill(matrix, order, gpus, most, view.capacity, view.quota, anew, False)
+        return given, order
+
+    def _need_this_slot(self) -> BoolColumn:
+        """Which jobs without a promise keep a deadline only if they run now, if smaller ones go first."""
+        look, own, now, book = self.look, self.look.own, self.view.now, self.book
+        needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
+        if not look.fresh:
+            return needs
+        service = look.least_seconds * look.matrix[GPUS]
+        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (service < self._too_large)
+        open_yet &= now + look.least_seconds + np.where(look.waiting, look.gap, 0.0) <= own[LAST]
+        found = np.flatnonzero(open_yet)
+        rows = []
+        for at in found[np.lexsort((look.matrix[NUMBER, found], service[found]))].tolist():
+            if not book.free_in(look.slot, 1).any():
+                break
+            rows.append(row := self._enter(at))
+            steps = steps_of(self.view.spec(look.number(at)))
+            if any(due > now and self._try(at, row, due) for due, _ in steps):
+                needs[at] = book.held[row, look.slot - book.first]
+        book.leave(np.array(rows, dtype=np.int64))
+        return needs
+
+    def _has_this_slot(self) -> BoolColumn:
+        row = self.look.row
+        has: BoolColumn = (row >= 0) & self.book.holds(self.look.slot)[row]
+        return has
+
+    def _turns(self, reserved: BoolColumn, needs: BoolColumn) -> IntColumn:
+        """The order in which jobs are served."""
+        look, row = self.look, self.look.row
+        promised = row >= 0
+        behind = promised & ~self.book.some[row]
+        seconds = look.least_seconds
+        service = (seconds + np.where(look.waiting, look.gap, 0.0)) * look.matrix[GPUS]
+        service = np.where(promised, service * self.policy.yielding, service)
+        due = look.own[LAST]
+        hopeless = (due > 0.0) & ~promised & (self.view.now + seconds > due)
+        goes_on = ~look.waiting & (not look.fresh)
+        rank = np.select(
+            [reserved, behind, needs, goes_on, hopeless], [0.0, 1.0, 2.0, 3.0, 5.0], 4.0
+        )
+        turns: IntColumn = np.lexsort((look.matrix[NUMBER], service, rank))
+        return turns
+
+    def _started_for_good(self, given: FloatColumn, most: FloatColumn) -> bool:
+        """Let jobs that may not be preempted start only where they can run to their end.
+
+        Whether some of ``most`` changed, because one cannot.
+        """
+        look = self.look
+        starts = look.waiting & ~look.gangs & (given[TARGET] > 0.0) & (look.own[ROW] == 0.0)
+        refused = False
+        for at in np.flatnonzero(starts).tolist():
+            if not self._hold_to_end(at, int(given[TARGET_TYPE, at])):
+                most[at], refused = 0.0, True
+        return refused
+
+    def _hold_to_end(self, at: int, gpu_type: int) -> bool:
+        """Reserve GPUs for a job from now until it ends, and promise that; whether it is possible."""
+        look, row = self.look, self._enter(at)
+        seconds = float(look.seconds[gpu_type, at])
+        if not look.runs_on(at, gpu_type):
+            seconds += look.gap[at] + self.memory.wait
+        if not (
+            self._pool_has_room(row)
+            and self.book.reserve_now(row, gpu_type, self.view.now, seconds)
+        ):
+            self.book.leave(np.array([row]))
+            return False
+        look.own[ROW, at] = row + 1.0
+        finish, spec = self.view.now + seconds, self.view.spec(look.number(at))
+        for finish_by, step in [] if self._limit(at, spec) else steps_of(spec):
+            if finish <= finish_by:
+                self.told.append(Promise(look.number(at), finish_by, step))
+                break
+        return True
+
+
+def steps_of(spec: JobSpec) -> list[tuple[float, int]]:
+    """When each step of a job is due, seconds, and which it is: the most valuable first, then the latest."""
+    steps = [
+        (-reward.value, -reward.deadline_seconds, step)
+        for step, reward in enumerate(spec.rewards)
+        if reward.value > 0.0
+    ]
+    return [(spec.submit_time - due, step) for _, due, step in sorted(steps)]

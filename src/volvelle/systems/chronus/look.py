@@ -1,0 +1,130 @@
+"""What Chronus works out of a view: run time that is left, what starts cost, which slot it is."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from volvelle.core.columns import (
+    CHECKPOINT,
+    GPUS,
+    HELD,
+    NUMBER,
+    PREEMPTIBLE,
+    PROGRESS_FROM,
+    REQUEST_RATE,
+    RESIZE,
+    RESTORE,
+    START_GAP,
+    STARTED,
+    TYPE,
+    TYPES,
+)
+from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.systems.chronus.reservations import Floats
+
+ROW, LAST, SEEN, PACE, SINCE, LEFT = range(6)
+"""The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
+many seconds a believed second takes (0: not seen yet), when that was last looked at (0: it did not run), and
+the believed seconds that were left then."""
+OWN_COLUMNS = 6
+_SAME_PACE = 1e-6
+TOO_LARGE = 2.0
+"""In `SEEN`: it was answered, and was too large to be promised anything."""
+
+
+class Look(NamedTuple):
+    """The jobs of a view, in its order, in ``slot``; ``fresh``: leases end now, so that all is decided anew.
+
+    seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do;
+    least_seconds: (jobs,) on the fastest type. gap: a start's cost, seconds.
+    """
+
+    view: View
+    matrix: Floats
+    own: Floats
+    seconds: Floats
+    least_seconds: FloatColumn
+    gap: FloatColumn
+    slot: int
+    fresh: bool
+
+    @classmethod
+    def at(cls, view: View, slot: int, fresh: bool) -> "Look":
+        """What ``view`` says."""
+        jobs, matrix = view.jobs, view.jobs.matrix
+        kinds = np.arange(len(view.capacity))
+        work = jobs.remaining_work
+        if len(kinds) == 1:
+            seconds = (work / matrix[REQUEST_RATE])[None, :]
+            gap = np.maximum(matrix[START_GAP], matrix[RESTORE])
+        else:
+            table, wide = view.rates(), matrix[GPUS].astype(np.int64)
+            within = np.minimum(wide, table.shape[2] - 1)
+            rates = np.where(wide == within, table[jobs.curve, kinds[:, None], within], 0.0)
+            able = (matrix[TYPES].astype(np.int64) >> kinds[:, None]) & 1
+            seconds = np.full(rates.shape, np.inf)
+            np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
+            gap = np.maximum(matrix[START_GAP], matrix[RESIZE])
+        running = matrix[HELD] > 0.0
+        starting = np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0)
+        seconds = seconds + np.where(running, starting, 0.0)
+        return cls(view, matrix, jobs.own, seconds, seconds.min(axis=0), gap, slot, fresh)
+
+    @property
+    def waiting(self) -> BoolColumn:
+        """Which jobs hold no GPUs."""
+        waiting: BoolColumn = self.matrix[HELD] == 0.0
+        return waiting
+
+    @property
+    def gangs(self) -> BoolColumn:
+        """Which jobs may be interrupted."""
+        gangs: BoolColumn = self.matrix[PREEMPTIBLE] == 1.0
+        return gangs
+
+    @property
+    def row(self) -> IntColumn:
+        """(jobs,) the row of each job's reservation, -1 without."""
+        row: IntColumn = self.own[ROW].astype(np.int64) - 1
+        return row
+
+    def measure(self) -> FloatColumn:
+        """See how long the believed seconds of running jobs take; the paces seen for the first time."""
+        own, now = self.own, self.view.now
+        running = np.flatnonzero(~self.waiting)
+        left = self.seconds[self.matrix[TYPE, running].astype(np.int64), running]
+        since = own[SINCE, running]
+        passed, fewer = now - since, own[LEFT, running] - left
+        told = (since > 0.0) & (self.matrix[STARTED, running] <= since) & (fewer > 0.0)
+        seen = running[told]
+        pace = passed[told] / fewer[told]
+        pace = np.where(np.abs(pace - 1.0) < _SAME_PACE, 1.0, pace)
+        first: FloatColumn = pace[own[PACE, seen] == 0.0]
+        own[PACE, seen] = pace
+        own[SINCE] = 0.0
+        own[SINCE, running], own[LEFT, running] = now, left
+        return first
+
+    @property
+    def longest_checkpoint(self) -> float:
+        """How long a stop may keep GPUs from who is to start on them, seconds."""
+        return float(self.matrix[CHECKPOINT].max(initial=0.0))
+
+    def places(self, rows: int) -> IntColumn:
+        """(rows,) where the jobs with reservations stand in the view, -1 for rows without a job here."""
+        place = np.full(rows, -1, dtype=np.int64)
+        reserved = np.flatnonzero(self.own[ROW] > 0.0)
+        place[self.row[reserved]] = reserved
+        return place
+
+    def number(self, at: int) -> int:
+        """Of a job by its place."""
+        return int(self.matrix[NUMBER, at])
+
+    def types(self, at: int) -> list[int]:
+        """GPU types that will do."""
+        return [kind for kind, left in enumerate(self.seconds[:, at].tolist()) if left < np.inf]
+
+    def runs_on(self, at: int, gpu_type: int) -> bool:
+        """Whether a job holds GPUs of this type."""
+        return bool(self.matrix[HELD, at] > 0.0 and self.matrix[TYPE, at] == gpu_type)

@@ -1,0 +1,96 @@
+"""Chronus (Gao et al., SoCC'21): deadlines that are promised when a job comes, and kept by leases."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.policy import Allocation, Policy, SolverGaps, policies
+from volvelle.core.promises import Margin
+from volvelle.core.view import View
+from volvelle.model.validation import Seconds
+from volvelle.systems.chronus.cycle import Cycle, Memory
+from volvelle.systems.chronus.look import OWN_COLUMNS, Look
+from volvelle.systems.chronus.recent import RecentWork
+from volvelle.systems.chronus.reservations import Reservations
+
+_ROUNDING = 1e-9
+
+
+@policies.register
+class Chronus(Policy):
+    """Deadlines promised on leases; jobs without a promise by least remaining service."""
+
+    name: ClassVar[str] = "chronus"
+    source: ClassVar[str] = "Chronus (SoCC'21), section 3.3"
+    optimises: ClassVar[str] = "deadlines kept, then mean JCT of best effort"
+    time_varying: ClassVar[bool] = True
+    work_conserving: ClassVar[bool] = False
+    columns: ClassVar[int] = OWN_COLUMNS
+
+    lease: Annotated[Seconds, Field(gt=0)] = Field(1200.0, description="length of an SLO lease")
+    parts: Annotated[int, Field(ge=1)] = Field(4, description="best-effort leases in an SLO lease")
+    user_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="of the cluster, that promised jobs of one user may request together"
+    )
+    pool_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="of the cluster, that promised jobs of one pool may request together"
+    )
+    period: Annotated[Seconds, Field(gt=0)] = Field(
+        86400.0, description="over which work that came is compared with what the cluster can do"
+    )
+    yielding: Annotated[float, Field(gt=0)] = Field(
+        3.0, description="how much larger promised jobs with time to spare count"
+    )
+    margin: Annotated[float, Field(ge=0, lt=10)] = Field(
+        0.0, description="share by which jobs may take longer than believed, to begin with"
+    )
+    broken: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="share of promises that may be broken where estimates are wrong"
+    )
+
+    _kept: Memory | None = PrivateAttr(default=None)
+
+    @property
+    def resizes(self) -> bool:
+        """Jobs are gangs here."""
+        return False
+
+    @property
+    def solver_gaps(self) -> SolverGaps | None:
+        """The gap of each selection."""
+        return None if self._kept is None else self._kept.gaps
+
+    def allocate(self, view: View) -> Allocation:
+        """Answer those that came; at the end of a lease decide anew, else let idle GPUs be used."""
+        memory = self._remembered(view)
+        slot = int(view.now / self._slot_seconds + _ROUNDING)
+        cycle = Cycle(self, memory, Look.at(view, slot, slot != memory.slot))
+        cycle.forget_those_that_left()
+        if cycle.look.fresh:
+            ended, memory.slot = memory.slot // self.parts, slot
+            cycle.renew()
+            cycle.answer()
+            if slot // self.parts != ended:
+                cycle.select()
+        else:
+            cycle.answer()
+        return cycle.serve()
+
+    def next_wake(self, view: View) -> float | None:
+        """When the best-effort lease ends; never while nobody waits."""
+        if self._kept is None or view.jobs.running.all():
+            return None
+        return (self._kept.slot + 1) * self._slot_seconds
+
+    @property
+    def _slot_seconds(self) -> float:
+        return self.lease / self.parts
+
+    def _remembered(self, view: View) -> Memory:
+        """What is remembered; nothing after a restart, when promises are all that is known."""
+        if self._kept is None:
+            book = Reservations(self._slot_seconds, view.capacity.copy())
+            book.first = int(view.now / self._slot_seconds + _ROUNDING)
+            self._kept = Memory(book, RecentWork(self.period), Margin(self.margin, self.broken))
+            view.jobs.own[:] = 0.0
+        return self._kept

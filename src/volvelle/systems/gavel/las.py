@@ -1,0 +1,110 @@
+"""Max-min fairness of Gavel (OSDI'20), its version of least attained service.
+
+    maximise  min over jobs i of  gpus(i) / weight(i)  x  sum over t of T(i, t) X(i, t) / P(i)
+
+where P(i) is the rate of a job that spends its time on the GPU types in proportion to their numbers (and
+stays at 0 for types on which it cannot run). Only the smallest value is raised, as in Gavel's simulator; what
+is left of the GPUs lies wherever the solver leaves it, and rounds hand it out. `gavel-hierarchical` goes on.
+With ``space_sharing``, where two may gain by it, a second program raises the sum of all values with the
+smallest held: what the first leaves open may be pairs that nobody gains from, and rounds would follow them.
+On Gavel's 120 jobs this alone makes mean completion times 4 % shorter; the simulator's, whose solver stops
+inside the set of solutions, lies between the two (2 % from each, under its own rounds).
+
+Where all types are alike to every job (a cluster of one type, or ``aware=false``) no program is solved:
+`water_level` gives one of its solutions, the one in which nobody can have more without another having less.
+Jobs that differ in nothing are one entry of the program.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.policy import policies
+from volvelle.core.view import FloatColumn, View
+from volvelle.systems.gavel.base import GavelProgram
+from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
+
+Floats = NDArray[np.float64]
+
+_ALIKE = 1e-12
+
+_SLACK = 1e-6
+"""What the smallest value may lose, relative to it, where the others are raised after it."""
+
+
+@policies.register
+class GavelLas(GavelProgram):
+    """Max-min fairness: the job with the least normalised throughput for its weight is raised."""
+
+    name: ClassVar[str] = "gavel-las"
+    needs_durations: ClassVar[bool] = False
+    optimises: ClassVar[str] = "instantaneous fairness, over GPU types"
+
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """The program, or its closed form."""
+        if types_alike(demand):
+            return split_over_types(demand, water_level(demand))
+        entries, group = (demand, None) if len(demand.pairs) else demand.grouped()
+        scale = normaliser(entries) / _weights(entries)
+        need = entries.able.astype(np.float64)
+        split = entries.equal_split()
+        shared = raise_together(entries, scale, need, np.zeros(len(need)), split, self.time_limit)
+        self._gaps.note(shared.gap)
+        if group is not None:
+            return shared.fractions[group]
+        floor = need * shared.level * (1 - _SLACK)
+        types = np.ones(len(demand.capacity))
+        rest = maximise_sum(demand, scale, types, floor, shared.fractions, self.time_limit)
+        self._gaps.note(rest.gap)
+        return rest.fractions
+
+
+def normaliser(demand: Demand) -> FloatColumn:
+    """What makes a rate comparable: GPUs over the rate under a proportional share."""
+    proportional = demand.proportional
+    return np.divide(
+        demand.gpus, proportional, out=np.zeros_like(proportional), where=proportional > 0
+    )
+
+
+def types_alike(demand: Demand) -> bool:
+    """Whether it is the same to every job where it runs: no types that differ, quotas or pairs."""
+    if len(demand.quota) or len(demand.pairs):
+        return False
+    present = demand.rates[:, demand.capacity > 0]
+    spread = present.max(axis=1, initial=0.0) - present.min(axis=1, initial=np.inf)
+    return bool(np.all(spread <= _ALIKE * present.max(axis=1, initial=1.0)))
+
+
+def water_level(demand: Demand) -> FloatColumn:
+    """The fraction of its time each job runs where GPUs over weight are made equal.
+
+    x(i) = min(1, level x weight(i) / gpus(i)) with the level at which all GPUs are given; 1 where there
+    are enough.
+    """
+    gpus, weight, capacity = demand.gpus, _weights(demand), float(demand.capacity.sum())
+    if gpus.sum() <= capacity:
+        return np.ones(len(gpus))
+    order = np.argsort(gpus / weight, kind="stable")
+    given = np.concatenate([[0.0], np.cumsum(gpus[order])[:-1]])
+    sharing = np.cumsum(weight[order][::-1])[::-1]
+    levels = (capacity - given) / sharing
+    full = levels * weight[order] >= gpus[order]
+    level = levels[int(np.argmin(full))]
+    fraction: FloatColumn = np.minimum(1.0, level * weight / gpus)
+    return fraction
+
+
+def split_over_types(demand: Demand, fraction: FloatColumn) -> Floats:
+    """``fraction`` of each job's time, spent on the types in proportion to their GPUs."""
+    split: Floats = fraction[:, None] * (demand.capacity / demand.capacity.sum())
+    return split
+
+
+def _weights(demand: Demand) -> FloatColumn:
+    return np.maximum(demand.weight, FEATHER)
+
+
+FEATHER = 1e-12
+"""What a weight of nothing weighs."""
