@@ -314,7 +314,7 @@ def _sift(heap: Ints, count: int, keys: Floats, place: int) -> None:
     heap[place] = moved
 
 
-# What `Profile` calls.
+# Loops of `Profile`.
 _compiled_step_at = compiled(step_at)
 _compiled_least_free = compiled(least_free)
 _compiled_most_free = compiled(most_free)
