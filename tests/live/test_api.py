@@ -62,7 +62,7 @@ def test_a_submission_is_the_same_whoever_reads_it(api: ApiFixture, content_type
     assert api.client("dana").get("/v1/jobs/0").json()["request"]["gpus"] == 2
     wrong = api.client("dana").post("/v1/jobs", content='{"gpus": "no"}', headers=headers)
     assert (wrong.status_code, wrong.json()["place"]) == (422, "body")
-    deep = api.client("dana").post("/v1/jobs", content="[" * 5000, headers=headers)
+    deep = api.client("dana").post("/v1/jobs", content="[" * 4000, headers=headers)
     assert (deep.status_code, deep.json()["detail"]) == (400, "there was an error parsing the body")
     nobody = api.client("dana")
     nobody.headers["Authorization"] = "Bearer unknown"

@@ -9,6 +9,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
+from volvelle.testing.machine_code import check_predictions, check_search, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.testing.strategies import KNOWN, scenarios
@@ -95,3 +96,11 @@ def the_truth_is_ignored(estimator: str) -> None:
     """An estimator that does not need the truth believes the same without it."""
     made, job = estimators.make(estimator), linear_job(0, 0.0, 1.0, 50.0)
     assert made.believe(submitted(job), 0) == made.believe(submitted(job, truth=False), 0)
+
+
+@estimator_promises.promise()
+def machine_code_predicts_and_measures_the_same(estimator: str) -> None:
+    """Predictions at submission and figures of a search, compiled and interpreted."""
+    setting = small_setting(estimator=estimator)
+    check_predictions(setting)
+    check_search(setting)

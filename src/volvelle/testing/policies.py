@@ -22,6 +22,13 @@ from volvelle.model.cluster import Cluster
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
+from volvelle.testing.machine_code import (
+    COUNTED_AND_BY_NAME,
+    check_journals,
+    check_predictions,
+    check_search,
+    small_setting,
+)
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job, state_of
 from volvelle.testing.strategies import (
@@ -272,3 +279,23 @@ def a_wide_job_is_served_while_narrow_jobs_keep_arriving(policy: str) -> None:
 
     drawn = {"cluster": clusters(GANGS), "seconds": st.integers(1, 6), "load": st.floats(1.0, 1.5)}
     on_random(7, check, **drawn)
+
+
+@policy_promises.promise()
+def machine_code_leaves_the_same_journal(policy: str) -> None:
+    """Runs of random scenarios, compiled and interpreted, with GPUs counted and with names."""
+    check_journals(policy)
+
+
+@policy_promises.promise()
+def machine_code_predicts_the_same(policy: str) -> None:
+    """Predictions at submission and their quantiles, compiled and interpreted."""
+    for placement in COUNTED_AND_BY_NAME:
+        check_predictions(small_setting(policy=policy, placement=placement))
+
+
+@policy_promises.promise()
+def a_search_measures_what_a_run_shows(policy: str) -> None:
+    """Figures of `volvelle tune`, without predictions and with."""
+    for placement in COUNTED_AND_BY_NAME:
+        check_search(small_setting(policy=policy, placement=placement))

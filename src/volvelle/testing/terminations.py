@@ -11,6 +11,7 @@ from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
 from volvelle.testing.journals import check_replay
+from volvelle.testing.machine_code import check_predictions, check_search, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen
 from volvelle.testing.strategies import KNOWN, Features, scenarios
@@ -78,3 +79,11 @@ def a_job_without_a_loss_runs_to_its_end(termination: str) -> None:
                 assert not run.outcomes.reason[number]
 
     on_random(20, check, scenario=LOSSES)
+
+
+@termination_promises.promise()
+def machine_code_predicts_and_measures_the_same(termination: str) -> None:
+    """Predictions at submission and figures of a search, compiled and interpreted."""
+    setting = small_setting(termination=termination)
+    check_predictions(setting)
+    check_search(setting)
