@@ -115,7 +115,7 @@ def _promises() -> Iterator[Any]:
                 yield pytest.param(written, promise, id=f"{name}-{promise}")
 
 
-@pytest.mark.parametrize(("policy", "promise"), _promises())
+@pytest.mark.parametrize(("policy", "promise"), list(_promises()))
 def test_a_policy_keeps_its_promises(policy: str, promise: Promise[Policy]) -> None:
     promise.check(policy)
 

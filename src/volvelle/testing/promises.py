@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis.strategies import SearchStrategy
 
 from volvelle.core.registry import Part, Registry
@@ -65,6 +65,13 @@ def on_random(examples: int, check: Callable[..., None], **drawn: SearchStrategy
 
     Every run draws the same. A failure is the smallest that was found.
     """
+
+    def noted(**values: Any) -> None:
+        for name, value in values.items():
+            note(f"{name} = {value!r}")
+        check(**values)
+
+    noted.__name__ = check.__qualname__.split(".", 1)[0]  # draws differ by it
     stable = settings(
         max_examples=examples,
         deadline=None,
@@ -72,4 +79,4 @@ def on_random(examples: int, check: Callable[..., None], **drawn: SearchStrategy
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    stable(given(**drawn)(check))()
+    stable(given(**drawn)(noted))()

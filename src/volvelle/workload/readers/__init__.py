@@ -1,7 +1,7 @@
 """Readers of traces: one small module for each format, all with the same result.
 
-`our_formats` holds ours by name; `volvelle.workload.reading.read_trace` picks one. A format of somebody
-else's subclasses `TraceFormat` (or `RowFormat`, or `ColumnFormat`) and is an entry point of the group
+`our_formats` holds ours by name; `volvelle.workload.reading.read_trace` picks one. A format of another
+package subclasses `TraceFormat` (or `RowFormat`, or `ColumnFormat`) and is an entry point of the group
 ``volvelle.traces``.
 """
 
