@@ -98,6 +98,7 @@ WITH_DEFAULTS = (
     "a_wide_job_is_served_while_narrow_jobs_keep_arriving",
     "durations_do_not_matter",
     "machine_code_predicts_the_same",
+    "a_synthesizer_chooses_the_same_by_machine_code",
     "a_search_measures_what_a_run_shows",
 )
 """Promises that are checked of policies with their default parameters alone."""

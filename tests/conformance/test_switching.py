@@ -10,14 +10,14 @@ from volvelle.core.events import Event, Recomposed
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.parts import admissions
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.systems import brought
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import simulate
-from volvelle.simulate.world import Watcher, World
-from volvelle.systems.blox import synthesizer
-from volvelle.systems.blox.synthesizer import Synthesis
+from volvelle.simulate.synthesis import Synthesis
+from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
-from volvelle.testing.scenario import Run, Scenario, happen, linear_job, state_of
+from volvelle.testing.scenario import Scenario, happen, linear_job, state_of
 from volvelle.testing.strategies import EVERYTHING, scenarios
 
 CHOICES = Synthesis(
@@ -38,12 +38,6 @@ def under(scenario: Scenario, synthesis: Synthesis) -> Scenario:
     return replace(scenario, setting=replace(scenario.setting, synthesis=synthesis))
 
 
-def switching(scenario: Scenario, *watchers: Watcher) -> Run:
-    """A run in which the scenario's synthesis switches the composition."""
-    assert scenario.setting.synthesis is not None
-    return happen(scenario, *watchers, director=synthesizer.Synthesizer(scenario.setting.synthesis))
-
-
 @every_synthesis
 @settings(max_examples=25)
 @given(scenario=scenarios(EVERYTHING))
@@ -52,7 +46,7 @@ def test_nothing_is_given_twice_and_all_work_is_done(
 ) -> None:
     scenario = under(scenario, synthesis)
     audit = Audit(scenario)
-    run = switching(scenario, audit)
+    run = happen(scenario, audit)
     audit.close(run.outcomes)
 
 
@@ -63,8 +57,8 @@ def test_the_journal_is_the_same_again_and_its_replay_needs_no_looking_ahead(
     synthesis: Synthesis, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     scenario = under(scenario, synthesis)
-    run = switching(scenario)
-    assert switching(scenario).journal_bytes == run.journal_bytes
+    run = happen(scenario)
+    assert happen(scenario).journal_bytes == run.journal_bytes
     path = tmp_path_factory.mktemp("journal") / "run.jsonl"
     run.journal.write(path)
     header, entries = read_journal(path)
@@ -111,7 +105,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
     jobs = [linear_job(n, 5.0 * n, 1.0 + n % 2, 20.0 + 37.0 * (n % 5)) for n in range(40)]
     scenario = under(Scenario.of(parse_cluster("1x4"), jobs), CHOICES)
     alone = simulate(scenario.workload, scenario.setting, journal=True)
-    monkeypatch.setattr(synthesizer, "_PAYS_SECONDS", 0.0)
+    monkeypatch.setattr("volvelle.systems.blox.synthesizer._PAYS_SECONDS", 0.0)
     together = simulate(scenario.workload, scenario.setting, journal=True, workers=2)
     assert alone.journal is not None
     assert together.journal is not None
@@ -123,7 +117,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
 @settings(max_examples=10)
 @given(scenarios(EVERYTHING))
 def test_looking_ahead_leaves_the_scheduler_alone(scenario: Scenario) -> None:
-    chooser = synthesizer.Synthesizer(CHOICES)
+    chooser = brought("directors", "synthesizer")(CHOICES)
 
     def look(world: World) -> None:
         before = state_of(world.scheduler)

@@ -33,7 +33,7 @@ class Alternating(PlanPolicy):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     policies.all()
-    monkeypatch.setitem(policies._parts, "alternating", Alternating)
+    monkeypatch.setitem(policies._known, "alternating", Alternating)
     Alternating.asked.clear()
 
 

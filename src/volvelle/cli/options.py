@@ -1,6 +1,9 @@
 """Options that several commands share, and the experiment they add up to."""
 
+import functools
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -311,6 +314,43 @@ Metrics = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
+
+
+AnyCommand = Callable[..., None]
+
+
+def parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    """A parameter of a command, as Typer reads them."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def besides(made: Callable[[], Iterable[Parameter]]) -> Callable[[AnyCommand], AnyCommand]:
+    """Let the ``**`` parameter of a command stand for the options that ``made`` makes when it is used."""
+
+    def decorate(command: AnyCommand) -> AnyCommand:
+        command.besides = made  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def complete(command: AnyCommand) -> AnyCommand:
+    """``command`` with the options besides its own; they stand behind its arguments."""
+    if not hasattr(command, "besides"):
+        return command
+    own = [
+        one for one in signature(command).parameters.values() if one.kind != Parameter.VAR_KEYWORD
+    ]
+    own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in own]
+    arguments = [one for one in own if one.default is Parameter.empty]
+    options = [one for one in own if one.default is not Parameter.empty]
+
+    @functools.wraps(command)
+    def completed(**given: Any) -> None:
+        command(**given)
+
+    completed.__signature__ = Signature([*arguments, *command.besides(), *options])  # type: ignore[attr-defined]
+    return completed
 
 
 def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> "Experiment":

@@ -526,14 +526,13 @@ def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
 
 def _compiled(key: Key) -> Callable[..., None] | None:
     """``key`` as a kernel; None where it is beyond Numba."""
-    from numba.core.errors import NumbaError  # noqa: PLC0415 - heavy, and not always needed
-
-    from volvelle.core.machine import address  # noqa: PLC0415 - as above
+    from volvelle.core.machine_code.loading import NotCompilable, address  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.words import KERNELS  # noqa: PLC0415 - as above
 
     keys = compilable_keys(key)
     try:
-        address(keys, "key")
-    except NumbaError:
+        address(keys, KERNELS["key"])
+    except NotCompilable:
         return None
     return keys
 

@@ -236,8 +236,8 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     """No process of the attempt is left on any node. Repeated until it is forgotten.
 
     ``reason`` is for people; empty for a normal end. permanent: the next attempt would fail like this one.
-    ago: seconds since the end, as the node measured them when it reported; None: it does not know. Clocks of
-    two machines are not compared.
+    node_failed: its node could not start it, for a reason of the node's own. ago: seconds since the end, as
+    the node measured them when it reported; None: it does not know. Clocks of two machines are not compared.
     """
 
     outcome: Outcome
@@ -247,6 +247,7 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     iterations: Field = 0
     saved_iterations: Field = 0
     ago: float | None = None
+    node_failed: bool = False
 
 
 class UnknownEnded(OfAttempt, frozen=True, tag="unknown-ended", kw_only=True):
@@ -260,13 +261,21 @@ class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
 
     leaving: its attempts may run on, nothing new may start. attempts: all that run on it, or ended and are
     not forgotten. An ordered attempt that is missing here has not started; ordering it again is safe. known:
-    how far journals had been written, as the node was told.
+    how far journals had been written, as the node was told. problem: see `NodeCondition`.
     """
 
     node: Node
     leaving: bool = False
     attempts: tuple[AttemptKey, ...] = ()
     known: tuple[JournalPosition, ...] = ()
+    problem: str = ""
+
+
+class NodeCondition(msgspec.Struct, frozen=True, tag="node-condition"):
+    """Why a connected node can start nothing, such as a full disk; an empty ``problem``: it can again."""
+
+    name: str
+    problem: str
 
 
 class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
@@ -279,4 +288,12 @@ class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
     reason: str
 
 
-Report = AttemptStarted | AttemptProgress | AttemptEnded | UnknownEnded | NodeJoined | NodeLost
+Report = (
+    AttemptStarted
+    | AttemptProgress
+    | AttemptEnded
+    | UnknownEnded
+    | NodeJoined
+    | NodeCondition
+    | NodeLost
+)

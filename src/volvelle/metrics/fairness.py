@@ -72,15 +72,6 @@ def unfair(
     return np.where(np.isnan(fairness), np.nan, unfair_ones.astype(np.float64))
 
 
-def unfair_fraction(
-    outcomes: Outcomes, share: FairShare = FairShare.SHARE, threshold: float = 1.0
-) -> float:
-    """Share of the tracked jobs with a rho that were served unfairly, 0 to 1; NaN without any."""
-    column = unfair(outcomes, share, threshold)[outcomes.tracked]
-    column = column[~np.isnan(column)]
-    return float(column.mean()) if len(column) else float("nan")
-
-
 def unfairness(outcomes: Outcomes) -> FloatColumn:
     """PCS' unfairness (OSDI'24, section 5.1): percent by which a job overran its fair finish."""
     return excess(per_job.jct(outcomes), fair_finish_seconds(outcomes))

@@ -42,9 +42,9 @@ from volvelle.metrics.outcomes import (
     Promised,
     Steps,
 )
+from volvelle.model.alone import seconds_alone
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.workload.workload import Workload
 
 _NAN = float("nan")
 _FAILED, _CANCELLED = 100, 101
@@ -268,8 +268,11 @@ def outcomes_of(header: Header, entries: Iterable[Entry]) -> Outcomes:
     """The outcomes of a journal. Durations of jobs alone are known where the truth was disclosed."""
     recorder = Recorder(header.cluster)
     submitted = [Job(event.spec, event.truth or _UNKNOWN) for event in recorded(recorder, entries)]
-    jobs = Workload(submitted)
-    return recorder.outcomes(jobs.durations, single_gpu_seconds=jobs.single_gpu_seconds)
+    requested = np.array([job.spec.gpus for job in submitted])
+    return recorder.outcomes(
+        seconds_alone(submitted, requested),
+        single_gpu_seconds=seconds_alone(submitted, np.ones(len(submitted))),
+    )
 
 
 _UNKNOWN = Truth(work=_NAN)

@@ -26,7 +26,6 @@ from volvelle.model.validation import Seconds, describe_validation
 from volvelle.simulate.past import read_past
 from volvelle.simulate.recorded import fits_record, recorded_jobs
 from volvelle.simulate.run import PLAY_OUTS, Setting
-from volvelle.simulate.run_directory import SYNTHESIZER
 from volvelle.simulate.sources import (
     Read,
     Source,
@@ -35,7 +34,7 @@ from volvelle.simulate.sources import (
     resubmitted,
     split_pairs,
 )
-from volvelle.systems.blox.synthesizer import Synthesis, read_foreseen
+from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis, read_foreseen
 from volvelle.workload.habits import Habits
 from volvelle.workload.proposing import proposed_cluster, seen_types
 from volvelle.workload.workload import Workload

@@ -18,6 +18,7 @@ from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ASKED, EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
+from volvelle.core.systems import brought
 from volvelle.metrics.outcomes import BoolColumn, Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster
@@ -27,10 +28,10 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.predict import Predictor, Refreshed
+from volvelle.simulate.profiling import ProfiledWorkload, profile
+from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.simulate.users import Users
 from volvelle.simulate.world import Recording, Watcher, World
-from volvelle.systems.blox.synthesizer import Synthesis, Synthesizer
-from volvelle.systems.chronus.simulated_profiling import ProfiledWorkload, profile
 from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 
@@ -216,7 +217,9 @@ def _run(
             tick=setting.tick,
             until=INFINITY if setting.until is None else setting.until,
             tracked=setting.tracked,
-            director=None if synthesis is None else Synthesizer(synthesis, workers),
+            director=None
+            if synthesis is None
+            else brought("directors", SYNTHESIZER)(synthesis, workers),
             users=users,
             compiled=_pays(workload, setting, scheduler) if compiled is None else compiled,
         )

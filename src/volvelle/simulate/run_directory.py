@@ -38,12 +38,10 @@ from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import PLAY_OUTS, Setting, Simulation
-from volvelle.systems.blox.synthesizer import Synthesis
+from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 
 FORMAT = 1
 
-SYNTHESIZER = "synthesizer"
-"""What stands for policy and admission where these are chosen while the run goes on."""
 
 RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS = (
     "run.json",

@@ -9,7 +9,12 @@ from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
 from volvelle.testing.journals import check_replay
-from volvelle.testing.machine_code import check_predictions, check_search, small_setting
+from volvelle.testing.machine_code import (
+    check_predictions,
+    check_search,
+    check_synthesis,
+    small_setting,
+)
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen, state_of
 from volvelle.testing.strategies import EVERYTHING, scenarios
@@ -69,7 +74,8 @@ def a_forecast_at_any_moment_leaves_the_scheduler_alone(admission: str) -> None:
 
 @admission_promises.promise()
 def machine_code_predicts_and_measures_the_same(admission: str) -> None:
-    """Predictions at submission and figures of a search, compiled and interpreted."""
+    """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
     setting = small_setting(admission=admission)
     check_predictions(setting)
+    check_synthesis(setting, "las:round=30", admission)
     check_search(setting)

@@ -9,7 +9,12 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
-from volvelle.testing.machine_code import check_predictions, check_search, small_setting
+from volvelle.testing.machine_code import (
+    check_predictions,
+    check_search,
+    check_synthesis,
+    small_setting,
+)
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.testing.strategies import KNOWN, scenarios
@@ -100,7 +105,8 @@ def the_truth_is_ignored(estimator: str) -> None:
 
 @estimator_promises.promise()
 def machine_code_predicts_and_measures_the_same(estimator: str) -> None:
-    """Predictions at submission and figures of a search, compiled and interpreted."""
+    """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
     setting = small_setting(estimator=estimator)
     check_predictions(setting)
+    check_synthesis(setting, "las:round=30", "accept-all")
     check_search(setting)

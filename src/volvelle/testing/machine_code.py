@@ -1,4 +1,4 @@
-"""Machine code does what the interpreted loop does: runs, predictions with play-outs, and searches.
+"""Machine code does what the interpreted loop does: runs, predictions with play-outs, synthesizer, searches.
 
 The workloads are small: compiling the loop and a part's kernels takes most of the time.
 """
@@ -16,6 +16,7 @@ from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job, LossPoint, Reward, Truth
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.testing.promises import on_random
 from volvelle.testing.scenario import Scenario, happen, linear_job, tabled
 from volvelle.testing.strategies import EVERYTHING, scenarios
@@ -72,6 +73,17 @@ def check_predictions(where: Setting) -> None:
         simulate(WORKLOAD, replace(where, predict=True), compiled=each) for each in (True, False)
     )
     assert_the_same(compiled.outcomes, plain.outcomes)
+
+
+def check_synthesis(where: Setting, policy: str, admission: str) -> None:
+    """The choices of a synthesizer among which the part is, with predictions, of both loops."""
+    where = replace(where, predict=True)
+    among = Synthesis(policies=(policy, "srtf"), admissions=(admission,), every=40.0)
+    compiled, plain = (
+        simulate(WORKLOAD, replace(where, synthesis=among), compiled=each) for each in (True, False)
+    )
+    assert_the_same(compiled.outcomes, plain.outcomes)
+    assert compiled.outcomes.choices == plain.outcomes.choices
 
 
 def check_search(where: Setting) -> None:

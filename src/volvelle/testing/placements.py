@@ -12,7 +12,12 @@ from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
 from volvelle.testing.audit import Audit
-from volvelle.testing.machine_code import check_predictions, check_search, small_setting
+from volvelle.testing.machine_code import (
+    check_predictions,
+    check_search,
+    check_synthesis,
+    small_setting,
+)
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen
@@ -99,7 +104,8 @@ def a_job_whose_share_is_unchanged_keeps_its_gpus(placement: str) -> None:
 
 @placement_promises.promise()
 def machine_code_predicts_and_measures_the_same(placement: str) -> None:
-    """Predictions at submission and figures of a search, compiled and interpreted."""
+    """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
     setting = small_setting(placement=placement)
     check_predictions(setting)
+    check_synthesis(setting, "las:round=30", "accept-all")
     check_search(setting)

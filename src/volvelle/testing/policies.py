@@ -27,6 +27,7 @@ from volvelle.testing.machine_code import (
     check_journals,
     check_predictions,
     check_search,
+    check_synthesis,
     small_setting,
 )
 from volvelle.testing.promises import Promises, on_random
@@ -293,6 +294,13 @@ def machine_code_predicts_the_same(policy: str) -> None:
     """Predictions at submission and their quantiles, compiled and interpreted."""
     for placement in COUNTED_AND_BY_NAME:
         check_predictions(small_setting(policy=policy, placement=placement))
+
+
+@policy_promises.promise()
+def a_synthesizer_chooses_the_same_by_machine_code(policy: str) -> None:
+    """A synthesizer that may choose the policy does so, compiled and interpreted."""
+    for placement in COUNTED_AND_BY_NAME:
+        check_synthesis(small_setting(placement=placement), policy, "accept-all")
 
 
 @policy_promises.promise()

@@ -10,6 +10,7 @@ from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
+from volvelle.core.systems import brought
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster
@@ -138,11 +139,9 @@ def happen(
     director: Director | None = None,
     compiled: bool = False,
 ) -> Run:
-    """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`.
-
-    director: switches the composition, where the setting has a synthesis.
-    """
-    assert director is not None or scenario.setting.synthesis is None
+    """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
+    if director is None and (synthesis := scenario.setting.synthesis) is not None:
+        director = brought("directors", "synthesizer")(synthesis)
     scheduler = scheduler or scenario.scheduler()
     journal = Journal(scenario.setting.header)
     recorder = Recorder(scenario.cluster)

@@ -11,7 +11,12 @@ from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
 from volvelle.testing.journals import check_replay
-from volvelle.testing.machine_code import check_predictions, check_search, small_setting
+from volvelle.testing.machine_code import (
+    check_predictions,
+    check_search,
+    check_synthesis,
+    small_setting,
+)
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen
 from volvelle.testing.strategies import KNOWN, Features, scenarios
@@ -83,7 +88,8 @@ def a_job_without_a_loss_runs_to_its_end(termination: str) -> None:
 
 @termination_promises.promise()
 def machine_code_predicts_and_measures_the_same(termination: str) -> None:
-    """Predictions at submission and figures of a search, compiled and interpreted."""
+    """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
     setting = small_setting(termination=termination)
     check_predictions(setting)
+    check_synthesis(setting, "las:round=30", "accept-all")
     check_search(setting)

@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from volvelle.core.written import WrittenPart
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
+from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.mapping import rivals, suggested
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
@@ -68,8 +70,13 @@ def read_trace(
 
 
 def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) -> TraceFormat:
-    """The format called ``name``. Raises `Problem` naming the nearest one."""
+    """The format called ``name``, or in the file ``path/to/file.py[:name]``.
+
+    Raises `Problem` naming the nearest one.
+    """
     formats = known_formats() if formats is None else formats
+    if WrittenPart.read(name).in_a_file:
+        return catalogue.written(name)()
     if name in formats:
         return formats[name]
     raise Problem(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strategies import Run, Scenario, happen, linear_job
+from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import Recomposed
 from volvelle.core.scheduler import Scheduler
@@ -14,15 +14,10 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.report.choices import choices, shares
 from volvelle.simulate.experiment import Experiment
-from volvelle.systems.blox.synthesizer import Synthesis, Synthesizer, read_foreseen
+from volvelle.simulate.synthesis import Synthesis, read_foreseen
+from volvelle.systems.blox.synthesizer import Synthesizer
 
 BOTH = ("fifo", "srtf")
-
-
-def switching(scenario: Scenario) -> Run:
-    """A run in which the scenario's synthesis switches the composition."""
-    assert scenario.setting.synthesis is not None
-    return happen(scenario, director=Synthesizer(scenario.setting.synthesis))
 
 
 def scenario_of(*seconds: float, synthesis: Synthesis) -> Scenario:
@@ -35,14 +30,14 @@ def scenario_of(*seconds: float, synthesis: Synthesis) -> Scenario:
 def test_the_policy_with_the_lower_mean_jct_goes_on() -> None:
     """At 100 s the first, long job has 900 s to go; shortest remaining time first pays."""
     synthesis = Synthesis(policies=BOTH, admissions=("accept-all",), every=100.0)
-    run = switching(scenario_of(1000.0, 50.0, 60.0, synthesis=synthesis))
+    run = happen(scenario_of(1000.0, 50.0, 60.0, synthesis=synthesis))
     assert run.outcomes.choices == (Choice(100.0, "srtf", "accept-all"),)
     assert run.outcomes.finish.tolist() == [1110.0, 150.0, 210.0]
 
 
 def test_of_equals_the_one_that_rules_goes_on() -> None:
     synthesis = Synthesis(policies=BOTH, admissions=("accept-all",), every=100.0)
-    run = switching(scenario_of(250.0, 300.0, 350.0, synthesis=synthesis))
+    run = happen(scenario_of(250.0, 300.0, 350.0, synthesis=synthesis))
     assert run.outcomes.choices == (Choice(100.0, "fifo", "accept-all"),)
 
 
@@ -58,7 +53,7 @@ def test_an_admission_can_be_what_differs_and_the_jobs_at_the_door_count() -> No
         setting,
         composition=type(setting.composition)("srtf", "none", "backlog:factor=1", "oracle"),
     )
-    run = switching(replace(scenario, setting=setting))
+    run = happen(replace(scenario, setting=setting))
     assert run.outcomes.choices[0] == Choice(100.0, "srtf", "accept-all")
     assert run.outcomes.finish[2] == 120.0
 
@@ -69,10 +64,10 @@ def test_two_objectives_take_the_least_of_the_worst_ratios() -> None:
         policies=("fifo", "las:round=100"), admissions=("accept-all",), every=100.0,
         objectives=("jct:mean", "responsiveness:mean"),
     )  # fmt: skip
-    both = switching(scenario_of(5000.0, 5000.0, 5000.0, synthesis=synthesis)).outcomes.choices
+    both = happen(scenario_of(5000.0, 5000.0, 5000.0, synthesis=synthesis)).outcomes.choices
     assert both[0].policy == "las:round=100"
     alone = Synthesis(policies=synthesis.policies, admissions=("accept-all",), every=100.0)
-    assert switching(scenario_of(5000.0, 5000.0, 5000.0, synthesis=alone)).outcomes.choices[0] == (
+    assert happen(scenario_of(5000.0, 5000.0, 5000.0, synthesis=alone)).outcomes.choices[0] == (
         Choice(100.0, "fifo", "accept-all")
     )
 
@@ -103,7 +98,7 @@ def test_a_switch_is_an_event_and_an_unknown_policy_is_refused() -> None:
 
 def test_the_time_each_ruled_is_shared_out_and_drawn() -> None:
     synthesis = Synthesis(policies=BOTH, admissions=("accept-all",), every=100.0)
-    outcomes = switching(scenario_of(1000.0, 50.0, 60.0, synthesis=synthesis)).outcomes
+    outcomes = happen(scenario_of(1000.0, 50.0, 60.0, synthesis=synthesis)).outcomes
     assert shares(outcomes) == {"srtf + accept-all": 1.0}
     three = replace(
         outcomes,
@@ -144,6 +139,6 @@ def test_results_survive_the_run_directory(tmp_path: Path) -> None:
     from volvelle.simulate.run_directory import load_outcomes, write_outcomes
 
     synthesis = Synthesis(policies=BOTH, admissions=("accept-all",), every=100.0)
-    outcomes = switching(scenario_of(1000.0, 50.0, 60.0, synthesis=synthesis)).outcomes
+    outcomes = happen(scenario_of(1000.0, 50.0, 60.0, synthesis=synthesis)).outcomes
     write_outcomes(outcomes, tmp_path / "outcomes.npz")
     assert load_outcomes(tmp_path / "outcomes.npz").choices == outcomes.choices

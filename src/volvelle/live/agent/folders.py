@@ -48,9 +48,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     shared by the nodes on which jobs may resume. linger_seconds: how long an agent stays without jobs and
     without a controller; None: for ever. lifetime_pid: a process of the node; when it ends, all jobs are
     killed. 0: none. umask: of jobs; the agent's own files are private. run_as: as whom jobs run, by their
-    users (see `job_users`). authority: PEM file of trusted certificates; enables TLS. central_renewal: the
-    controller renews leases (see `central_renewal`). retention_seconds: how long the output of an ended
-    attempt is kept.
+    users (see `job_users`). authority: PEM file of trusted certificates; enables TLS. retention_seconds:
+    how long the output of an ended attempt is kept.
     """
 
     node: Node
@@ -66,7 +65,6 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     umask: int = 0o022
     run_as: dict[str, str] = {}
     authority: str = ""
-    central_renewal: bool = False
     retention_seconds: float = LOG_RETENTION_SECONDS
 
 

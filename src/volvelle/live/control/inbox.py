@@ -12,6 +12,7 @@ from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
     AttemptProgress,
+    NodeCondition,
     NodeJoined,
     UnknownEnded,
     merge_metrics,
@@ -36,6 +37,19 @@ class _Repeated:
     """The place of an input that may have been repeated since it was put."""
 
     which: _Which
+
+
+def _which(item: Input) -> _Which | None:
+    """The place that an input shares with its repeats; None where it has none."""
+    match item:
+        case AttemptProgress() | AttemptEnded():
+            return type(item), item.key, ""
+        case UnknownEnded():
+            return type(item), item.key, item.node
+        case NodeCondition():
+            return type(item), AttemptKey(0, 0), item.name
+        case _:
+            return None
 
 
 class Inbox:
@@ -65,10 +79,10 @@ class Inbox:
                 self._joined[place.node] = place, item
             self._queue.put(place)
             return
-        if not isinstance(item, (AttemptProgress, AttemptEnded, UnknownEnded)):
+        which = _which(item)
+        if which is None:
             self._queue.put(item)
             return
-        which = type(item), item.key, item.node if isinstance(item, UnknownEnded) else ""
         with self._lock:
             before = self._repeated.get(which)
             if isinstance(item, AttemptProgress) and isinstance(before, AttemptProgress):

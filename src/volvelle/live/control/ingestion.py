@@ -248,6 +248,8 @@ class RequestIngestion:
             self._state.settling.held.add(request.name)
             changes.orders += [Stop(*key) for key in foreign]
             return  # it takes jobs once these have ended
+        if request.state is NodeState.UP and request.name in self._state.troubled:
+            return  # it takes jobs once it can start them
         if not profiles and before not in (request.state, NodeState.DOWN):
             changes.node_events.append(NodeChanged(changes.now, request.name, request.state))
 

@@ -1,6 +1,6 @@
 """The profiling partition of a live cluster: a fold of the records, and what is to happen there in a cycle.
 
-Its rules are those of `volvelle.systems.chronus.partition`, which a simulation keeps to as well. A job that
+Its rules are those of `volvelle.profiling.partition`, which a simulation keeps to as well. A job that
 is submitted first waits here, and then runs on the partition's nodes, ordered and reported like any attempt.
 Its time counts from when its processes run. One that ends meanwhile is over. The others are stopped at a
 checkpoint, and come to the scheduler with what their iterations showed (`JobProfile`); they go on from there.
@@ -17,7 +17,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.records import ProfileQueued, ProfileRunEnded, ProfileRunOver, ProfileStarted
 from volvelle.model.cluster import Cluster
 from volvelle.model.units import format_duration
-from volvelle.systems.chronus.partition import Partition, PartitionNode, Run
+from volvelle.profiling.partition import Partition, PartitionNode, Run
 
 
 @dataclass

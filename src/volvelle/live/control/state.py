@@ -122,6 +122,8 @@ class ControllerState:
         """Time of the last journal entry."""
         self.servers = Servers()
         """The servers that have written the journal."""
+        self.troubled: set[str] = set()
+        """Connected nodes that can start nothing, for a reason of their own."""
         self.settling = Settling()
         """What is waited for after the store was set back; no part of the journal."""
 

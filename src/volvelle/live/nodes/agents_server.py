@@ -327,7 +327,9 @@ class AgentsServer:
         self._last_contact[name] = time.monotonic()
         address = hello.address or writer.get_extra_info("peername")[0]
         try:
-            self._coordinator.node_joined(name, address, inventory.tasks, inventory.known)
+            self._coordinator.node_joined(
+                name, address, inventory.tasks, inventory.known, inventory.problem
+            )
             self._log_fetcher.node_connected(name)
             while True:
                 async with asyncio.timeout(wire.SILENCE_SECONDS):

@@ -48,7 +48,7 @@ from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
-from volvelle.plan.profile import add, step_at, write_running
+from volvelle.policies.profile import add, step_at, write_running
 from volvelle.systems.anticipatory.by_node import NodePlan
 from volvelle.systems.anticipatory.gangs import gang_type
 from volvelle.systems.anticipatory.virtual_clock import VirtualClock
@@ -70,9 +70,9 @@ class LendingPlan:
     """What is reserved, and who was foretold.
 
     times, reserved: minus the GPUs reserved from each time on, the first ``count`` entries
-    (`volvelle.plan.profile`). kept: number, begin, end, GPUs of the reservations of jobs that wait. starts,
-    ends, gpus, numbers: of jobs that were foretold, by virtual start; ``there`` where one has not started.
-    Those before ``booked`` have their reservations in the profile.
+    (`volvelle.policies.profile`). kept: number, begin, end, GPUs of the reservations of jobs that wait.
+    starts, ends, gpus, numbers: of jobs that were foretold, by virtual start; ``there`` where one has not
+    started. Those before ``booked`` have their reservations in the profile.
     """
 
     def __init__(self) -> None:

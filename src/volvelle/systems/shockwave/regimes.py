@@ -26,14 +26,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import msgspec
-import numpy as np
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.parts import Belief, Estimator, KnownJob, estimators
 from volvelle.core.policy import Period
 from volvelle.core.registry import load_file
-from volvelle.core.view import FloatColumn
 from volvelle.estimate.basic import disclosed
 from volvelle.estimate.measured import Measured
 from volvelle.model.adaptation import Adaptation, ScalingRule
@@ -68,21 +66,11 @@ class Course(NamedTuple):
         return lasted + [0.0] * (self.regimes - len(lasted))
 
 
-def expected_work(course: Course, rule: Rule) -> FloatColumn:
-    """(regimes,) units of work that each regime is expected to last, in all: the posterior's mean."""
-    return np.array(_expected_work(course, rule))
+def expected_work(course: Course, rule: Rule) -> list[float]:
+    """Units of work that each regime is expected to last, in all: the posterior's mean.
 
-
-def expected_begins(course: Course, rule: Rule) -> FloatColumn:
-    """(regimes,) the work after which each regime begins: those seen as they did, the others as expected.
-
-    What is left of the work is split in proportion to what each regime is expected to have left.
+    Plain numbers, since the regimes are few and every job reports every few minutes.
     """
-    return np.array(_expected_begins(course, rule))
-
-
-def _expected_work(course: Course, rule: Rule) -> list[float]:
-    """In numbers alone: there are few regimes, and every job reports every few minutes."""
     seen, over = course.seen, len(course.begins) - 1
     if rule == "bayesian":
         posterior = [course.work / course.regimes + one for one in seen]
@@ -95,9 +83,13 @@ def _expected_work(course: Course, rule: Rule) -> list[float]:
     return [*seen[:over], ongoing, *[(left - ongoing) / max(to_come, 1)] * to_come]
 
 
-def _expected_begins(course: Course, rule: Rule) -> list[float]:
+def expected_begins(course: Course, rule: Rule) -> list[float]:
+    """The work after which each regime begins: those seen as they did, the others as expected.
+
+    What is left of the work is split in proportion to what each regime is expected to have left.
+    """
     seen, over = course.seen, len(course.begins) - 1
-    work = _expected_work(course, rule)
+    work = expected_work(course, rule)
     left = [0.0] * over + [
         max(one - done, 0.0) for one, done in zip(work[over:], seen[over:], strict=True)
     ]
@@ -230,7 +222,7 @@ class RegimePredictor(Estimator):
     ) -> Truth:
         ahead, adaptation = self._ahead[job]
         course = Course(believed.work, len(ahead), tuple(begins), done)
-        expected = _expected_begins(course, self.rule)
+        expected = expected_begins(course, self.rule)
         if adaptation is not None and adaptation.rule is ScalingRule.SCHEDULE:
             expected = _scheduled(adaptation, course)
         regimes = tuple(

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from volvelle.model.job import Truth
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.systems.gavel.generator import GavelJobs
-from volvelle.workload.generators.base import JobColumns
+from volvelle.workload.generators.base import JobColumns, generators
 
 SHARE_CPUS, SHARE_MEMORY_GB = 3.0, 62.5
 """What a GPU of the authors' machines comes with."""
@@ -81,6 +81,7 @@ MODELS: dict[str, dict[str, Model]] = {
 _Share = Annotated[float, Field(ge=0, le=1)]
 
 
+@generators.register
 class SynergyJobs(GavelJobs):
     """Gavel's durations and widths, with models that need CPUs and memory unequally."""
 

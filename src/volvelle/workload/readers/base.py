@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from volvelle.core.registry import Catalogue
 from volvelle.model.job import Job, JobSpec, Recorded, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import describe_validation
@@ -59,6 +60,11 @@ class TraceFormat(ABC):
                 mend=f"its options: {known}",
                 usage=True,
             ) from None
+
+
+formats: Catalogue[TraceFormat] = Catalogue(
+    "trace format", "formats", "volvelle.workload.readers", "volvelle.traces"
+)
 
 
 class TableFormat(TraceFormat):

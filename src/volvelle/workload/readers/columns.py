@@ -7,7 +7,6 @@ had been read alone; other values of such a row are without meaning.
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -119,10 +118,6 @@ class Columns:
             return None if absent else read_number(cell, column, most=most)
 
         return self._made(self._column(column), read, None)
-
-    def optional_durations(self, column: str) -> list[float | None]:
-        """The cells as durations in any form `parse_duration` reads; None where they are absent."""
-        return self.optional(column, partial(read_duration, column=column), None)
 
     def numbers(self, column: str, default: float | None = None, most: float = MOST) -> list[float]:
         """The cells as numbers from 0 to ``most``; ``default`` where they are absent."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import TraceFormat, rigid_job
+from volvelle.workload.readers.base import TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, read_number, read_timestamp
 from volvelle.workload.readers.text import Sample, text_lines
@@ -41,6 +41,7 @@ class _Object:
     line: int
 
 
+@formats.register
 class Kubernetes(TraceFormat):
     """One object a job."""
 

@@ -21,7 +21,7 @@ from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
 from volvelle.model.job_schema import fields_of
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.units import parse_duration
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_jobs
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
 from volvelle.workload.readers.cells import codec_of, meaning_of, read_column
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger
@@ -70,6 +70,7 @@ class OwnOptions(ReaderOptions):
         return dates
 
 
+@formats.register
 class Own(TraceFormat):
     """One row a job; the only format that takes ``--map``."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import (
@@ -48,6 +48,7 @@ _UNREAD = Tres(gpus=1.0)
 """Stands for what could not be read, which is noted: no other column is asked."""
 
 
+@formats.register
 class Sacct(ColumnFormat):
     """One row a job or a step of one."""
 

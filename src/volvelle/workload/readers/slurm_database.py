@@ -11,7 +11,13 @@ from pydantic import BeforeValidator
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import (
+    ReaderOptions,
+    RowFormat,
+    formats,
+    required_text,
+    rigid_job,
+)
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import MOST_SECONDS, Row, read_number
 
@@ -34,6 +40,7 @@ class SlurmDatabaseOptions(ReaderOptions):
     gpus: Annotated[tuple[str, ...], BeforeValidator(_numbers)] = ("1001", "1002")
 
 
+@formats.register
 class SlurmDatabase(RowFormat):
     """One row a rigid job."""
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from volvelle.model.job import Dependency, Job, JobSpec
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, MOST_SECONDS, ColumnNames, Row
 from volvelle.workload.readers.text import Sample, text_lines
@@ -58,6 +58,7 @@ class SwfOptions(ReaderOptions):
     gpus_per_node: Annotated[int, Field(gt=0)] | None = None
 
 
+@formats.register
 class Swf(TraceFormat):
     """One line a rigid job; the queue becomes the pool, the requested time the estimate.
 

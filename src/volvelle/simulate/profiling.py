@@ -1,7 +1,7 @@
 """Jobs run first on a profiling partition, which measures them (Chronus, SoCC'21, section 3.2).
 
 Every job runs there for a limited time, in order of submission, by the rules of
-`volvelle.systems.chronus.partition`. One that ends meanwhile, done or crashed, never comes to the scheduler.
+`volvelle.profiling.partition`. One that ends meanwhile, done or crashed, never comes to the scheduler.
 Of the others the scheduler is told how long they will take (`JobProfile`), and begins them anew. The user is
 taken to have declared how many iterations there are.
 
@@ -36,7 +36,7 @@ from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, Log2, PerBatchSize, PerType
-from volvelle.systems.chronus.partition import Partition, PartitionNode, Run
+from volvelle.profiling.partition import Partition, PartitionNode, Run
 from volvelle.workload.workload import Workload
 
 _CRASHED = "crashed while it was profiled"
