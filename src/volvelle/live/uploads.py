@@ -86,8 +86,8 @@ def _files(root: Path) -> list[Path]:
 def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None:
     """Write the files of ``archive`` to ``directory``, all or none; nothing where it is there already.
 
-    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is told of
-    each before they are moved. Raises OSError, also where the archive holds what would be written elsewhere.
+    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is called
+    with each before they are moved. Raises OSError, also for an archive with paths outside of it.
     """
     if directory.exists():
         return
@@ -109,7 +109,7 @@ def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None
 
 
 class Uploads:
-    """What is kept in ``folder``, of a server or of an agent, for 30 days after its last use."""
+    """Archives kept in ``folder``, of a server or of an agent, for 30 days after their last use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -152,7 +152,7 @@ class Uploads:
             return file.read(max_bytes)
 
     def _remove_unused(self) -> int:
-        """Remove what nobody used for long. Returns the bytes that stay."""
+        """Remove archives that were not used for long. Returns the bytes that stay."""
         kept, before = 0, time.time() - _UNUSED_SECONDS
         for path in self._folder.iterdir():
             with contextlib.suppress(OSError):
