@@ -14,9 +14,9 @@ import pytest
 from documented import documented_policies
 from hypothesis import given, settings
 
+from volvelle.core.fork import Fork
 from volvelle.core.policy import Policy, policies
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.policies import policy_promises, runs_of_related_jobs_are_sound
 from volvelle.testing.promises import Promise
@@ -132,7 +132,7 @@ def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario
     foreseen: dict[int, float] = {}
 
     def look_ahead(world: World) -> None:
-        for number, finish in forecast(world.scheduler).finish.items():
+        for number, finish in Fork(world.scheduler).until().finish.items():
             foreseen.setdefault(number, finish)
 
     outcomes = happen(scenario.under("fifo"), on_moment=look_ahead).outcomes

@@ -21,9 +21,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.ahead import Ahead
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.promises import Margin, keeps, over_share
 from volvelle.core.view import View
@@ -70,15 +70,15 @@ class Deadlines(Admission):
         """Adapt the margin."""
         self._adapts.learn(kept=kept)
 
-    def judge(self, job: JobSubmitted, view: View, ahead: Ahead) -> Verdict:
+    def judge(self, job: JobSubmitted, view: View, ahead: Fork) -> Verdict:
         """Admit it with what can be promised to it, unless it would break another's promise."""
         promised = {number: given.finish_by for number, given in ahead.promises.items()}
         if not promised and not job.spec.rewards:
             return Verdict(Fate.ADMIT)
-        finishes = ahead.finishes([job], of={job.number, *promised})
+        finishes = ahead.admitting(job).until({job.number, *promised}).completed
         margin = self._adapts.now
         late = _late(promised, finishes, view.now, margin)
-        if late and late - _late(promised, ahead.finishes(of=promised), view.now, margin):
+        if late and late - _late(promised, ahead.until(promised).completed, view.now, margin):
             return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
         finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + margin)
         given = self._promise(job, finish)

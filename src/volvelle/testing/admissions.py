@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from volvelle.core.fork import Fork
 from volvelle.core.parts import Admission, admissions
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
 from volvelle.testing.journals import check_replay
@@ -63,8 +63,8 @@ def a_forecast_at_any_moment_leaves_the_scheduler_alone(admission: str) -> None:
 
         def look_ahead(world: World) -> None:
             before = state_of(world.scheduler), world.scheduler.promises.copy()
-            forecast(world.scheduler)
-            world.scheduler.ahead.finishes()
+            Fork(world.scheduler).until()
+            world.scheduler.ahead.until()
             assert (state_of(world.scheduler), world.scheduler.promises) == before
 
         happen(scenario, on_moment=look_ahead)

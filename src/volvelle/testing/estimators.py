@@ -4,10 +4,10 @@ import pytest
 from hypothesis import strategies as st
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
 from volvelle.core.parts import Estimator, estimators
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.machine_code import (
     check_predictions,
@@ -60,7 +60,7 @@ def no_job_is_forecast_to_finish_in_the_past(estimator: str) -> None:
 
     def check(scenario: Scenario, policy: str) -> None:
         def look(world: World) -> None:
-            foreseen = forecast(world.scheduler)
+            foreseen = Fork(world.scheduler).until()
             assert set(foreseen.finish) == set(world.scheduler.known)
             assert all(finish >= world.now * (1 - 1e-12) for finish in foreseen.finish.values())
 
@@ -82,7 +82,7 @@ def a_job_alone_is_forecast_to_take_what_its_view_says_remains(estimator: str) -
         if world.now == 30.0:
             remaining = scheduler.view().jobs.remaining_seconds[scheduler.view().jobs.row_of[0]]
             seen.append(world.now + float(remaining))
-            seen.append(forecast(scheduler).finish[0])
+            seen.append(Fork(scheduler).until().finish[0])
 
     happen(scenario, on_moment=look)
     assert seen[0] == pytest.approx(seen[1])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from volvelle.core.fork import Fork
 from volvelle.core.image import Image, read_image
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.policy import Policy, policies
@@ -19,7 +20,6 @@ from volvelle.core.state import KNOWN_COLUMNS, Jobs, Reason
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
 from volvelle.testing.machine_code import (
@@ -101,7 +101,7 @@ def _every_job_that_waits_can_say_why(world: World) -> None:
 
 def _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world: World) -> None:
     before = state_of(world.scheduler)
-    forecast(world.scheduler)
+    Fork(world.scheduler).until()
     assert state_of(world.scheduler) == before
 
 
@@ -216,7 +216,7 @@ def the_forecast_is_the_outcome_once_all_have_arrived(policy: str) -> None:
 
         def look_ahead(world: World) -> None:
             if world.now >= scenario.last_arrival and world.settled:
-                forecasts.append(forecast(world.scheduler).finish)
+                forecasts.append(Fork(world.scheduler).until().finish)
 
         outcomes = happen(scenario, on_moment=look_ahead).outcomes
         for foreseen in forecasts:

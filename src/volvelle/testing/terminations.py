@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import strategies as st
 
+from volvelle.core.fork import Fork
 from volvelle.core.parts import Termination, terminations
 from volvelle.metrics.outcomes import JobStatus
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.testing.audit import Audit
 from volvelle.testing.journals import check_replay
@@ -63,7 +63,7 @@ def the_forecast_is_the_outcome_once_all_have_arrived(termination: str) -> None:
 
         def look_ahead(world: World) -> None:
             if world.now >= scenario.last_arrival and world.settled:
-                forecasts.append(forecast(world.scheduler).finish)
+                forecasts.append(Fork(world.scheduler).until().finish)
 
         outcomes = happen(scenario, on_moment=look_ahead).outcomes
         for foreseen in forecasts:
