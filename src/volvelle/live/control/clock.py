@@ -16,7 +16,7 @@ class Clock:
 
 
 _FURTHEST_SECONDS = 31 * DAY
-"""How far ahead of a journal's last entry a start may set its clock: a wrong one would end all deadlines."""
+"""Seconds that a start may set its clock ahead of a journal's last entry: more would end all deadlines."""
 
 _TOLERATED_SECONDS = 300.0
 

@@ -28,7 +28,7 @@ IsClosing = Callable[[], bool]
 
 
 class OpenStreams:
-    """What users follow at the moment: at most ``of_a_user`` streams each."""
+    """Open streams by user: at most ``of_a_user`` each."""
 
     def __init__(self, of_a_user: int) -> None:
         self._of_a_user = of_a_user

@@ -1,4 +1,4 @@
-"""What differs between databases: how a connection is set up, and how a second writer is excluded."""
+"""Differences between databases: set-up of a connection, and exclusion of a second writer."""
 
 import fcntl
 import os

@@ -65,7 +65,7 @@ class Superseded(Problem):
 
 
 class Store:
-    """What survives the controller. Any thread may read; only the one writer may `append`.
+    """The state that survives the controller. Any thread may read; only the one writer may `append`.
 
     Every method may raise `StoreFailed`.
     """
@@ -77,10 +77,10 @@ class Store:
         self.outbox = Outbox(self._database)
         self._writer: str | None = None
         self.restored = False
-        """Whether it was restored from a backup, and nobody has written to it since. Known to the writer."""
+        """Whether it was restored from a backup and not written to since. Known to the writer."""
         self._reconnected = False  # then the lock may have been lost
         self._pruning = Lock()
-        """Nobody reads the journal while entries are taken from it."""
+        """A lock against readers of the journal while entries are taken from it."""
         event.listen(self._database.engine, "connect", self._on_connect)
         self._encode = msgspec.json.Encoder(enc_hook=encode_array).encode
         self._decode_entry = msgspec.json.Decoder(Entry, dec_hook=decode_array).decode
