@@ -27,9 +27,9 @@ import numpy as np
 
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import Recomposed
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.tolerances import SAME_SHARE
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.synthesis import ForeseenObjective, Synthesis, read_foreseen
 
 _GRAIN_SECONDS = 300.0
@@ -91,13 +91,13 @@ class _Question(NamedTuple):
 
     def answer(self, index: int) -> list[float]:
         """The objectives' values under choice ``index``."""
-        ahead = self.scheduler.fork()
-        ahead.handle(self.now, [self.choices[index]])
+        fork = Fork(self.scheduler).under(self.choices[index])
+        ahead = fork.scheduler
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
         submitted |= {
             event.number: event.spec.submit_time for event in waiting_for_admission(ahead)
         }
-        foreseen = forecast(ahead)
+        foreseen = fork.until()
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 
 
