@@ -33,14 +33,14 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Frame:
-    """What changed since the frame before, as JSON."""
+    """Changes since the frame before, as JSON."""
 
     seq: int
     body: bytes
 
 
 class QueueFeed:
-    """Follows the status view of ``controller`` while somebody asks."""
+    """Follows the status view of ``controller`` while a stream is open."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
