@@ -7,7 +7,7 @@ class JobColumn(NamedTuple):
     """One column of a job that is not over, under the name that it has in the status view of a server.
 
     moment: whether it is a point in time, given in whole seconds.
-    title: heading of a number that the table of the queue shows as it stands; empty where the page arranges the
+    title: heading of a number that the queue's table shows as it stands; empty where the page arranges the
     column itself (``queue.js``).
     """
 
