@@ -72,7 +72,7 @@ class Statements:
         return Reckoned(seconds, asked, agreed)
 
     def reckon_alone(self, seconds: float) -> Reckoned:
-        """The same where a job is known to take so long if nobody comes and beliefs hold, and no more."""
+        """The same where only a job's duration without later arrivals, by current beliefs, is known."""
         return Reckoned((seconds,) * len(SHARES), tuple(map(self._agreement.asked, SHARES)))
 
     def stated(

@@ -51,7 +51,7 @@ def egalitarian_seconds(outcomes: Outcomes, share: FairShare = FairShare.SHARE) 
 
 
 def contention_factor(contenders: FloatColumn, gpus: float) -> FloatColumn:
-    """``max(1, contenders / gpus)``: nobody's fair share is more than was asked for."""
+    """``max(1, contenders / gpus)``: a fair share is never more than was requested."""
     return np.maximum(1.0, contenders / gpus)
 
 
@@ -64,7 +64,7 @@ def unfair(
 ) -> FloatColumn:
     """1 where rho exceeds ``threshold``, 0 where not (Shockwave, section 8.2); NaN without a rho.
 
-    The paper's text says 1.0, its artifact 1.05, and its figure 7 was drawn with 1.1. What exceeds
+    The paper's text says 1.0, its artifact 1.05, and its figure 7 was drawn with 1.1. A rho above
     it by a rounding error alone does not count.
     """
     fairness = rho(outcomes, share)

@@ -1,8 +1,8 @@
 """One number for each job: `Outcomes` in, a column in the order of its rows out.
 
-What a job has not (a completion time before it completes, a first start if it never started) is
-NaN, so a mean can neither count it as zero nor lose it silently: `volvelle.metrics.summary` counts
-the statuses beside the figures. A rejected job was never the scheduler's to serve and is NaN
+A number that a job does not have (a completion time before it completes, a first start if it never
+started) is NaN, so a mean can neither count it as zero nor lose it silently: `volvelle.metrics.summary`
+counts the statuses beside the figures. A rejected job was never the scheduler's to serve and is NaN
 throughout.
 """
 

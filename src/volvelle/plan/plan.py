@@ -1,6 +1,6 @@
-"""A plan: who is to hold how many GPUs in which slot of a window.
+"""A plan: the GPUs of each job in each slot of a window.
 
-A **slot** is a round or a lease: a stretch of time in which nobody's GPUs change. A **window** is some
+A **slot** is a round or a lease: a stretch of time in which holdings do not change. A **window** is some
 slots, one after another.
 """
 
@@ -162,7 +162,7 @@ class Plan:
         return gpus
 
     def next_change(self, slot: int) -> int:
-        """The first slot after ``slot`` in which somebody holds other GPUs; the window's end if none."""
+        """The first slot after ``slot`` with other holdings; the window's end if none."""
         after: BoolColumn = (self.gpus[:, slot + 1 :] != self.gpus[:, slot, None]).any(axis=0)
         if self.types is not None:
             after |= (self.types[:, slot + 1 :] != self.types[:, slot, None]).any(axis=0)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import sensitivities
 
 from volvelle.core.demand import Wants, wants_of
 from volvelle.core.parts import KnownJob
@@ -21,6 +20,7 @@ from volvelle.systems.synergy.generator import MODELS
 from volvelle.systems.synergy.opt import columns_of, optimum
 from volvelle.systems.synergy.policy import all_wants
 from volvelle.systems.synergy.tune import tune
+from volvelle.testing.resources import sensitivities
 
 
 def plain(loop: Callable[..., Any]) -> Callable[..., Any]:

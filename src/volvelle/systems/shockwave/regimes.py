@@ -32,7 +32,7 @@ from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.parts import Belief, Estimator, KnownJob, estimators
 from volvelle.core.policy import Period
 from volvelle.core.registry import load_file
-from volvelle.estimate.basic import told
+from volvelle.estimate.basic import disclosed
 from volvelle.estimate.measured import Measured
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import JobSpec, Regime, Truth
@@ -243,7 +243,7 @@ class Regimes(RegimePredictor):
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is, its regimes as the prior has them."""
-        truth = told(job, self.name)
+        truth = disclosed(job, self.name)
         return self.foresee(job.spec, truth, Foreseen(_ordered(truth)))
 
 
