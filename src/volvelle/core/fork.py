@@ -60,6 +60,7 @@ from volvelle.core.state import (
     QUEUED,
     ROWS_FULL,
     THROUGH,
+    TIMED,
     TIMED_OUT,
     TRACKED,
     TRACKED_FIRST,
@@ -536,6 +537,7 @@ class Arrays:
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
         s.count[PHASE] = AHEAD
         fall_silent(s)
+        s.clock[TIMED] = INFINITY  # of jobs that ended before their time limits: none here has one
 
     def _copy(self, base: State) -> State:
         """Copy ``base`` over the arrays of the last play-out, or to new ones where it does not fit."""
