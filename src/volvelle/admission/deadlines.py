@@ -1,16 +1,16 @@
 """Deadlines promised where a look ahead says that they are kept, under any policy.
 
 A job with deadlines is promised the first that it is believed to keep if it enters now: the scheduler is
-run ahead with it. A job that would make another break its promise waits in the queue; so nobody who comes
-later can break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
+run ahead with it. A job that would make another break its promise waits in the queue, so later arrivals
+cannot break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
 once: under a steady flow of promised jobs one that would break their promises may wait for long. With
 true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
 then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
 promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run the share
 ``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
 
-Deadlines that nobody needs cost others their place (Chronus, SoCC'21, section 3.3.2), so what promised jobs
-of one user or one pool request together can be limited to a share of the cluster's GPUs.
+Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what promised
+jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
 Each verdict costs a look ahead while there are promises, or where the job has deadlines.
 """
@@ -30,7 +30,7 @@ from volvelle.core.view import View
 
 
 class Otherwise(StrEnum):
-    """What becomes of a job that is promised none of its deadlines."""
+    """The fate of a job that is promised none of its deadlines."""
 
     BEST_EFFORT = "best-effort"
     REJECT = "reject"
@@ -112,7 +112,7 @@ class Deadlines(Admission):
 def _late(
     promised: dict[int, float | None], finishes: dict[int, float], now: float, margin: float
 ) -> set[int]:
-    """Whose promise would be broken if they finished then, or took longer by the margin."""
+    """Jobs whose promises would be broken by these finishes, or by finishes later by the margin."""
     return {
         number
         for number, finish_by in promised.items()
