@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from audit import Audit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import EVERYTHING, Scenario, happen, linear_job, scenarios, state_of
 
 from volvelle.core.events import Event, Recomposed
 from volvelle.core.journal import read_journal, replay
@@ -18,6 +16,9 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import simulate
 from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
+from volvelle.testing.audit import Audit
+from volvelle.testing.scenario import Scenario, happen, linear_job, state_of
+from volvelle.testing.strategies import EVERYTHING, scenarios
 
 CHOICES = Synthesis(
     policies=("fifo", "srtf", "las:round=30", "tiresias:limits=10"),

@@ -140,7 +140,7 @@ class Deadline(StrictModel):
 
 
 class Checkpoint(StrictModel):
-    """How the job is told to stop, and where it saves its state."""
+    """The signal that stops the job, and the place of its saved state."""
 
     path: PathText = Field("", description="folder or file")
     signal: Annotated[str | None, AfterValidator(_signal_name)] = Field(
@@ -372,7 +372,7 @@ class JobRequest(_Declared):
         )
 
     def dependencies(self, position: int) -> tuple[Dependency, ...]:
-        """What the job at ``position`` of the array waits for."""
+        """The dependencies of the job at ``position`` of the array."""
         return tuple(
             Dependency(str(number), one.end is JobEnd.ANY)
             for one in self.after

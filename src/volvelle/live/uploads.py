@@ -115,10 +115,10 @@ def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None
 
 
 class Uploads:
-    """What is kept in ``folder``, of a server or of an agent, for 30 days after its last use.
+    """Archives kept in ``folder``, of a server or of an agent, for 30 days after their last use.
 
-    The oldest goes first where there is no room, but for what jobs name. A user's share is a quarter of all.
-    A file beside each upload, by its name and ``.user``, holds the user that sent it.
+    The oldest goes first where there is no room, except for archives that jobs name. A user's share is a
+    quarter of all. A file beside each upload, by its name and ``.user``, holds the user that sent it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -172,7 +172,7 @@ class Uploads:
             return file.read(max_bytes)
 
     def _make_room(self, size: int, user: str, named: Set[str]) -> None:
-        """Remove what is not needed. Raises `Problem` where that does not leave ``size`` bytes."""
+        """Remove archives that are not needed. Raises `Problem` where that does not leave ``size`` bytes."""
         now = time.time()
         for each in self._kept():
             if each.used < now - _UNUSED_SECONDS:

@@ -21,7 +21,7 @@ FloatColumn = NDArray[np.float64]
 
 @dataclass
 class ImportReport:
-    """What became of a trace's rows: how many were read, kept, repaired and dropped, and why.
+    """Counts of a trace's rows that were read, kept, repaired and dropped, with reasons.
 
     ``examples`` holds for each reason the first few places (file, line, column, value).
     """
@@ -68,7 +68,7 @@ class Workload:
 
     @cached_property
     def specs(self) -> list[JobSpec]:
-        """What is declared of each job."""
+        """The declarations of each job."""
         return [job.spec for job in self.jobs]
 
     @cached_property

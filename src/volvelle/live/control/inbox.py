@@ -21,7 +21,7 @@ from volvelle.live.messages import (
 _MAX_BATCH = 5_000
 
 _Which = tuple[type, AttemptKey, str]
-"""What is repeated: a kind of report on an attempt, and its node where each has one of its own."""
+"""The key of repeated reports: their kind, attempt, and node where each node reports for itself."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def _which(item: Input) -> _Which | None:
 class Inbox:
     """Inputs from any thread, taken in batches by the controller's thread.
 
-    It is bounded while nobody takes, as when the store is down: what nodes repeat is there once, and of what
-    they have on them the latest.
+    It is bounded while no cycle runs, as when the store is down: repeated node reports are coalesced, and of
+    inventories only the latest is kept.
     """
 
     def __init__(self) -> None:

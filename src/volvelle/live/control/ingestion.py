@@ -175,7 +175,7 @@ class RequestIngestion:
         return numbers
 
     def _dependencies(self, submit: Submit, position: int) -> tuple[Dependency, ...]:
-        """What a job still has to wait for. Raises `Problem` where that can never be."""
+        """The dependencies that a job still waits for. Raises `Problem` where these can never end."""
         state = self._state
         after = submit.request.dependencies(position)
         if (after or submit.request.at_once) and state.partition is not None:

@@ -17,6 +17,7 @@ from volvelle.core.events import (
     ProgressReported,
     TrainingReported,
 )
+from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Estimator
 from volvelle.live.control.batch_sizes import news_of
 from volvelle.live.control.cycle_changes import CycleChanges
@@ -59,7 +60,7 @@ _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal, unless it is no news."""
 
 _NEWS_SECONDS = 0.5
-"""Between two changes of a job's batch size or rate that are told on: agents report less often."""
+"""Least seconds between two changes of a job's batch size or rate; agents report less often."""
 
 _MEASURED_ITERATIONS = 10
 """Iterations of an attempt from which on its rate counts as measured."""
@@ -77,7 +78,7 @@ _NOTHING_TO_RUN = (126, 127)
 """Exit codes of shells for a command that is not executable, and for one that is not there."""
 
 _NO_SCRIPT = "can't open file"
-"""What Python says of a script that is not there."""
+"""Python's message for a missing script."""
 
 _WHILE_PROFILED = "while it was profiled"
 
@@ -192,8 +193,7 @@ class ReportIngestion:
 
     @property
     def _predicts_regimes(self) -> bool:
-        estimator = self._state.scheduler.composition.estimator
-        return type(estimator).adapt is not Estimator.adapt
+        return isinstance(self._state.scheduler.composition.estimator, FollowsRegimes)
 
     def _reported_work(self, attempt: Attempt, report: AttemptProgress) -> float:
         """Units of work done by the epochs that the script counts; by estimate where it counts none."""
@@ -207,7 +207,7 @@ class ReportIngestion:
         now, events = self._changes.now, self._changes.job_events
         job.next_progress_event = now + _PROGRESS_SECONDS
         composition = self._state.scheduler.composition
-        every = composition.estimator.progress_every
+        every = composition.progress_every
         adapts = bool(job.request.batch_sizes or report.batch_size)
         measures = type(composition.estimator).measure is not Estimator.measure
         if every is not None and adapts and report.total_epochs:
@@ -255,7 +255,7 @@ class ReportIngestion:
             self._end_attempt(attempt, report)
 
     def _end_attempt(self, attempt: Attempt, report: AttemptEnded) -> None:
-        """End an attempt. What that means to the scheduler depends on whether it wanted the end."""
+        """End an attempt. The event for the scheduler depends on whether it had ordered the end."""
         number, changes = attempt.number, self._changes
         if attempt.profiles:
             self._end_profile_run(attempt, report)

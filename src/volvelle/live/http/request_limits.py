@@ -115,7 +115,7 @@ class RequestLimits:
             async with asyncio.timeout(part_seconds):
                 message = await receive()
             if message["type"] == "http.disconnect":
-                raise HttpError(400, "the body breaks off")  # nobody hears it
+                raise HttpError(400, "the body breaks off")  # the connection is gone
             body += message.get("body", b"")
             if len(body) > most:
                 raise too_large
@@ -124,7 +124,7 @@ class RequestLimits:
 
 
 def _head_bytes(scope: Scope) -> int:
-    """What the target and the headers of a request take, without the method and the version."""
+    """Bytes of the target and the headers of a request, without the method and the version."""
     target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
@@ -139,7 +139,7 @@ async def _send_error(
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """What the application receives: the body at once, then further messages."""
+    """Messages that the application receives: the body at once, then others."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
@@ -151,8 +151,8 @@ def replay(body: bytes, receive: Receive) -> Receive:
 class _Transport:
     """A transport that sends the head and the body of a response together, as one packet.
 
-    has_more: whether the client may still be writing what nobody will read. It is read for a while before the
-    connection is closed, for otherwise the client is told that it broke, and may never see the answer.
+    has_more: whether the client may still be writing. Its bytes are read for a while, and dropped, before the
+    connection is closed: otherwise it is reset, and the client may never see the answer.
     """
 
     def __init__(

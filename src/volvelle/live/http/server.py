@@ -64,7 +64,7 @@ def serve(
     bound: socket.socket,
     on_ready: Callable[[], None],
 ) -> None:
-    """Answer requests until told to stop; then finish those in progress.
+    """Answer requests until `stop`; then finish requests in progress.
 
     ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate,
     and once the controller has failed.

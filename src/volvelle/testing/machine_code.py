@@ -1,22 +1,15 @@
-"""What every part promises of machine code by being registered: it does what the interpreted loop does.
+"""Machine code does what the interpreted loop does: runs, predictions with play-outs, synthesizer, searches.
 
-Runs, predictions with play-outs, the synthesizer and searches are compared, with GPUs that are counted
-and with GPUs that have names. The workloads are small: what costs is to compile the loop and the kernels.
+The workloads are small: compiling the loop and a part's kernels takes most of the time.
 """
 
 from dataclasses import replace
 
 import msgspec
 import numpy as np
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import EVERYTHING, Scenario, happen, linear_job, scenarios, tabled
-from test_policies import VARIANTS
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.parts import admissions, estimators, placements, terminations
-from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster, Node, Pool
@@ -24,25 +17,19 @@ from volvelle.model.job import Job, LossPoint, Reward, Truth
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.synthesis import Synthesis
+from volvelle.testing.promises import on_random
+from volvelle.testing.scenario import Scenario, happen, linear_job, tabled
+from volvelle.testing.strategies import EVERYTHING, scenarios
 from volvelle.tune.evaluate import evaluate
 from volvelle.workload.workload import Workload
 
 RUNNING = ("first_start", "finish", "preemptions", "gpu_seconds", "status")
 PREDICTED = ("predicted_finish", "predicted_p50", "predicted_p90")
-
-every_policy = pytest.mark.parametrize("policy", list(policies.all()))
-every_variant = pytest.mark.parametrize("policy", [*policies.all(), *VARIANTS])
-OTHERS = [
-    *(("placement", name) for name in placements.all()),
-    *(("estimator", name) for name in estimators.all()),
-    *(("admission", name) for name in admissions.all()),
-    *(("termination", name) for name in terminations.all()),
-]
-every_other_part = pytest.mark.parametrize(("kind", "name"), OTHERS, ids=str)
-counted_and_by_name = pytest.mark.parametrize("placement", ["none", "consolidated"])
+COUNTED_AND_BY_NAME = ("none", "consolidated")
+"""Placements under which GPUs are counted and have names."""
 
 
-def job(number: int) -> Job:
+def _job(number: int) -> Job:
     """A job of 1 to 4 GPUs in one of two pools; every third is elastic, with rates in a table."""
     plain = linear_job(
         number,
@@ -61,12 +48,12 @@ def job(number: int) -> Job:
     )
 
 
-WORKLOAD = Workload(tuple(job(number) for number in range(10)))
-NODES = tuple(Node(f"node-{n}", 4, cpus=12.0, memory_gb=80.0) for n in range(2))
-CLUSTER = Cluster(NODES, (Pool("a", 5.0), Pool("b", 3.0)))
+WORKLOAD = Workload(tuple(_job(number) for number in range(10)))
+_NODES = tuple(Node(f"node-{n}", 4, cpus=12.0, memory_gb=80.0) for n in range(2))
+CLUSTER = Cluster(_NODES, (Pool("a", 5.0), Pool("b", 3.0)))
 
 
-def setting(**parts: str) -> Setting:
+def small_setting(**parts: str) -> Setting:
     """The cluster of eight GPUs under parts by name; where jobs share GPUs these are counted."""
     composition = WrittenComposition(**{"policy": "srtf", "placement": "consolidated"} | parts)
     if composition.build().policy.shares_gpus:
@@ -75,6 +62,7 @@ def setting(**parts: str) -> Setting:
 
 
 def assert_the_same(one: Outcomes, other: Outcomes) -> None:
+    """Times, counts and predictions of all jobs are equal."""
     for name in (*RUNNING, *PREDICTED):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
 
@@ -99,7 +87,7 @@ def check_synthesis(where: Setting, policy: str, admission: str) -> None:
 
 
 def check_search(where: Setting) -> None:
-    """What a search measures, without predictions and with."""
+    """The figures of a search, without predictions and with, are those of a run."""
     plain = simulate(WORKLOAD, replace(where, predict=True, play_outs=0), compiled=False).outcomes
     for names in (("jct:mean",), ("jct:mean", "pred_error:p99")):
         objectives = [read_objective(name) for name in names]
@@ -107,39 +95,14 @@ def check_search(where: Setting) -> None:
         np.testing.assert_allclose(evaluate(WORKLOAD, where, objectives), expected, rtol=1e-9)
 
 
-@every_variant
-@settings(max_examples=4)
-@given(scenario=scenarios(EVERYTHING), tables=st.booleans(), counted=st.booleans())
-def test_a_run_leaves_the_same_journal(
-    policy: str, scenario: Scenario, tables: bool, counted: bool
-) -> None:
-    scenario = scenario.under(policy)
-    scenario = scenario.counted() if counted else scenario
-    scenario = tabled(scenario) if tables else scenario
-    assert happen(scenario, compiled=True).journal_bytes == happen(scenario).journal_bytes
+def check_journals(policy: str) -> None:
+    """Journals of random scenarios under a policy, compiled and interpreted, are equal."""
 
+    def check(scenario: Scenario, tables: bool, counted: bool) -> None:
+        scenario = scenario.under(policy)
+        scenario = scenario.counted() if counted else scenario
+        scenario = tabled(scenario) if tables else scenario
+        assert happen(scenario, compiled=True).journal_bytes == happen(scenario).journal_bytes
 
-@every_policy
-@counted_and_by_name
-def test_predictions_are_the_same(policy: str, placement: str) -> None:
-    check_predictions(setting(policy=policy, placement=placement))
-
-
-@every_policy
-@counted_and_by_name
-def test_a_synthesizer_chooses_the_same(policy: str, placement: str) -> None:
-    check_synthesis(setting(placement=placement), policy, "accept-all")
-
-
-@every_policy
-@counted_and_by_name
-def test_a_search_measures_the_same(policy: str, placement: str) -> None:
-    check_search(setting(policy=policy, placement=placement))
-
-
-@every_other_part
-def test_other_parts_do_the_same(kind: str, name: str) -> None:
-    where = setting(**{kind: name})
-    check_predictions(where)
-    check_synthesis(where, "las:round=30", name if kind == "admission" else "accept-all")
-    check_search(where)
+    every = scenarios(EVERYTHING)
+    on_random(4, check, scenario=every, tables=st.booleans(), counted=st.booleans())
