@@ -92,8 +92,8 @@ def _files(root: Path) -> list[Path]:
 def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None:
     """Write the files of ``archive`` to ``directory``, all or none; nothing where it is there already.
 
-    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is told of
-    each before they are moved. Raises OSError, also where the archive holds what would be written elsewhere.
+    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is
+    called with each before they are moved. Raises OSError, also for an archive with paths outside of it.
     """
     if directory.exists():
         return
