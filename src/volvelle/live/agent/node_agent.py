@@ -20,6 +20,7 @@ from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_condition import disk_problem
 from volvelle.live.agent.node_lease import NodeLease
 from volvelle.live.agent.processes import kill_all_below, kill_remaining
+from volvelle.live.agent.retention_clock import RetentionClock
 from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.upload_fetcher import UploadFetcher
 from volvelle.live.agent.wire import TaskEnded
@@ -283,9 +284,10 @@ class NodeAgent:
     async def _prune_repeatedly(self) -> None:
         """Remove what attempts wrote after the retention time."""
         retention = self._settings.retention_seconds
+        clock = RetentionClock(self._folder.path / "clock")
         while True:
             with contextlib.suppress(OSError):  # tried again
-                await asyncio.to_thread(self._folder.prune, time.time() - retention)
+                await asyncio.to_thread(self._folder.prune, clock.now() - retention)
             await asyncio.sleep(min(_PRUNE_SECONDS, retention))
 
     async def _until_not_needed(self) -> None:

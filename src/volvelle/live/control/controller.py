@@ -78,6 +78,7 @@ from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.job import JobSpec
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
+from volvelle.model.units import DAY
 
 _MAX_SLEEP_SECONDS = 60.0
 _MAX_PENDING = 20_000
@@ -136,8 +137,8 @@ class Controller:
         """Findings of the recovery, changes of the configuration since the journal, secrets without key."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
-        self._retention = Retention(store, keep_history)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
+        self._retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
         self._cycle = ControlCycle(
             state, CycleNotifications(state, self.notifications, told, self._delivery.admit)
         )
@@ -432,7 +433,9 @@ class Controller:
             self._position = JournalPosition(
                 state.servers.present, state.next_seq - 1, state.next_number
             )
-        elif prepared.notifications:
+        else:
+            self.store.check_there()
+        if prepared.batch is None and prepared.notifications:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
         self._send(self._cycle.publish(prepared))
@@ -444,7 +447,7 @@ class Controller:
         self._store_promises(inputs)
         self._update_forecaster(prepared, now)
         self._snapshots.take_if_due(self._cycle.state)
-        self._retention.forget_if_due(self._cycle.state)
+        self._retention.forget_if_due(self._cycle.state, self._clock.earliest())
 
     def _store_batch(self, batch: CycleBatch) -> None:
         began = time.perf_counter()

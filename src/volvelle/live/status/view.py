@@ -121,6 +121,18 @@ class JobStatusView:
     profile: ProfileView | None = None
     """The result of its profile; None where it has none, or none yet."""
 
+    @property
+    def guaranteed(self) -> float | None:
+        """When it is guaranteed to finish, seconds since the Unix epoch."""
+        return None if self.guarantee is None else self.guarantee.finish_by
+
+    @property
+    def progress(self) -> float | None:
+        """The share of its iterations that it has done, in hundredths."""
+        if not self.total_iterations:
+            return None
+        return round(self.iterations / self.total_iterations, 2)
+
     def public(self) -> "JobStatusView":
         """The view for other users: without command, environment, metrics, and reason of its end.
 

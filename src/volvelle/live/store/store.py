@@ -184,12 +184,18 @@ class Store:
     def append(self, batch: CycleBatch) -> None:
         """Commit one cycle. May be called again with the same batch after it failed.
 
-        Raises `Superseded` if another controller has claimed the store.
+        Raises `Superseded` if another controller has claimed the store, or its file was removed or replaced.
         """
         self._write(batch)
+        self.check_there()
         if self._reconnected:
             self._renew_lock()
             self._reconnected = False
+
+    def check_there(self) -> None:
+        """Raise `Superseded` if the file of the store was removed or replaced: what is written is lost."""
+        if not self._database.backend.is_there():
+            raise Superseded(f"the store {self.where} was removed, or another file is in its place")
 
     def _write(self, batch: CycleBatch) -> None:
         stored = batch.entry
