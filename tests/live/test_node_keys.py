@@ -224,11 +224,11 @@ def test_what_is_sent_and_what_is_stored_prove_no_key() -> None:
         assert joining_verifier(wrong, "the join token", *transcript) is None
 
 
-@pytest.mark.parametrize("kept", ["0" * 64, verifier_of(MINE)[:64], "no hex", ""])
-def test_a_verifier_of_another_form_accepts_no_key(kept: str) -> None:
+def test_a_verifier_of_another_form_accepts_no_key() -> None:
     """Such as one that was stored by an earlier version, half as long."""
     transcript = ("one", "two", "gpu03")
-    assert not key_is_proven(prove_key(MINE, *transcript), kept, *transcript)
+    for kept in ("0" * 64, verifier_of(MINE)[:64], "no hex", ""):
+        assert not key_is_proven(prove_key(MINE, *transcript), kept, *transcript)
 
 
 def test_an_agent_whose_key_was_stored_by_an_earlier_version_is_refused_with_what_to_do(

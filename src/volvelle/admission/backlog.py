@@ -16,9 +16,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from volvelle.core.parts import Admission, admissions
-
-_ROUNDING = 1e-9
-"""GPUs; so that 1.2 x 10 is 12."""
+from volvelle.model.tolerances import SAME_AMOUNT
 
 
 @admissions.register
@@ -34,4 +32,4 @@ class Backlog(Admission):
 
     def limit(self, capacity: float) -> float:
         """The multiple of ``capacity``."""
-        return self.factor * capacity + _ROUNDING
+        return self.factor * capacity + SAME_AMOUNT

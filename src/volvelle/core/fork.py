@@ -74,12 +74,12 @@ from volvelle.core.state import (
 from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.tolerances import LEAST_DIVISOR
 
 if TYPE_CHECKING:
     from volvelle.core.machine import Machine
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
-_EPSILON = 1e-12  # units of work
 _STRETCH, _STRETCHES = 256, 4096
 """Moments between two looks at which of several jobs are through, and how many such looks there are."""
 
@@ -335,7 +335,9 @@ def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:
 def _true_work(jobs: JobView, ratios: Ratios) -> FloatColumn:
     """Units of work of jobs that err by ``ratios``: at least what they have done."""
     total, reached = jobs.column("total"), jobs.work_done
-    work: FloatColumn = np.maximum(total * ratios(reached / np.maximum(total, _EPSILON)), reached)
+    work: FloatColumn = np.maximum(
+        total * ratios(reached / np.maximum(total, LEAST_DIVISOR)), reached
+    )
     return work
 
 

@@ -29,7 +29,7 @@ from collections import deque
 import numpy as np
 
 from volvelle.core.view import FloatColumn
-from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.model.tolerances import SAME_MOMENT
 
 
 class Calibration:
@@ -105,7 +105,7 @@ class Calibration:
 
     def steer(self, stated: float, ended: float) -> None:
         """A job that was stated to be through by ``stated`` ended at ``ended``; infinite: it goes on."""
-        held = self._tie if abs(ended - stated) <= ROUNDING_SECONDS else float(ended < stated)
+        held = self._tie if abs(ended - stated) <= SAME_MOMENT else float(ended < stated)
         self._judged, self._held = self._judged + 1.0, self._held + held
         aim = self._bounded(2.0 * self._share - self._held / self._judged)
         self._steered = self._bounded(self._steered + self._gain * (aim - held))

@@ -14,6 +14,7 @@ import numpy as np
 
 from volvelle.metrics import per_job, series
 from volvelle.metrics.outcomes import FloatColumn, Outcomes
+from volvelle.model.tolerances import SAME_SHARE
 
 
 class FairShare(StrEnum):
@@ -55,10 +56,6 @@ def contention_factor(contenders: FloatColumn, gpus: float) -> FloatColumn:
     return np.maximum(1.0, contenders / gpus)
 
 
-_ROUNDING = 1e-9
-"""The relative error that times may carry: finish times are sums of floats."""
-
-
 def unfair(
     outcomes: Outcomes, share: FairShare = FairShare.SHARE, threshold: float = 1.0
 ) -> FloatColumn:
@@ -68,7 +65,7 @@ def unfair(
     it by a rounding error alone does not count.
     """
     fairness = rho(outcomes, share)
-    unfair_ones = fairness > threshold * (1.0 + _ROUNDING)
+    unfair_ones = fairness > threshold * (1.0 + SAME_SHARE)
     return np.where(np.isnan(fairness), np.nan, unfair_ones.astype(np.float64))
 
 

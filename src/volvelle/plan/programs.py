@@ -18,9 +18,7 @@ import numpy as np
 
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.problems import Problem
-
-_NOTHING = 1e-12
-"""A gain below which a gap is not taken relative to it."""
+from volvelle.model.tolerances import LEAST_DIVISOR
 
 
 class Rows:
@@ -125,7 +123,7 @@ def maximise(
 
 def relative_gap(found: float, bound: float) -> float:
     """How much more than ``found``, relative to it, the ``bound`` is."""
-    return max(bound - found, 0.0) / max(abs(found), _NOTHING)
+    return max(bound - found, 0.0) / max(abs(found), LEAST_DIVISOR)
 
 
 def _highspy() -> ModuleType:

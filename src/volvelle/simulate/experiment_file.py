@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from volvelle.core.written import Written
 from volvelle.model.overheads import Overheads
+from volvelle.model.tolerances import WHOLE_NUMBER
 from volvelle.model.validation import Seconds
 
 SINGULAR = {
@@ -88,7 +89,7 @@ def _rate_span(text: str) -> list[float]:
     last, step = (*rest, 1.0)[:2]
     if len(rest) > 2 or not (first <= last and 0 < step <= last) or last / step > _MOST_RATES:
         raise ValueError(mend)
-    return [first + index * step for index in range(int((last - first) / step + 1e-9) + 1)]
+    return [first + index * step for index in range(int((last - first) / step + WHOLE_NUMBER) + 1)]
 
 
 def _foreseen(objectives: tuple[str, ...]) -> tuple[str, ...]:

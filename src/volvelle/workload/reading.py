@@ -86,14 +86,6 @@ def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) ->
     )
 
 
-def guess_format(
-    path: Path | str, formats: Mapping[str, TraceFormat] | None = None
-) -> TraceFormat | None:
-    """The format that is surest of the trace at ``path``, or None. Raises `Problem`."""
-    formats = known_formats() if formats is None else formats
-    return _surest(Sample.of(_main_table(Path(path), list(formats.values()))), formats)
-
-
 def _surest(sample: Sample, formats: Mapping[str, TraceFormat]) -> TraceFormat | None:
     scores = {name: trace_format.matches(sample) for name, trace_format in formats.items()}
     best = max(scores, key=lambda name: scores[name])

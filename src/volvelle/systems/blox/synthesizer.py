@@ -29,6 +29,7 @@ from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import Recomposed
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.simulate.synthesis import ForeseenObjective, Synthesis, read_foreseen
 
 _GRAIN_SECONDS = 300.0
@@ -75,7 +76,7 @@ class Synthesizer:
         with np.errstate(invalid="ignore"):
             worst = np.nan_to_num(table / table.min(axis=0), nan=1.0).max(axis=1)
         least = float(worst.min())
-        equals = np.flatnonzero(worst <= least * (1.0 + 1e-9))
+        equals = np.flatnonzero(worst <= least * (1.0 + SAME_SHARE))
         ruling = self._now_rules
         return ruling if ruling is not None and ruling in equals else int(equals[0])
 
