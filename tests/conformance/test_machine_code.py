@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import EVERYTHING, Scenario, happen, linear_job, scenarios, tabled
-from test_policies import VARIANTS
+from test_policies import DOCUMENTED, VARIANTS
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.parts import admissions, estimators, placements, terminations
 from volvelle.core.policy import policies
+from volvelle.core.state import KERNEL
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster, Node, Pool
@@ -31,7 +32,14 @@ RUNNING = ("first_start", "finish", "preemptions", "gpu_seconds", "status")
 PREDICTED = ("predicted_finish", "predicted_p50", "predicted_p90")
 
 every_policy = pytest.mark.parametrize("policy", list(policies.all()))
-every_variant = pytest.mark.parametrize("policy", [*policies.all(), *VARIANTS])
+every_variant = pytest.mark.parametrize(
+    "policy",
+    [
+        *policies.all(),
+        *VARIANTS,
+        *(pytest.param(path, id=name) for name, path in DOCUMENTED.items()),
+    ],
+)
 OTHERS = [
     *(("placement", name) for name in placements.all()),
     *(("estimator", name) for name in estimators.all()),
@@ -143,3 +151,13 @@ def test_other_parts_do_the_same(kind: str, name: str) -> None:
     check_predictions(where)
     check_synthesis(where, "las:round=30", name if kind == "admission" else "accept-all")
     check_search(where)
+
+
+def test_a_documented_decision_with_memory_is_predicted_the_same() -> None:
+    where = setting(policy=f"{DOCUMENTED['patient.py']}:patience=20")
+    compiled = simulate(WORKLOAD, where, compiled=True)
+    assert compiled.scheduler.rules.decides == KERNEL
+    never = setting(policy=f"{DOCUMENTED['patient.py']}:patience=1e9")
+    without = simulate(WORKLOAD, never, compiled=True)
+    assert compiled.outcomes.finish.tolist() != without.outcomes.finish.tolist()
+    check_predictions(where)
