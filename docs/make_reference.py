@@ -301,7 +301,8 @@ def _serve() -> Iterator[str]:
 def _model(model: type[BaseModel]) -> Iterator[str]:
     """The keys of a file; those that are tables are told below, under their names."""
     rows, tables = [], []
-    for name, field in model.model_fields.items():
+    fields = sorted(model.model_fields.items(), key=lambda one: not one[1].is_required())
+    for name, field in fields:
         inner = [one for one in _within(field.annotation) if issubclass(one, BaseModel)]
         tables += [(name, one) for one in inner if one is not Overheads]
         default = field.get_default(call_default_factory=True)

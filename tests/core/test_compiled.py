@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from volvelle.core import compiled
+from volvelle.core.machine_code.announcing import Announcement
+from volvelle.core.machine_code.kernels import stamp
 from volvelle.core.state import Classes, Jobs
 
 
@@ -13,9 +15,9 @@ def test_that_it_compiles_is_said_once_and_only_where_it_takes_more_than_a_secon
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = 0.0
-    monkeypatch.setattr("volvelle.core.compiled.time.monotonic", lambda: clock)
+    monkeypatch.setattr("volvelle.core.machine_code.announcing.time.monotonic", lambda: clock)
     said: list[float] = []
-    announcement = compiled._Announcement(lambda: said.append(clock))
+    announcement = Announcement(lambda: said.append(clock))
     for seconds in (0.75, 0.75, 0.75, 5.0, 5.0):
         announcement.begun()
         clock += seconds
@@ -25,9 +27,9 @@ def test_that_it_compiles_is_said_once_and_only_where_it_takes_more_than_a_secon
 
 def test_a_loop_within_a_slow_one_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0.0
-    monkeypatch.setattr("volvelle.core.compiled.time.monotonic", lambda: clock)
+    monkeypatch.setattr("volvelle.core.machine_code.announcing.time.monotonic", lambda: clock)
     said: list[float] = []
-    announcement = compiled._Announcement(lambda: said.append(clock))
+    announcement = Announcement(lambda: said.append(clock))
     announcement.begun()
     clock = 3.0
     announcement.begun()
@@ -38,9 +40,9 @@ def test_machine_code_is_outdated_where_a_table_that_it_is_given_gets_other_colu
     def first(jobs: Jobs) -> int:
         return len(jobs)
 
-    before = compiled._stamp(first)
+    before = stamp(first)
     first.__annotations__["jobs"] = Classes
-    assert compiled._stamp(first) != before
+    assert stamp(first) != before
 
 
 def loop_of_version(folder: Path, version: int) -> Any:

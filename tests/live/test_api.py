@@ -14,7 +14,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from volvelle.core.snapshot import read_snapshot
 from volvelle.live.http import controller_requests
-from volvelle.live.http.authentication import Principal, TokenAuthenticator
+from volvelle.live.http.authentication import Principal, TokenAuthenticator, digest_of
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.records import AskedBy
 from volvelle.live.role import Role
@@ -135,6 +135,42 @@ def test_events_are_of_ones_own_jobs_and_resume_after_the_last_id(api: ApiFixtur
     assert {change["user"] for _, changes in _events(api, "lee", "-1") for change in changes} == {
         "lee"
     }
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/jobs/0/logs?follow=true", "/v1/queue/changes"])
+def test_what_is_followed_ends_when_its_token_is_revoked(
+    api: ApiFixture, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.client("dana").post("/v1/jobs", json=TRAIN)
+
+    async def follow() -> None:
+        """Call the application as a server does: httpx would wait for the whole answer."""
+        where, _, query = path.partition("?")
+        scope = {
+            "type": "http", "method": "GET", "path": where, "raw_path": where.encode(),
+            "query_string": query.encode(), "http_version": "1.1", "scheme": "http",
+            "headers": [(b"authorization", f"Bearer {api.tokens['dana']}".encode())],
+        }  # fmt: skip
+        sent, begun, asked = [], asyncio.Event(), asyncio.Event()
+
+        async def receive() -> dict[str, object]:
+            if not asked.is_set():
+                asked.set()
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await asyncio.sleep(60.0)
+            return {"type": "http.disconnect"}
+
+        async def send(message: object) -> None:
+            sent.append(message)
+            begun.set()
+
+        following = asyncio.create_task(api.app(scope, receive, send))
+        await begun.wait()
+        assert not following.done()
+        api.store.tokens.revoke(digest_of(api.tokens["dana"]))
+        await asyncio.wait_for(following, 20.0)
+
+    asyncio.run(follow())
 
 
 def _events(api: ApiFixture, user: str, last: str) -> list[tuple[int, list[dict[str, object]]]]:

@@ -5,6 +5,7 @@ import json
 import shlex
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -97,6 +98,21 @@ def test_a_wrong_clock_at_a_start_is_bounded_and_said(tmp_path: Path, days: int)
     harness.crash()
     harness.deliver()
     assert harness.controller.health.problems == ()
+
+
+def test_a_wrong_clock_at_a_start_has_the_store_forget_nothing(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    harness.deliver()
+    harness.fake_cluster.now += 40 * DAY
+    harness.crash()
+    harness.deliver()
+    due = harness.controller._retention._next_time - time.monotonic()
+    assert DAY - 100.0 < due <= DAY
+    harness.fake_cluster.now -= 40 * DAY  # it is set
+    harness.crash()
+    assert harness.controller._clock.now() >= 31 * DAY
+    assert harness.controller._clock.earliest() < DAY
+    assert harness.controller._retention._next_time <= time.monotonic()
 
 
 def test_what_nodes_repeat_is_pending_once() -> None:

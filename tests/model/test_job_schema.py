@@ -4,7 +4,9 @@ from typing import Annotated
 
 import msgspec
 
+from volvelle.cli.commands import Commands
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
+from volvelle.live.job_request import JobRequest
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.job_schema import SECONDS, Attribute, Needs, fields_of
 from volvelle.workload.readers.cells import codec_of, meaning_of, written_cells
@@ -54,3 +56,29 @@ def test_needs_are_compared_with_those_of_a_job_that_declares_none() -> None:
     needs = Needs(Tried, besides=("rank",))
     assert needs.of(Tried(patience_seconds=2.0)) != needs.none
     assert needs.of(Tried(rank=7)) == needs.none
+
+
+def test_keys_are_those_of_a_request_and_come_into_the_spec() -> None:
+    keys = {one.about.key: one for one in fields_of(JobSpec) if one.about.key}
+    assert keys.keys() <= JobRequest.model_fields.keys()
+    given = {
+        "gpus": 2, "min_gpus": 1, "max_gpus": 4, "gpu_types": ("a100",), "constraints": ("nvlink",),
+        "exclusive": True, "cpus": 3.0, "memory_gb": 4.0, "pool": "p", "name": "n", "weight": 2.0,
+        "preemptible": False, "retries": 5, "estimate": 60.0, "skew": 0.5, "spread_slowdown": 0.25,
+        "lowest_loss": 0.1, "priority": 3, "time_limit": 90.0,
+    }  # fmt: skip
+    assert given.keys() == keys.keys()
+    spec = JobRequest(command=("true",), **given).spec(1, "ada", 0.0)
+    assert {key: getattr(spec, field.name) for key, field in keys.items()} == given
+
+
+def test_flags_are_options_of_submit_that_are_called_as_their_key() -> None:
+    options = {one.name: one.opts for one in Commands().commands["submit"].params}
+    flags = {one.about.key: one.about.flag.split() for one in FIELDS if one.about.flag}
+    assert flags.items() <= options.items()
+
+
+def test_the_list_of_commands_makes_no_options() -> None:
+    commands = Commands().commands
+    assert str(commands["submit"].help).startswith("Submit a job")
+    assert "made" not in vars(commands["submit"])

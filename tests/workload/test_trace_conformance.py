@@ -18,7 +18,7 @@ from volvelle.model.problems import Problem
 from volvelle.workload import readers
 from volvelle.workload.readers import Ledger, Row, RowFormat, TraceFormat, formats
 from volvelle.workload.readers.base import rigid_job
-from volvelle.workload.reading import guess_format, read_trace
+from volvelle.workload.reading import read_trace
 from volvelle.workload.writing import write_trace
 
 
@@ -51,11 +51,6 @@ def main_file(case: Case) -> Path:
 def test_is_registered_under_its_name_with_a_source(case: Case) -> None:
     assert isinstance(case.format, formats.get(case.format.name))
     assert len(case.format.title) > 10
-
-
-def test_guesses_its_own_sample(case: Case) -> None:
-    guessed = guess_format(case.path)
-    assert type(guessed) is type(case.format)
 
 
 def test_named_and_guessed_give_the_same_jobs(case: Case) -> None:

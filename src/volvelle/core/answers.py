@@ -46,6 +46,7 @@ from volvelle.core.state import (
 )
 from volvelle.core.view import View
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import GRANTED
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
@@ -129,7 +130,7 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     if not np.isfinite(gpus).all() or (gpus < 0.0).any():
         number = int(view.jobs.number[np.flatnonzero(~np.isfinite(gpus) | (gpus < 0.0))[0]])
         return f"gave job {number} a number of GPUs that cannot be"
-    if (total := float(gpus.sum())) > view.gpus + 1e-6:
+    if (total := float(gpus.sum())) > view.gpus + GRANTED:
         return f"gave {total:g} of {view.gpus:g} GPUs"
     return ""
 

@@ -13,7 +13,7 @@ from volvelle.core.orders import remaining_work
 from volvelle.core.parts import Belief
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import JobView
-from volvelle.model.job import JobSpec, Truth, rate_of
+from volvelle.model.job import Job, JobSpec, Truth, rate_of
 from volvelle.model.job_schema import with_state
 
 if TYPE_CHECKING:
@@ -69,6 +69,16 @@ def newcomer(
     for place, attribute in _DECLARED:
         values[place] = float(getattr(spec, attribute) or 0.0)
     return values
+
+
+def true_columns(scheduler: "Scheduler", job: Job) -> tuple[float, float, float, float]:
+    """The truth about a job as the forward loop has it: `true_work` to `truly_asked`."""
+    truth = job.truth
+    unit, table = unit_rate(truth), table_of(scheduler, truth)
+    eventful = truth.failures or truth.regimes or job.training is not None
+    reports = scheduler.composition.loss_every is not None and truth.loss_curve
+    asked = bool(eventful or reports or (math.isnan(unit) and table < 0))
+    return truth.work, unit, float(table), float(asked)
 
 
 def table_of(scheduler: "Scheduler", truth: Truth) -> int:

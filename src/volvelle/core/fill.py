@@ -25,8 +25,8 @@ from volvelle.core.columns import (
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.state import Reason
+from volvelle.model.tolerances import SAME_AMOUNT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,7 +96,7 @@ def fill(
     unserved = free.sum()
     for row in order:
         kept = result[0, row]
-        if unserved <= ROUNDING:  # nothing left to give: the rest only needs its reasons
+        if unserved <= SAME_AMOUNT:  # nothing left to give: the rest only needs its reasons
             if kept == 0.0:
                 result[2, row] = _ORDER if blocked else _GPUS_SHORT
                 blocked = strict
@@ -107,8 +107,8 @@ def fill(
             if least[row] < most[row] and matrix[PINNED, row] == 0.0:
                 gpu_type = int(result[1, row])
                 extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
-                if kept + extra + ROUNDING < most[row]:
-                    extra = np.floor(extra + ROUNDING)  # a job grows by whole GPUs
+                if kept + extra + SAME_AMOUNT < most[row]:
+                    extra = np.floor(extra + SAME_AMOUNT)  # a job grows by whole GPUs
                 result[0, row] += extra
                 free[gpu_type] -= extra
                 unserved -= extra
@@ -119,29 +119,29 @@ def fill(
         if most[row] <= 0.0:
             continue
         chosen = -1
-        if not blocked and need <= within + ROUNDING:
+        if not blocked and need <= within + SAME_AMOUNT:
             wished = int(matrix[TYPES, row])
             holds = int(matrix[TYPE, row])
-            if holds >= 0 and free[holds] > ROUNDING and free[holds] + ROUNDING >= need:
+            if holds >= 0 and free[holds] > SAME_AMOUNT and free[holds] + SAME_AMOUNT >= need:
                 chosen = holds
             else:
                 for gpu_type in range(len(free)):
-                    fits = free[gpu_type] > ROUNDING and free[gpu_type] + ROUNDING >= need
+                    fits = free[gpu_type] > SAME_AMOUNT and free[gpu_type] + SAME_AMOUNT >= need
                     if fits and (wished >> gpu_type) & 1:
                         chosen = gpu_type
                         break
         if chosen < 0:
             if blocked:
                 result[2, row] = _ORDER
-            elif need > within + ROUNDING:
+            elif need > within + SAME_AMOUNT:
                 result[2, row] = _QUOTA
             else:
                 result[2, row] = _GPUS_SHORT
             blocked = strict
             continue
         give = most[row]
-        if min(free[chosen], within) + ROUNDING < give:
-            give = need + np.floor(min(free[chosen], within) - need + ROUNDING)
+        if min(free[chosen], within) + SAME_AMOUNT < give:
+            give = need + np.floor(min(free[chosen], within) - need + SAME_AMOUNT)
         result[0, row] = give
         result[1, row] = chosen
         free[chosen] -= give

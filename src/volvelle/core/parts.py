@@ -16,7 +16,7 @@ from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
 
 if TYPE_CHECKING:
-    from volvelle.core.ahead import Ahead
+    from volvelle.core.fork import Fork
     from volvelle.core.view import View
 
 
@@ -66,11 +66,11 @@ class Admission(JobPart):
         """
         return None
 
-    def judge(self, job: JobSubmitted, view: "View", ahead: "Ahead") -> Verdict:
+    def judge(self, job: JobSubmitted, view: "View", ahead: "Fork") -> Verdict:
         """The verdict on a ``job`` in the queue, each time something happens until it is admitted.
 
-        ``ahead`` says when jobs would finish if it were admitted now. The same state must give the same
-        verdict: time that passes while it thinks does not count.
+        ``ahead`` is a look-ahead with jobs that are admitted only (`Fork.admitting`, `Fork.until`). The same
+        state must give the same verdict: time that passes while it thinks does not count.
         """
         raise NotImplementedError
 

@@ -143,6 +143,11 @@ class Catalogue(Generic[N]):
             )
         return self._known[name]
 
+    def written(self, text: str) -> type[N]:
+        """The class that is written as its name, or as ``path/to/file.py[:name]``. Raises `Problem`."""
+        found = WrittenPart.read(text)
+        return self.from_file(Path(found.home), found.name) if found.in_a_file else self.get(text)
+
     def _search(self) -> None:
         """Import this kind's own package and the entry points, once; note what systems bring."""
         if self._searched:
@@ -189,9 +194,8 @@ class Registry(Catalogue[P]):
 
     def make(self, written: str) -> P:
         """The part written as ``name:key=value,...`` or as a file. Raises `Problem`."""
-        home, name, rest = found = WrittenPart.read(resolved(written))
-        part = self.from_file(Path(home), name) if found.in_a_file else self.get(home)
-        return self.build(part, _parameters(rest, written))
+        found = WrittenPart.read(resolved(written))
+        return self.build(self.written(found.part), _parameters(found.rest, written))
 
     def build(self, part: type[P], parameters: dict[str, Any]) -> P:
         """``part`` with ``parameters``. Raises `Problem` naming the key, the value and the mend."""

@@ -47,6 +47,7 @@ from volvelle.core.state import (
     LIMITS,
     LOG_FULL,
     LOGGED_EVENTS,
+    MOMENTS,
     NOW,
     OBJECT,
     ORDER,
@@ -66,7 +67,7 @@ from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
 
 if TYPE_CHECKING:
-    from volvelle.core.ahead import Ahead
+    from volvelle.core.fork import Fork
     from volvelle.core.machine import Machine
 
 
@@ -144,7 +145,7 @@ class Scheduler:
             fold(self, event)
         self.make_room()
         self.state.count[PHASE] = LIMITS
-        self._run()
+        self.run(ANSWERS, moments=1)
         return self._decided()
 
     def follow(self, now: float, events: Sequence[Event], decision: Decision) -> None:
@@ -157,7 +158,7 @@ class Scheduler:
             fold(self, event)
         self.make_room()
         follow(self, decision)
-        self._run()
+        self.run(ANSWERS, moments=1)
         self._decided()
 
     def _begin(self, now: float) -> None:
@@ -166,11 +167,6 @@ class Scheduler:
         begin_moment(self.state, now)
         if not (self.dependents.watched or self.dependents.news):
             self.dependents.ended.clear()
-
-    def _run(self) -> None:
-        """Let the forward loop go on to the end of the moment."""
-        while (why := self.advance(INFINITY, 1)) in ANSWERS:
-            ANSWERS[why](self)
 
     def _decided(self) -> Decision:
         """What was decided at this moment."""
@@ -198,6 +194,21 @@ class Scheduler:
             if why != ROWS_FULL:
                 return why
             self.grow(why)
+
+    def run(self, answers: "Answers", until: float = INFINITY, moments: int = 1 << 62) -> int:
+        """Let time pass, the questions of the forward loop being answered; why it ends.
+
+        answers: by question (ASK_...). until: no moment is later, in seconds. moments: at most so many.
+        This is the one loop round `advance`: of a cycle, of a simulated world and of a look-ahead.
+        """
+        last = self.state.count[MOMENTS] + moments
+        while (why := self.advance(until, last - self.state.count[MOMENTS])) in answers:
+            self.answer(answers[why])
+        return why
+
+    def answer(self, answer: Callable[["Scheduler"], object]) -> None:
+        """Give one answer; within it a part may be interrupted, and no moment is left half done."""
+        answer(self)
 
     def believe(self) -> None:
         """Let what is believed of every job be true, and nothing expected of it (`expect_ends`)."""
@@ -414,11 +425,11 @@ class Scheduler:
         )
 
     @property
-    def ahead(self) -> "Ahead":
-        """What would become of the jobs, if."""
-        from volvelle.core.ahead import Ahead  # noqa: PLC0415 - it runs schedulers
+    def ahead(self) -> "Fork":
+        """A look-ahead with the jobs that are admitted, and no others."""
+        from volvelle.core.fork import Fork  # noqa: PLC0415 - it runs schedulers
 
-        return Ahead(self)
+        return Fork(self).without_queue()
 
     def spec(self, number: int) -> JobSpec:
         """What the user of a job in the system declared."""
@@ -509,6 +520,10 @@ class Scheduler:
         s.clock[LIMIT] = INFINITY if limit is None else limit
 
 
+Answers = Mapping[int, Callable[[Scheduler], object]]
+"""What is done where the forward loop asks a question, by question (ASK_...)."""
+
+
 def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
     """The rules that follow from a policy, and who decides for it."""
     key = kept_order(policy) if decides == ORDER else None
@@ -528,14 +543,13 @@ def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
 
 def _compiled(key: Key) -> Callable[..., None] | None:
     """``key`` as a kernel; None where it is beyond Numba."""
-    from numba.core.errors import NumbaError  # noqa: PLC0415 - heavy, and not always needed
-
-    from volvelle.core.machine import address  # noqa: PLC0415 - as above
+    from volvelle.core.machine_code.loading import NotCompilable, address  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.words import KERNELS  # noqa: PLC0415 - as above
 
     keys = compilable_keys(key)
     try:
-        address(keys, "key")
-    except NumbaError:
+        address(keys, KERNELS["key"])
+    except NotCompilable:
         return None
     return keys
 

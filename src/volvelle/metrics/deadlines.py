@@ -70,11 +70,6 @@ def earned_value(outcomes: Outcomes) -> FloatColumn:
     return np.where(np.isnan(_late(outcomes, last)), np.nan, value)
 
 
-def miss_rate(outcomes: Outcomes) -> float:
-    """Share of the tracked jobs with a deadline that missed it, 0 to 1; NaN without any."""
-    return _tracked_mean(outcomes, missed(outcomes))
-
-
 def weighted_miss(
     outcomes: Outcomes, reward_min: float | None = None, reward_max: float | None = None
 ) -> FloatColumn:
@@ -118,8 +113,3 @@ def _late(outcomes: Outcomes, deadline: FloatColumn) -> FloatColumn:
     open_yet = still_there & (outcomes.end_time - outcomes.submit_time < deadline)
     undecided = open_yet | per_job.has_status(outcomes, JobStatus.CANCELLED)
     return np.where(undecided | np.isnan(deadline), np.nan, late)
-
-
-def _tracked_mean(outcomes: Outcomes, column: FloatColumn) -> float:
-    counted = column[outcomes.tracked & ~np.isnan(column)]
-    return float(counted.mean()) if len(counted) else float("nan")

@@ -92,38 +92,38 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: Annotated[str, Attribute("the job's name in all output; the row's number where missing")]
     submit_time: Annotated[float, Attribute("seconds, or an ISO time", unit=SECONDS)]
     gpus: Annotated[float, Attribute(
-        "GPUs of the gang, all or nothing, over all nodes", unit=GPUS,
+        "GPUs of the gang, all or nothing", unit=GPUS,
         cell="; fractions are GPU shares", key="gpus", flag="--gpus -g", need=True)] = 1.0
     min_gpus: Annotated[float | None, Attribute(
         "fewest GPUs it runs on", unit=GPUS, key="min_gpus", flag="--min-gpus", need=True)] = None
     max_gpus: Annotated[float | None, Attribute(
         "most GPUs it can use", unit=GPUS, key="max_gpus", flag="--max-gpus", need=True)] = None
     gpu_types: Annotated[tuple[str, ...], Attribute(
-        "GPU types that will do, any where none is named", column="gpu_type", cell="; joined by |",
+        "GPU types that will do; none: any", column="gpu_type", cell="; joined by |",
         separator="|", key="gpu_types", flag="--gpu-type", need=True)] = ()
     constraints: Annotated[tuple[str, ...], Attribute(
-        "labels that its nodes have to have, all of them: nvlink,zone=a", column="constraint",
+        "labels that its nodes have to have: nvlink,zone=a", column="constraint",
         separator=",", key="constraints", bounds={"max_length": 20}, pattern=f"^{LABEL}$",
         flag="--constraint", metavar="LABELS", need=True)] = ()
     exclusive: Annotated[bool, Attribute(
-        "whole nodes of its own; its GPUs are all those of these", key="exclusive",
+        "whole nodes of its own, with all of their GPUs", key="exclusive",
         flag="--exclusive", state="exclusive", need=True)] = False
     cpus: Annotated[float, Attribute("CPUs of the whole job", key="cpus", need=True)] = 0.0
     memory_gb: Annotated[float, Attribute(
         "memory of the whole job, in GB", key="memory_gb", need=True)] = 0.0
     user: Annotated[str, Attribute("who submitted it")] = ""
     pool: Annotated[str, Attribute(
-        "the queue, account or virtual cluster whose quota it uses", key="pool", flag="--pool",
+        "queue, account or tenant whose quota it uses", key="pool", flag="--pool",
         need=True)] = ""
     name: Annotated[str, Attribute(
-        "for people, and for what past runs of it teach", key="name", flag="--name -n",
+        "for people, and for what past runs teach", key="name", flag="--name -n",
         panel=RUNNING)] = ""
     job_class: Annotated[JobClass, Attribute(
         "best-effort, soft or strict", column="class")] = JobClass.BEST_EFFORT
     rewards: Annotated[tuple[Reward, ...], Attribute(
         "reward steps, deadline:value joined by ;")] = ()
     weight: Annotated[float, Attribute(
-        "its weight in shares, where the policy heeds it", key="weight", bounds={"gt": 0},
+        "its weight in shares, if the policy heeds it", key="weight", bounds={"gt": 0},
         state="weight")] = 1.0
     preemptible: Annotated[bool, Attribute(
         "whether it may be stopped and resumed", key="preemptible", state="preemptible")] = True
@@ -135,7 +135,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "restarts after failures", key="retries", bounds={"ge": 0, "le": 1000}, flag="--retries",
         panel=RUNNING)] = 3
     estimate_seconds: Annotated[float | None, Attribute(
-        "run time that its user expects on the GPUs asked for", unit=SECONDS, column="estimate",
+        "run time on the GPUs asked for", unit=SECONDS, column="estimate",
         key="estimate", flag="--estimate", panel=TIMES)] = None
     throughput: Annotated[AnyThroughput | None, Attribute(
         "the throughput model its user declares", column="declared_throughput")] = None
@@ -159,7 +159,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "ids of jobs that have to succeed first, joined by ;; "
         "12:any: any end, 12:any:10m: think time")] = ()
     priority: Annotated[int, Attribute(
-        "the higher the sooner, where the policy heeds it", key="priority",
+        "the higher the sooner, if the policy heeds it", key="priority",
         bounds={"ge": -1000, "le": 1000}, flag="--priority", panel=TIMES, state="priority")] = 0
     time_limit_seconds: Annotated[float | None, Attribute(
         "it is ended when it has run for so long", unit=SECONDS, column="time_limit",

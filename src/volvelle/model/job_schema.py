@@ -5,8 +5,6 @@ table of jobs, read and written, the keys of job requests, options of ``volvelle
 scheduler's state that repeat a declaration, and the reference pages.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
 from types import NoneType, SimpleNamespace
@@ -21,8 +19,7 @@ NEEDS, TIMES, RUNNING = "What it needs", "How long", "How it runs"
 """Groups of options in the help of ``volvelle submit``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True, gc=False):
     """How one attribute of a job is written and described.
 
     meaning: in a few words.
@@ -44,7 +41,7 @@ class Attribute:
     cell: str = ""
     separator: str = ""
     key: str = ""
-    bounds: Mapping[str, Any] = field(default_factory=dict)
+    bounds: dict[str, Any] = {}
     pattern: str = ""
     flag: str = ""
     metavar: str = ""

@@ -10,7 +10,7 @@ Conservative (TPDS'01, section 3): every job that waits has a reservation, at th
 fits beside those of jobs before it. A later job starts if it delays none of them. Reservations are made
 anew at each decision, in order of submission, so that they move up when a job ends early.
 
-Both keep what is free from when on in profiles (`volvelle.plan.profile`), in seconds from now. Believed
+Both keep what is free from when on in profiles (`volvelle.policies.profile`), in seconds from now. Believed
 durations come from the estimator; with wrong ones reservations move, as on real clusters. Jobs are gangs
 here: elastic jobs run on the GPUs they request.
 """
@@ -30,7 +30,7 @@ from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow, keep_running, seconds_left
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
-from volvelle.plan.profile import add, earliest_fit, fits, write_running
+from volvelle.policies.profile import add, earliest_fit, fits, write_running
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volvelle.model.cluster import Profiling
-
-_FITS = 1e-9
-"""GPUs that sums of fractions may be over by rounding."""
+from volvelle.model.tolerances import SAME_AMOUNT
 
 
 class Run(NamedTuple):
@@ -33,7 +31,7 @@ class Run(NamedTuple):
     @property
     def on_each(self) -> float:
         """GPUs that are kept for it on each node: whole ones where it has several nodes."""
-        return self.gpus if self.nodes == 1 else math.ceil(self.gpus / self.nodes - _FITS)
+        return self.gpus if self.nodes == 1 else math.ceil(self.gpus / self.nodes - SAME_AMOUNT)
 
 
 @dataclass
@@ -49,7 +47,7 @@ class PartitionNode:
     @property
     def idle(self) -> bool:
         """Whether nothing runs on it."""
-        return self.free >= self.gpus - _FITS
+        return self.free >= self.gpus - SAME_AMOUNT
 
 
 class Partition:
@@ -102,7 +100,7 @@ class Partition:
         interval, asked = self._taken.get(user, (-1, 0.0))
         if (current := math.floor(now / every)) > interval:
             interval, asked = current, 0.0
-        if asked > 0.0 and asked + gpus > limit + _FITS:
+        if asked > 0.0 and asked + gpus > limit + SAME_AMOUNT:
             interval, asked = interval + 1, 0.0
         self._taken[user] = interval, asked + gpus
         return max(now, interval * every)
@@ -132,7 +130,7 @@ class Partition:
         fit = [
             node
             for node in self.nodes
-            if node.since <= now and not node.leaving and node.free >= run.on_each - _FITS
+            if node.since <= now and not node.leaving and node.free >= run.on_each - SAME_AMOUNT
         ][: run.nodes]
         return (run, fit) if len(fit) == run.nodes else None
 
@@ -184,7 +182,7 @@ class Partition:
             return None
         if run.nodes == 1:
             return iteration_seconds
-        wanted = math.ceil(self._gpus[number] / self.node_gpus - _FITS)
+        wanted = math.ceil(self._gpus[number] / self.node_gpus - SAME_AMOUNT)
         first = self._one_node[number]
         return first + math.log2(wanted) * (iteration_seconds - first)
 
@@ -196,4 +194,4 @@ class Partition:
         while self._asked and self._asked[0][0] <= now - spec.resize_every:
             self._asked.popleft()
         needs = sum(gpus for _, gpus in self._asked) * spec.seconds / spec.resize_every
-        return min(max(math.ceil(needs / self.node_gpus - _FITS), spec.nodes), spec.most)
+        return min(max(math.ceil(needs / self.node_gpus - SAME_AMOUNT), spec.nodes), spec.most)

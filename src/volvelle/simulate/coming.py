@@ -4,15 +4,13 @@ Most jobs are alike to it (they scale linearly, on whatever GPUs) and are writte
 one by one.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.beliefs import newcomer, table_of
-from volvelle.core.curves import unit_rate
+from volvelle.core.beliefs import newcomer, table_of, true_columns
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
@@ -44,8 +42,7 @@ _UNLIKE = Needs(
 class Coming:
     """The jobs of a world: what the scheduler will be told of them, and what is true.
 
-    numbers: theirs (default: from 0 on). believed: what the scheduler will believe of them (default: what its
-    estimator says, when they are admitted where it learns). profiles: of jobs that were profiled first and
+    Their numbers count from 0 on. profiles: of jobs that were profiled first and
     come when that is over, in this order (default: they come when they are submitted). open_ended: more may
     come (`insert`), so that nobody's number is known before it is submitted.
     """
@@ -54,16 +51,13 @@ class Coming:
         self,
         scheduler: Scheduler,
         jobs: Sequence[Job],
-        numbers: Sequence[int] | None = None,
-        believed: Sequence[Belief] | None = None,
         profiles: Sequence[JobProfile] | None = None,
         *,
         open_ended: bool = False,
     ) -> None:
-        self.jobs = after_earlier(jobs) if numbers is None else jobs
+        self.jobs: Sequence[Job] = after_earlier(jobs)
         self._profiles = profiles
-        self.numbers = range(len(jobs)) if numbers is None else numbers
-        self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
+        self.numbers = range(len(jobs))
         self._disclose = scheduler.composition.estimator.needs_truth
         self.arrivals: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
@@ -71,11 +65,11 @@ class Coming:
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
         asked = learning or (open_ended and not estimator.believes_truth)
-        self.prepared = believed is not None or not asked
-        if believed is None and self.prepared and not estimator.believes_truth:
+        self.prepared = not asked
+        self.believed: list[Belief] | None = None
+        if self.prepared and not estimator.believes_truth:
             seed = scheduler.seed
-            believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
-        self.believed = believed
+            self.believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
         self._write(scheduler)
 
     def insert(self, scheduler: Scheduler, jobs: Sequence[Job], come: int) -> None:
@@ -83,7 +77,6 @@ class Coming:
 
         All jobs have to be `open_ended`, with numbers from 0 on, and the table of arrivals is another then.
         """
-        assert self._places is None
         assert self.believed is None
         more = Coming(scheduler, jobs, open_ended=True)
         merged = [*self.jobs[come:], *jobs]
@@ -116,21 +109,16 @@ class Coming:
             time = job.spec.submit_time if profile is None else profile.ended
         return JobSubmitted(time, self.numbers[place], job.spec, truth, profile)
 
-    def place(self, number: int) -> int:
-        """Which of the jobs has a number."""
-        return number if self._places is None else self._places[number]
-
     def __contains__(self, number: object) -> bool:
-        return number in (self.numbers if self._places is None else self._places)
+        return number in self.numbers
 
     def job(self, number: int) -> Job:
         """The job with a number."""
-        return self.jobs[self.place(number)]
+        return self.jobs[number]
 
     def known(self, number: int) -> KnownJob:
         """What the scheduler knows of a job once it is admitted."""
-        place = self.place(number)
-        return KnownJob(self.jobs[place].spec, self.belief(place).truth)
+        return KnownJob(self.jobs[number].spec, self.belief(number).truth)
 
     def belief(self, place: int) -> Belief:
         """What the scheduler believes of one of the jobs."""
@@ -255,17 +243,17 @@ class Coming:
                     self.arrivals[_PLACE[name], others] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
-        job, number = self.jobs[place], self.numbers[place]
+        job = self.jobs[place]
         if obstacle := scheduler.obstacle(job.spec):
             self._foretell(place, OBSTACLE, obstacle)
             return
         if self.prepared:
-            values = newcomer(scheduler, number, job.spec, self.belief(place))
+            values = newcomer(scheduler, self.numbers[place], job.spec, self.belief(place))
             if isinstance(values, str):
                 self._foretell(place, NO_PROGRESS, values)
                 return
             self.arrivals[:, place] = values
-        self.arrivals[TRUTH, place] = _true_columns(scheduler, job)
+        self.arrivals[TRUTH, place] = true_columns(scheduler, job)
 
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
@@ -277,22 +265,6 @@ def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
         one.about.state: [getattr(spec, one.name) or 0.0 for spec in specs]
         for one in with_state(JobSpec)
     }
-
-
-def machine_code_knows(arrivals: Floats) -> bool:
-    """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
-    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
-
-
-def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:
-    """The truth about a job as the forward loop has it: `true_work` to `truly_asked`."""
-    truth = job.truth
-    unit, table = unit_rate(truth), table_of(scheduler, truth)
-    eventful = truth.failures or truth.regimes or job.training is not None
-    reports = scheduler.composition.loss_every is not None and truth.loss_curve
-    asked = bool(eventful or reports or (math.isnan(unit) and table < 0))
-    return truth.work, unit, float(table), float(asked)
 
 
 def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:

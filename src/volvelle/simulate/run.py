@@ -27,6 +27,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.coming import Coming
+from volvelle.simulate.experiment_file import PLAY_OUTS
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
@@ -38,8 +39,6 @@ from volvelle.workload.workload import Workload
 COMPILED_FROM, COMPILED_FROM_ASKED, COMPILED_FROM_PREDICTED = 10_000, 3_000, 200
 """Jobs from which on machine code is worth loading: in general, where Python decides, with predictions."""
 _PATIENCE_SECONDS = 0.5  # of who pressed Ctrl-C
-PLAY_OUTS = 20
-"""Futures like the recent past, from which P50 and P90 of a prediction are found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,7 +328,7 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
 
 def _interrupt_answer(signal_number: int, frame: FrameType | None) -> None:
     """Interrupt a part that is being asked: elsewhere a moment would be left half done."""
-    while frame is not None and frame.f_code is not World.answer.__code__:
+    while frame is not None and frame.f_code is not Scheduler.answer.__code__:
         frame = frame.f_back
     if frame is not None:
         raise KeyboardInterrupt

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from volvelle.core.fork import Forecast
 from volvelle.metrics.measures import of_jobs, read_measure
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem, nearest
-from volvelle.simulate.forecast import Forecast
 
 SYNTHESIZER = "synthesizer"
 """The director that chooses policy and admission while a run goes on; the run's record names it for both."""

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import partly_taken
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import Gang, KnownJob, placements
@@ -25,6 +24,7 @@ from volvelle.systems.chronus.local_search import (
     sized,
     table,
 )
+from volvelle.testing.resources import partly_taken
 
 SLOWDOWNS = [0.0, 0.1, 0.5, 1.0, 4.0, 9.0]
 

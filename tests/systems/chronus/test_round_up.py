@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import partly_taken
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import Gang, KnownJob, placements
@@ -16,6 +15,7 @@ from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.systems.hived.cells import round_up
+from volvelle.testing.resources import partly_taken
 
 ANY = KnownJob(JobSpec(id="a", submit_time=0.0), Truth(work=1.0))
 

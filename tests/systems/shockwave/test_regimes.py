@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
 from volvelle.core.parts import KnownJob, estimators
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.systems.shockwave.regimes import Course, Rule, expected_begins, expected_work
 
@@ -102,7 +102,7 @@ def test_what_is_foreseen_of_a_running_job_comes_true_once_all_regimes_are_known
 
     def check(world: World) -> None:
         if world.scheduler.known:
-            foreseen[world.now] = forecast(world.scheduler).finish[0]
+            foreseen[world.now] = Fork(world.scheduler).until().finish[0]
 
     scenario = Scenario.of(parse_cluster("1x1"), [job()], estimator="regimes:every=5")
     run = happen(scenario, on_moment=check)

@@ -25,8 +25,9 @@ from volvelle.core.forward.jobs import (
     stop,
 )
 from volvelle.core.forward.log import log_decision, log_event, log_moment
-from volvelle.core.forward.waiting import ROUNDING, wait
+from volvelle.core.forward.waiting import wait
 from volvelle.core.state import *
+from volvelle.model.tolerances import SAME_AMOUNT
 
 _NUMBER, _SUBMIT, _GPUS = (Jobs.float_columns.index(name) for name in ("number", "submit", "gpus"))
 _PLACEMENT = int(Reason.PLACEMENT)
@@ -291,7 +292,7 @@ def _admit(s: State, rules: Rules) -> None:
         verdict = s.verdict[i]
         if verdict == ENTERS or verdict == NO_PROGRESS:  # noqa: PLR1714, SIM109 - Numba
             demand = clock[DEMAND] + s.arrivals[_GPUS][i]
-            if demand > clock[LIMIT] and clock[DEMAND] > ROUNDING:
+            if demand > clock[LIMIT] and clock[DEMAND] > SAME_AMOUNT:
                 return
             if verdict == ENTERS:
                 enter(s, rules, i, clock[NOW])

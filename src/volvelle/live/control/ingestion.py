@@ -175,7 +175,7 @@ class RequestIngestion:
         return numbers
 
     def _dependencies(self, submit: Submit, position: int) -> tuple[Dependency, ...]:
-        """What a job still has to wait for. Raises `Problem` where that can never be."""
+        """The dependencies that a job still waits for. Raises `Problem` where these can never end."""
         state = self._state
         after = submit.request.dependencies(position)
         if (after or submit.request.at_once) and state.partition is not None:
@@ -248,6 +248,8 @@ class RequestIngestion:
             self._state.settling.held.add(request.name)
             changes.orders += [Stop(*key) for key in foreign]
             return  # it takes jobs once these have ended
+        if request.state is NodeState.UP and request.name in self._state.troubled:
+            return  # it takes jobs once it can start them
         if not profiles and before not in (request.state, NodeState.DOWN):
             changes.node_events.append(NodeChanged(changes.now, request.name, request.state))
 

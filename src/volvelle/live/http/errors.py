@@ -81,7 +81,7 @@ def install(app: FastAPI) -> None:
 
 
 HANDLED = (HttpError, StoreFailed, Problem)
-"""What our own code raises, and `handle` answers."""
+"""Errors that our own code raises, and `handle` answers."""
 
 
 async def handle(_: Request, error: Exception) -> Response:

@@ -19,13 +19,12 @@ from volvelle.live.http.dependencies import (
     TheController,
     TheQueueFeed,
     TheStore,
-    authenticate,
 )
-from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER
 from volvelle.live.http.queue_feed import FRAME_SECONDS, QueueFeed
 from volvelle.live.http.responses import HoldingTable, QueueTable, ShareList, json_response
-from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE
+from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
 from volvelle.live.store import Store
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
@@ -65,7 +64,7 @@ async def stream_changes(
 async def _frames(
     request: Request, feed: QueueFeed, after: int, follow: bool
 ) -> AsyncIterator[bytes]:
-    checked = quiet_since = time.monotonic()
+    quiet_since = time.monotonic()
     while True:
         found = await feed.frames(after, at_once=not follow)
         now = time.monotonic()
@@ -81,14 +80,8 @@ async def _frames(
         if not follow:
             return
         await asyncio.sleep(FRAME_SECONDS)
-        if request.app.state.is_closing():
+        if not await may_follow(request):
             return
-        if now - checked > KEEPALIVE_SECONDS:
-            checked = now
-            try:
-                await authenticate(request)
-            except HttpError:
-                return
 
 
 @router.get("/holdings", response_model=HoldingTable, responses=error_responses())

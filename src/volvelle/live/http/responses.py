@@ -140,13 +140,17 @@ class StartedSession:
 
 @dataclass(frozen=True)
 class QueueTable:
-    """Jobs and nodes as rows. ``seq``: of the last frame of changes that is in them."""
+    """Jobs and nodes as rows. ``seq``: of the last frame of changes that is in them.
+
+    ``job_titles``: headings of the columns that the page shows as they stand.
+    """
 
     seq: int
     time: float
     policy: str
     admission: str
     job_columns: tuple[str, ...]
+    job_titles: dict[str, str]
     jobs: tuple[tuple[Any, ...], ...]
     node_columns: tuple[str, ...]
     nodes: tuple[tuple[Any, ...], ...]

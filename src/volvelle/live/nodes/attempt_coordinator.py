@@ -21,6 +21,7 @@ from volvelle.live.messages import (
     AttemptStarted,
     Forget,
     JournalPosition,
+    NodeCondition,
     NodeJoined,
     OfAttempt,
     Order,
@@ -176,8 +177,9 @@ class AttemptCoordinator:
         address: str,
         tasks: Iterable[TaskStarted | TaskEnded],
         known: tuple[JournalPosition, ...] = (),
+        problem: str = "",
     ) -> None:
-        """The agent of a node has connected, with ``tasks`` on the node. known: see `NodeJoined`."""
+        """The agent of a node has connected, with ``tasks`` on the node. known, problem: see `NodeJoined`."""
         session = self._sessions[name]
         before, session.tasks = session.tasks, {}
         session.connected = session.reported = True
@@ -197,7 +199,13 @@ class AttemptCoordinator:
                 self._record(name, task if isinstance(task, TaskEnded) else vanished)
         attempts = tuple(session.tasks)
         self._report(
-            NodeJoined(node=session.node, leaving=session.leaving, attempts=attempts, known=known)
+            NodeJoined(
+                node=session.node,
+                leaving=session.leaving,
+                attempts=attempts,
+                known=known,
+                problem=problem[:_MAX_REASON],
+            )
         )
         self._settle_on(name)
 
@@ -244,6 +252,8 @@ class AttemptCoordinator:
                 known = self._attempt_on(name, message)
                 if known is not None and known.end is None:
                     self._report(message)
+            case wire.Condition():
+                self._report(NodeCondition(name, message.problem[:_MAX_REASON]))
             case wire.SignalTask():
                 if known := self._coordinated(name, message):
                     known.signal = message

@@ -42,15 +42,13 @@ from volvelle.core.orders import rounded
 from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
 from volvelle.core.state import INFINITY
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.model.validation import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, seconds_on_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
-_SLACK = 1e-9
-"""The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
 
 _FACTOR, _MODULUS = 48271, 2**31 - 1
 """Coins: Park and Miller, "Random number generators: good ones are hard to find" (1988, revised 1993)."""
@@ -292,8 +290,8 @@ def _beats(
     coin: int,
 ) -> bool:
     """Whether candidate ``late`` takes the next GPU from ``best``, who met the others before."""
-    late_as_shorter = bool(gain[late] + 1.0 / gain[best] > 2.0 + _SLACK)
-    best_as_shorter = bool(gain[best] + 1.0 / gain[late] > 2.0 + _SLACK)
+    late_as_shorter = bool(gain[late] + 1.0 / gain[best] > 2.0 + SAME_SHARE)
+    best_as_shorter = bool(gain[best] + 1.0 / gain[late] > 2.0 + SAME_SHARE)
     if known:
         return late_as_shorter if seconds[late] < seconds[best] else not best_as_shorter
     if late_as_shorter != best_as_shorter:

@@ -27,10 +27,10 @@ from volvelle.core.fill import (
     keep_running,
     seconds_left,
 )
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.by_node import alone_at_home
 from volvelle.systems.anticipatory.gangs import gang_type
 
@@ -152,7 +152,7 @@ def serve(
         if matrix[HELD, row] > 0.0:
             continue
         need, pool = matrix[GPUS, row], int(matrix[POOL, row])
-        if pool >= 0 and need > quota[pool] + ROUNDING:  # never, while it stays as it is
+        if pool >= 0 and need > quota[pool] + SAME_AMOUNT:  # never, while it stays as it is
             given[TARGET_REASON, row] = _QUOTA
             continue
         queue = 0 if one_queue else pool
@@ -160,9 +160,9 @@ def serve(
             given[TARGET_REASON, row] = _ORDER
             continue
         within = left[pool] if pool >= 0 else np.inf
-        chosen = gang_type(matrix, row, free) if need <= within + ROUNDING else -1
+        chosen = gang_type(matrix, row, free) if need <= within + SAME_AMOUNT else -1
         if chosen < 0:
-            given[TARGET_REASON, row] = _QUOTA if need > within + ROUNDING else _GPUS_SHORT
+            given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
             blocked[queue] = strict
             continue
         given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
@@ -215,7 +215,7 @@ def serve_fairly(
         pool = int(matrix[POOL, row])
         if matrix[HELD, row] > 0.0:
             continue
-        if pool >= 0 and matrix[GPUS, row] > quota[pool] + ROUNDING:
+        if pool >= 0 and matrix[GPUS, row] > quota[pool] + SAME_AMOUNT:
             given[TARGET_REASON, row] = _QUOTA
             continue
         if head[pool] < 0:
@@ -238,7 +238,7 @@ def serve_fairly(
         head[best] = following[row]
         need = matrix[GPUS, row]
         within = left[best] if best >= 0 else np.inf
-        chosen = gang_type(matrix, row, free) if need <= within + ROUNDING else -1
+        chosen = gang_type(matrix, row, free) if need <= within + SAME_AMOUNT else -1
         if chosen >= 0:
             given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
             free[chosen] -= need
@@ -248,7 +248,7 @@ def serve_fairly(
             order[served] = row
             served += 1
             continue
-        given[TARGET_REASON, row] = _QUOTA if need > within + ROUNDING else _GPUS_SHORT
+        given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
         if strict:
             row = head[best]
             while row >= 0:

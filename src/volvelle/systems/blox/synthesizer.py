@@ -27,8 +27,9 @@ import numpy as np
 
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import Recomposed
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.simulate.forecast import forecast
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.simulate.synthesis import ForeseenObjective, Synthesis, read_foreseen
 
 _GRAIN_SECONDS = 300.0
@@ -75,7 +76,7 @@ class Synthesizer:
         with np.errstate(invalid="ignore"):
             worst = np.nan_to_num(table / table.min(axis=0), nan=1.0).max(axis=1)
         least = float(worst.min())
-        equals = np.flatnonzero(worst <= least * (1.0 + 1e-9))
+        equals = np.flatnonzero(worst <= least * (1.0 + SAME_SHARE))
         ruling = self._now_rules
         return ruling if ruling is not None and ruling in equals else int(equals[0])
 
@@ -90,13 +91,13 @@ class _Question(NamedTuple):
 
     def answer(self, index: int) -> list[float]:
         """The objectives' values under choice ``index``."""
-        ahead = self.scheduler.fork()
-        ahead.handle(self.now, [self.choices[index]])
+        fork = Fork(self.scheduler).under(self.choices[index])
+        ahead = fork.scheduler
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
         submitted |= {
             event.number: event.spec.submit_time for event in waiting_for_admission(ahead)
         }
-        foreseen = forecast(ahead)
+        foreseen = fork.until()
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 
 

@@ -32,19 +32,16 @@ from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.parts import Belief, Estimator, KnownJob, estimators
 from volvelle.core.policy import Period
 from volvelle.core.registry import load_file
-from volvelle.estimate.basic import told
+from volvelle.estimate.basic import disclosed
 from volvelle.estimate.measured import Measured
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import JobSpec, Regime, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import PerBatchSize, named_types
+from volvelle.model.tolerances import SAME_SHARE
 
 Rule = Literal["restatement", "bayesian", "greedy"]
 """How what was seen of a job's regimes changes what is expected of them."""
-
-
-_ROUNDING = 1e-9
-"""Of a job's work: how far two beginnings may be apart to be the same."""
 
 
 class Course(NamedTuple):
@@ -182,7 +179,7 @@ class RegimePredictor(Estimator):
         foreseen = self._foreseen(spec, believed)
         if foreseen is None:
             return None
-        before, near = self._courses.get(spec.id, (0.0,)), _ROUNDING * believed.work
+        before, near = self._courses.get(spec.id, (0.0,)), SAME_SHARE * believed.work
         if batch_size is None and self.rule != "bayesian" and _as_expected(job, before, work_done):
             return None
         # One that failed is back where it was at its last checkpoint.
@@ -243,7 +240,7 @@ class Regimes(RegimePredictor):
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is, its regimes as the prior has them."""
-        truth = told(job, self.name)
+        truth = disclosed(job, self.name)
         return self.foresee(job.spec, truth, Foreseen(_ordered(truth)))
 
 
@@ -372,7 +369,7 @@ def _scheduled(adaptation: Adaptation, course: Course) -> list[float]:
 
 def _alike(truth: Truth, other: Truth) -> bool:
     """Whether regimes are the same, but for rounding."""
-    near = _ROUNDING * truth.work
+    near = SAME_SHARE * truth.work
     return len(truth.regimes) == len(other.regimes) and all(
         one.batch_size == same.batch_size and abs(one.start_work - same.start_work) <= near
         for one, same in zip(truth.regimes, other.regimes, strict=True)

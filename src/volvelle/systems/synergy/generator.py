@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from volvelle.model.job import Truth
 from volvelle.model.sensitivity import Sensitivity
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.gavel.generator import GavelJobs
 from volvelle.workload.generators.base import JobColumns, generators
 
@@ -94,7 +95,7 @@ class SynergyJobs(GavelJobs):
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> "SynergyJobs":
-        if abs(self.image + self.language + self.speech - 1.0) > 1e-9:
+        if abs(self.image + self.language + self.speech - 1.0) > SAME_SHARE:
             raise ValueError("image, language and speech must add up to 1")
         return self
 

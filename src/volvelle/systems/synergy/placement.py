@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from volvelle.core.demand import Amounts, Wants, wants_of
 from volvelle.core.parts import KnownJob, Placement, placements
 from volvelle.core.resources import IntColumn, Resources
-from volvelle.core.stock import FITS, FloatColumn, Stock
+from volvelle.core.stock import FloatColumn, Stock
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.placement.basic import consolidate
 
 
@@ -83,7 +84,7 @@ def _usable(free: IntColumn, spare: FloatColumn, stock: Stock, amounts: Amounts)
     usable = free.astype(np.float64)
     for kind, amount in enumerate(amounts):
         if amount > 0.0:
-            with_it = (spare[kind] * (1.0 + FITS) + FITS) / amount
+            with_it = (spare[kind] * (1.0 + SAME_SHARE) + SAME_SHARE) / amount
             usable = np.minimum(usable, np.floor(with_it))
     return np.maximum(usable, 0.0).astype(np.int64)
 

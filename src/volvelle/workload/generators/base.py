@@ -1,4 +1,4 @@
-"""What every generator is: typed parameters, a citation, and a seeded draw of one workload.
+"""The base of generators: typed parameters, a citation, and a seeded draw of one workload.
 
 Generators draw whole columns with NumPy (`JobColumns`) and make the jobs from them in one pass, so
 that a million jobs take seconds. Work is in 1-GPU seconds throughout: a job of ``w`` units that

@@ -61,7 +61,7 @@ class LogNormal(StationaryGenerator):
 
 @generators.register
 class Demo(LogNormal):
-    """What volvelle compare --demo runs: a busy cluster of 64 GPUs.
+    """The workload of volvelle compare --demo: a busy cluster of 64 GPUs.
 
     About ten days of a shared cluster: 24 users in 4 pools, sweeps and a daily rhythm, a fifth of
     the jobs with strict and a fifth with soft deadlines, and estimates that are mostly too long.

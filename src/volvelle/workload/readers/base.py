@@ -1,8 +1,8 @@
-"""What a trace format is: a name, typed options, a guess, and a stream of jobs.
+"""The base of trace formats: a name, typed options, a guess, and a stream of jobs.
 
 A new format is one module with one subclass. `read` is given the ledger and yields jobs; it need
 not sort, rebase or deduplicate. Most formats are a table with a job in each row: subclass
-`RowFormat` and say what a row means, or `ColumnFormat` and say it of many rows at once.
+`RowFormat` to turn a row into a job, or `ColumnFormat` to turn many rows into jobs at once.
 """
 
 from abc import ABC, abstractmethod

@@ -58,7 +58,7 @@ def written_cells(field: JobField, values: Sequence[Any]) -> list[Cell]:
 
 
 def meaning_of(field: JobField) -> str:
-    """What a column holds, and how."""
+    """The kind and unit of a column's values."""
     return f"{field.about.meaning}{codec_of(field).form}{field.about.cell}"
 
 

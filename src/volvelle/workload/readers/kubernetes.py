@@ -102,7 +102,7 @@ def _job(found: _Object) -> Job:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What pods ask for together."""
+    """Resources that pods request together."""
 
     gpus: float = 0.0
     cpus: float = 0.0
@@ -191,7 +191,7 @@ def _rigid(fields: Mapping[str, Any], asked: _Asked, start: Any, end: Any, **mor
 
 
 def _asked(pod: Mapping[str, Any]) -> _Asked:
-    """What the containers of one pod ask for."""
+    """Resources that the containers of one pod request."""
     total = _Asked()
     for container in pod["containers"]:
         resources = container.get("resources") or {}

@@ -49,7 +49,7 @@ _PERCENT = 100.0
 
 @dataclass(slots=True)
 class Requested:
-    """What the tasks of one job ask for together, and when they ran."""
+    """Resources that the tasks of one job request together, and their times."""
 
     gpus: float = 0.0
     cpus: float = 0.0

@@ -8,10 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from strategies import Scenario
-
 from volvelle.core.events import BatchSizeChanged, JobFailed
 from volvelle.model.node import NodeKind
+from volvelle.testing.scenario import Scenario
 
 TOLERANCE = 1e-9
 

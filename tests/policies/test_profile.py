@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core.compiled import compiled
-from volvelle.plan import profile as loops
+from volvelle.policies import profile as loops
 
 GPUS = 8.0
 LAST = 40

@@ -9,9 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import pytest
-from ledger import TOLERANCE, Amounts, Holding, Ledger
-from lives import Lives
-from strategies import Scenario
 
 from volvelle.core.decision import Decision, Sharing
 from volvelle.core.events import (
@@ -31,6 +28,9 @@ from volvelle.core.events import (
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import NodeKind
+from volvelle.testing.ledger import TOLERANCE, Amounts, Holding, Ledger
+from volvelle.testing.lives import Lives
+from volvelle.testing.scenario import Scenario
 
 
 class Audit:

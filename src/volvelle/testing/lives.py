@@ -8,9 +8,9 @@ import itertools
 import math
 
 import pytest
-from ledger import TOLERANCE, Books, Holding, Ledger
 
 from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.testing.ledger import TOLERANCE, Books, Holding, Ledger
 
 
 class Lives:
