@@ -273,7 +273,7 @@ class Course:
         truth, asked = execution.job.truth, self.scheduler.composition
         if truth.loss_curve:
             return asked.loss_every is not None
-        progress = asked.estimator.progress_every
+        progress = asked.progress_every
         return progress is not None and bool(truth.regimes) and execution.trainer is None
 
     def _execution(self, number: int) -> Execution:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volvelle.core.facets import ClaimsAmounts, PlacesByLane
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import (
@@ -31,7 +32,9 @@ def place_jobs(scheduler: "Scheduler") -> None:
         _place_together(scheduler)
         return
     claims = (
-        scheduler.composition.policy.divides and placement.claims and resources.stock is not None
+        isinstance(placement, ClaimsAmounts)
+        and scheduler.composition.policy.divides
+        and resources.stock is not None
     )
     for i in range(s.count[CHANGED]):
         row = int(s.changed[i])
@@ -40,7 +43,7 @@ def place_jobs(scheduler: "Scheduler") -> None:
             continue
         if not _place_one(scheduler, row, gpus) and not _goes_anywhere(scheduler, row):
             refuse(s, row)
-        elif claims:
+        elif claims and isinstance(placement, ClaimsAmounts):
             slots = np.array(scheduler.slots_of(row), dtype=np.int64)
             known = scheduler.known[int(s.jobs.number[row])]
             resources.given[:, slots] = np.array([placement.claim(known, slots, resources)]).T
@@ -57,8 +60,8 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
     free = resources.free_for(int(s.jobs.target_type[row]))
     if int(free.sum()) < gpus:
         return False
-    if placement.by_lane:
-        return _place_in_lane(scheduler, row, gpus, free)
+    if isinstance(placement, PlacesByLane) and placement.by_lane:
+        return _place_in_lane(scheduler, placement, row, gpus, free)
     chosen = placement.choose_for(scheduler.known[int(s.jobs.number[row])], free, gpus, resources)
     if chosen is not None:
         _hold(scheduler, row, chosen)
@@ -74,10 +77,11 @@ def _place_as_named(scheduler: "Scheduler", row: int) -> bool:
     return True
 
 
-def _place_in_lane(scheduler: "Scheduler", row: int, gpus: int, free: IntColumn) -> bool:
+def _place_in_lane(
+    scheduler: "Scheduler", placement: PlacesByLane, row: int, gpus: int, free: IntColumn
+) -> bool:
     """Place a job by whether it is a guest; False where it finds no place."""
-    placement, resources = scheduler.composition.placement, scheduler.resources
-    slots = placement.choose_slots(free, gpus, resources, _lane(scheduler, row))
+    slots = placement.choose_slots(free, gpus, scheduler.resources, _lane(scheduler, row))
     if slots is None:
         return False
     last = -1

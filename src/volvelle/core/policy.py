@@ -19,7 +19,7 @@ from pydantic import Field
 from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.compiled import machine_code
 from volvelle.core.decision import Promise
-from volvelle.core.events import ArrivalsForetold, TrainingReported
+from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.orders import Key, all_rounded, goes_by_each_job, wrong_keys
 from volvelle.core.parts import JobPart, KnownJob
@@ -134,8 +134,6 @@ class Policy(JobPart):
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
     borrows: ClassVar[bool] = True
     """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
-    foresees: ClassVar[bool] = False
-    """Whether it is to be told which jobs will come, where that is known (`expect`)."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 
@@ -236,9 +234,6 @@ class Policy(JobPart):
 
     def hear(self, report: TrainingReported) -> None:
         """A job told how its training goes."""
-
-    def expect(self, arrivals: ArrivalsForetold) -> None:
-        """These jobs will be submitted, by all that is known now."""
 
     def why(self, number: int) -> str:
         """Why job ``number`` waits since the last decision, in words; empty: as its `Reason` says."""

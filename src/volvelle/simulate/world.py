@@ -128,9 +128,7 @@ class World:
         self._course = Course(scheduler, self._execution_of, nodes, tick=tick)
         s.count[ENDLESS] = int(cluster.failures is not None)
         composition = scheduler.composition
-        self._foretells = bool(
-            composition.policy.foresees and composition.estimator.foretells and len(coming.jobs)
-        )
+        self._foretells = composition.foresees and len(coming.jobs) > 0
         s.clock[DIRECT_AT] = s.clock[NOW] if self._foretells else self._first_direction()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
         if compiled:
@@ -221,7 +219,7 @@ class World:
             s.arrivals, s.verdict = coming.arrivals.tolist(), coming.verdict.tolist()
         scheduler.renew()
         composition = scheduler.composition
-        if composition.policy.foresees and composition.estimator.foretells:
+        if composition.foresees:
             self._foretells = True
             s.clock[DIRECT_AT] = self.now
 

@@ -9,7 +9,7 @@ from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.fork import Fork
-from volvelle.core.parts import Estimator, KnownJob, estimators
+from volvelle.core.parts import KnownJob, estimators
 from volvelle.core.snapshot import Snapshot
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.cluster import parse_cluster
@@ -17,7 +17,7 @@ from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, Linear, PerBatchSize, PerType
 from volvelle.simulate.world import World
-from volvelle.systems.shockwave.regimes import DeclaredRegimes
+from volvelle.systems.shockwave.regimes import DeclaredRegimes, RegimePredictor
 
 RATES = PerBatchSize({32: Linear(1.0), 64: Linear(2.0), 128: Linear(4.0)}, 32)
 
@@ -37,7 +37,9 @@ class Told:
     """One job, and what is believed of it as it goes on."""
 
     def __init__(self, declared: JobSpec, estimator: str = "declared-regimes") -> None:
-        self.estimator: Estimator = estimators.make(estimator)
+        made = estimators.make(estimator)
+        assert isinstance(made, RegimePredictor)
+        self.estimator = made
         self.spec = declared
         self.believed = self.estimator.believe(JobSubmitted(0.0, 0, declared), 0).truth
 

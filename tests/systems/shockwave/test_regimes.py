@@ -8,11 +8,11 @@ from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
-from volvelle.core.parts import KnownJob, estimators
+from volvelle.core.parts import KnownJob
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.simulate.world import World
-from volvelle.systems.shockwave.regimes import Course, Rule, expected_begins, expected_work
+from volvelle.systems.shockwave.regimes import Course, Regimes, Rule, expected_begins, expected_work
 
 RULES: tuple[Rule, ...] = ("restatement", "bayesian", "greedy")
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -131,14 +131,14 @@ def test_a_job_thrown_back_by_a_failure_goes_through_its_regimes_again() -> None
 
 
 def test_a_batch_size_that_nobody_told_of_changes_nothing() -> None:
-    one = estimators.make("regimes")
+    one = Regimes()
     submitted = JobSubmitted(0.0, 0, job().spec, job().truth)
     believed = one.believe(submitted, 0).truth
     assert one.adapt(KnownJob(job().spec, believed), 10.0, 48) is None
 
 
 def test_sizes_that_are_passed_over_last_no_time() -> None:
-    one = estimators.make("regimes")
+    one = Regimes()
     believed = one.believe(JobSubmitted(0.0, 0, job().spec, job().truth), 0).truth
     belief = one.adapt(KnownJob(job().spec, believed), 40.0, 128)
     assert belief is not None
@@ -146,6 +146,6 @@ def test_sizes_that_are_passed_over_last_no_time() -> None:
 
 
 def test_jobs_of_one_batch_size_are_believed_as_they_are() -> None:
-    one, still = estimators.make("regimes"), job(regimes=())
+    one, still = Regimes(), job(regimes=())
     assert one.believe(JobSubmitted(0.0, 0, still.spec, still.truth), 0).truth == still.truth
     assert one.adapt(KnownJob(still.spec, still.truth), 10.0, None) is None

@@ -17,6 +17,7 @@ from volvelle.core.events import (
     ProgressReported,
     TrainingReported,
 )
+from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Estimator
 from volvelle.live.control.batch_sizes import news_of
 from volvelle.live.control.cycle_changes import CycleChanges
@@ -192,8 +193,7 @@ class ReportIngestion:
 
     @property
     def _predicts_regimes(self) -> bool:
-        estimator = self._state.scheduler.composition.estimator
-        return type(estimator).adapt is not Estimator.adapt
+        return isinstance(self._state.scheduler.composition.estimator, FollowsRegimes)
 
     def _reported_work(self, attempt: Attempt, report: AttemptProgress) -> float:
         """Units of work done by the epochs that the script counts; by estimate where it counts none."""
@@ -207,7 +207,7 @@ class ReportIngestion:
         now, events = self._changes.now, self._changes.job_events
         job.next_progress_event = now + _PROGRESS_SECONDS
         composition = self._state.scheduler.composition
-        every = composition.estimator.progress_every
+        every = composition.progress_every
         adapts = bool(job.request.batch_sizes or report.batch_size)
         measures = type(composition.estimator).measure is not Estimator.measure
         if every is not None and adapts and report.total_epochs:

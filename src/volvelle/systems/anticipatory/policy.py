@@ -43,6 +43,7 @@ from volvelle.core.columns import (
 )
 from volvelle.core.compiled import compiled
 from volvelle.core.events import ArrivalsForetold
+from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
@@ -106,14 +107,13 @@ class LendingPlan:
 
 
 @policies.register
-class AnticipatoryVc(Policy):
+class AnticipatoryVc(Policy, ForeseesArrivals):
     """Idle GPUs of pools for whoever is done before their owners need them: no job ends later than alone."""
 
     name: ClassVar[str] = "anticipatory-vc"
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 5.1, figure 6"
     optimises: ClassVar[str] = "mean JCT, without harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
-    foresees: ClassVar[bool] = True
     columns: ClassVar[int] = 5
 
     locality: bool = Field(

@@ -29,6 +29,7 @@ import msgspec
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from volvelle.core.events import JobSubmitted, ProgressReported
+from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Belief, Estimator, KnownJob, estimators
 from volvelle.core.policy import Period
 from volvelle.core.registry import load_file
@@ -155,7 +156,7 @@ class Foreseen(NamedTuple):
     adaptation: Adaptation | None = None
 
 
-class RegimePredictor(Estimator):
+class RegimePredictor(Estimator, FollowsRegimes):
     """What estimators of regimes have in common: what they hear of a job, and what follows from it."""
 
     rule: Rule = Field("restatement", description="how regimes that were seen count for others")

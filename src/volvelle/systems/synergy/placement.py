@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.demand import Amounts, Wants, wants_of
+from volvelle.core.facets import ClaimsAmounts
 from volvelle.core.parts import KnownJob, Placement, placements
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.core.stock import FloatColumn, Stock
@@ -30,12 +31,11 @@ from volvelle.placement.basic import consolidate
 
 
 @placements.register
-class MultiResource(Placement):
+class MultiResource(Placement, ClaimsAmounts):
     """Best fit over GPUs, CPUs and memory; a gang of several nodes has these in proportion to its GPUs."""
 
     name: ClassVar[str] = "multi-resource"
     source: ClassVar[str] = "Synergy (OSDI'22)"
-    claims: ClassVar[bool] = True
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """The place of a job of which nothing is known: the fewest nodes, best fit."""
