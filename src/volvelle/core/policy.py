@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from volvelle.core.columns import GPUS, LEAST, MOST
-from volvelle.core.compiled import machine_code
 from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
@@ -155,7 +154,7 @@ class Policy(JobPart):
         return True
 
     def allocate(self, view: View) -> Allocation:
-        """GPUs for every job in ``view``: as `kernel` decides, where there is one."""
+        """GPUs for every job in ``view``: as `kernel` decides, interpreted, where there is one."""
         kernel = self.kernel(named=view.resources.named)
         if kernel is None:
             raise NotImplementedError
@@ -165,10 +164,7 @@ class Policy(JobPart):
         if len(jobs):
             rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
             cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
-            decide = kernel.decide
-            if not jobs.interpreted:
-                decide = machine_code(decide, entry=True)
-            ask_at = float(decide(jobs.matrix, cluster, kernel.memory, out))
+            ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
         has = out[TARGET] > 0.0
         types = np.where(has, out[TARGET_TYPE], -1.0)
         reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
