@@ -95,9 +95,9 @@ def _files(root: Path) -> list[Path]:
 def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None:
     """Write the files of ``archive`` to ``directory``, all or none; nothing where it is there already.
 
-    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is told of
-    each before they are moved. Raises OSError; `UnusableUploadError` where the archive is compressed, has
-    sparse or too many files, or holds what would be written elsewhere.
+    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is
+    called with each before they are moved. Raises OSError; `UnusableUploadError` where the archive is
+    compressed, has sparse or too many files, or paths outside of it.
     """
     if directory.exists():
         return
@@ -123,7 +123,7 @@ def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """What a tar holds, as far as it is bounded. Raises tarfile.TarError."""
+    """The members of a bounded tar. Raises tarfile.TarError where it has sparse or too many files."""
     for count, member in enumerate(tar):
         if member.issparse() or count >= _MAX_FILES:
             raise tarfile.TarError(f"it has sparse files, or more than {_MAX_FILES:,}")
