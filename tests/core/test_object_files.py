@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from volvelle.core import machine
+from volvelle.core.compiled import COMPILED_FROM, LOADED_FROM, machine_code_pays
 from volvelle.core.machine_code import compiling, files, loading
 from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
 from volvelle.core.machine_code.loading import NoCompiler, NotCompilable, address, called
@@ -42,7 +44,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget() -> None:
     """Be as a process that has loaded nothing."""
-    loading._addresses.clear()
+    loading._loaded.clear()
     called.cache_clear()
 
 
@@ -198,7 +200,7 @@ def test_without_a_known_version_of_the_compiler_the_error_names_the_mend(
         return there
 
     monkeypatch.setattr(loading, "version", version)
-    with pytest.raises(NoCompiler, match=re.escape("pip install 'numba>=0.61,<0.69'")):
+    with pytest.raises(NoCompiler, match=re.escape("ip install 'numba>=0.61,<0.69'")):
         address(scaled, SIGNATURE)
     assert compilations == []
 
@@ -228,3 +230,23 @@ def test_the_stamp_follows_the_numbers_and_kernels_that_are_named(
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
     assert stamp(scaled) == before
     assert stamp(scaled, "another signature") != before
+
+
+def test_the_loop_is_loaded_for_fewer_jobs_than_it_is_compiled_for(
+    monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+) -> None:
+    jobs = (LOADED_FROM - 1, LOADED_FROM, COMPILED_FROM - 1, COMPILED_FROM)
+    assert [machine_code_pays(many) for many in jobs] == [False, False, False, True]
+    monkeypatch.setattr(loading, "version", lambda package: "0.1")
+    assert not machine_code_pays(COMPILED_FROM), "there is none, and none can be made"
+    monkeypatch.undo()
+    assert compilations == []
+
+
+def test_the_loop_is_loaded_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "LOOP", (scaled, SIGNATURE))
+    assert not machine_code_pays(LOADED_FROM)
+    address(scaled, SIGNATURE)
+    forget()
+    assert machine_code_pays(LOADED_FROM)
+    assert not machine_code_pays(LOADED_FROM - 1)

@@ -173,6 +173,17 @@ def test_what_is_followed_ends_when_its_token_is_revoked(
     asyncio.run(follow())
 
 
+def test_problems_are_named_to_operators_only(api: ApiFixture) -> None:
+    problems = api.controller._cycle.node_problems
+    problems["node-0"] = "node 'node-0' takes no new jobs: the disk of /var is full"
+    assert api.client("root").get("/healthz").json()["problems"] == problems["node-0"]
+    for other in ("dana", None):
+        said = api.client(other).get("/healthz").json()
+        assert said == {"status": "alive", "problems": "1, which operators see with their token"}
+    problems["node-0"] = ""
+    assert api.client().get("/healthz").json() == {"status": "alive"}
+
+
 def _events(api: ApiFixture, user: str, last: str) -> list[tuple[int, list[dict[str, object]]]]:
     answered = api.client(user).get(
         "/v1/events", params={"follow": False}, headers={"Last-Event-ID": last}

@@ -1,7 +1,9 @@
 """A node that can start nothing, such as one with a full disk, fails no job: it is set aside until it can."""
 
+import json
 import os
 import resource
+import signal
 from pathlib import Path
 
 import httpx
@@ -11,7 +13,7 @@ from server_process import DIAL_IN, server_process
 from test_controller import state, submit
 from waiting import until
 
-from volvelle.live.agent import launch, node_condition
+from volvelle.live.agent import launch, node_condition, supervisor
 from volvelle.live.agent.node_condition import disk_problem
 from volvelle.live.control.requests import SetNodeState
 from volvelle.live.messages import AttemptEnded, NodeCondition, Outcome
@@ -77,6 +79,35 @@ def test_a_disk_is_full_while_little_is_free_and_for_a_while_after(
     monkeypatch.setattr(node_condition, "_LEAST_BYTES", free * 3 // 4)
     assert disk_problem(tmp_path, tmp_path / "work") == ""
     assert "is full" in disk_problem(tmp_path, tmp_path / "work", before="it was full")
+
+
+@pytest.mark.parametrize(("room", "most"), [(0, 8_000_000), (1 << 60, 100_000_000)])
+def test_a_job_whose_output_fills_the_disk_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, most: int
+) -> None:
+    """By a limit of its own, and by a lower one where little room is left."""
+    monkeypatch.setattr(supervisor, "_ROOM_BYTES", room)
+    monkeypatch.setattr(supervisor, "_LEASE_CHECK_SECONDS", 0.05)
+    command = {
+        "command": ["sh", "-c", "head -c 20000000 /dev/zero; exec sleep 60"],
+        "setup": [],
+        "directory": "/",
+        "environment": {"PATH": os.environ["PATH"]},
+        "umask": 0o077,
+        "lease": None,
+        "lifetime": None,
+        "output_bytes": most,
+    }
+    monkeypatch.chdir(tmp_path)
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_BLOCK, supervisor._AWAITED)
+        supervisor.supervise(command)
+        os._exit(0)
+    os.waitpid(child, 0)
+    record = json.loads((tmp_path / "exit.json").read_text())
+    assert (record["code"], record["output_full"]) == (-signal.SIGKILL, True)
+    assert (tmp_path / "output.log").stat().st_size <= most
 
 
 def test_jobs_of_a_node_whose_disk_cannot_be_written_run_on_another(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Working directories that travel with jobs: packed, kept by their content, fetched by agents."""
 
 import asyncio
+import gzip
 import os
 import pwd
+import tarfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -17,7 +19,7 @@ from waiting import until
 from volvelle.live import uploads
 from volvelle.live.agent.job_users import give_as_it_is
 from volvelle.live.messages import Outcome, Stop
-from volvelle.live.uploads import Uploads, digest_of, pack, unpack
+from volvelle.live.uploads import UnusableUploadError, Uploads, digest_of, pack, unpack
 from volvelle.model.problems import Problem
 
 pytest_plugins = ["api_fixtures"]
@@ -162,6 +164,35 @@ _READ: list[str] = []
 def _unreadable(_: Uploads, digest: str, *__: int) -> bytes:
     _READ.append(digest)
     raise OSError("the disk hangs")
+
+
+@pytest.mark.parametrize("kind", ["compressed", "sparse", "many"])
+def test_what_would_unpack_to_more_than_was_uploaded_is_not_unpacked(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "_MAX_FILES", 5)
+    archive = tmp_path / "archive"
+    with tarfile.open(archive, "w:gz" if kind == "compressed" else "w") as tar:
+        for number in range(9 if kind == "many" else 1):
+            info = tarfile.TarInfo(f"file-{number}")
+            if kind == "sparse":
+                info.pax_headers = {"GNU.sparse.size": str(1 << 40), "GNU.sparse.map": "0,0"}
+                info.pax_headers |= {"GNU.sparse.numblocks": "1"}
+                tar.format = tarfile.PAX_FORMAT
+            tar.addfile(info)
+    with pytest.raises(UnusableUploadError, match="upload a tar that is not compressed"):
+        unpack(archive, tmp_path / "job" / "workdir", nobody)
+    assert list((tmp_path / "job").parent.glob("**/file-*")) == []
+
+
+def test_a_job_whose_upload_is_unusable_is_not_tried_again(
+    harness: DialInHarness, tmp_path: Path
+) -> None:
+    content = gzip.compress(bytes(1 << 20))
+    harness.context.uploads.keep(digest_of(content), content)
+    harness.start(command=("true",), upload=digest_of(content))
+    assert harness.end().permanent
+    assert not harness.end().node_failed
 
 
 def test_a_job_may_name_only_what_was_uploaded(api: ApiFixture, project: Path) -> None:

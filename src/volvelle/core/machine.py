@@ -44,6 +44,8 @@ _ADVANCE = int, State, Rules, float, int
 _BELIEVE = None, State
 _FORESEE = int, State, State, Rules, Rules, Floats, Ints
 """Signatures of the loops."""
+LOOP = advance, _ADVANCE
+"""The forward loop, without which nothing runs as machine code."""
 
 _columns = np.arange(KNOWN_COLUMNS)
 """In the place of those that a policy looks at."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from volvelle.core.answers import ANSWERS
 from volvelle.core.beliefs import rates, rates_basis, rates_beside
+from volvelle.core.compiled import machine_code_pays
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray, Promise
@@ -69,10 +70,6 @@ from volvelle.model.overheads import Overheads
 if TYPE_CHECKING:
     from volvelle.core.fork import Fork
     from volvelle.core.machine import Machine
-
-
-COMPILED_FROM = 2500
-"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 
 class Scheduler:
@@ -233,7 +230,7 @@ class Scheduler:
 
     def _machine_code(self) -> "Machine":
         if self._machine is None:
-            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
             self._machine = Machine(self.state)
         return self._machine
@@ -271,7 +268,7 @@ class Scheduler:
     def compile_where_it_pays(self) -> None:
         """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
         count = self.state.count
-        if count[JOBS] + count[COME] - count[QUEUED] >= COMPILED_FROM:
+        if machine_code_pays(count[JOBS] + count[COME] - count[QUEUED]):
             self.compile()
 
     def note(self, event: Event) -> None:
@@ -337,7 +334,7 @@ class Scheduler:
             return QUEUES
         kernel = policy.kernel(named=self.resources.named)
         if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
-            from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
+            from volvelle.core.machine import allocating  # noqa: PLC0415 - loads llvmlite
 
             s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
             return KERNEL

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tarfile
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,9 @@ UPLOADS = "uploads"
 
 DIGEST = "^[0-9a-f]{64}$"
 MAX_UPLOAD_BYTES = 64 << 20
+_MAX_FILES = 50_000
+"""Of one upload."""
+
 _MAX_KEPT_BYTES = 100 * MAX_UPLOAD_BYTES
 _MAX_KEPT_BYTES_OF_A_USER = 25 * MAX_UPLOAD_BYTES
 _FRESH_SECONDS = 600.0
@@ -92,8 +95,9 @@ def _files(root: Path) -> list[Path]:
 def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None:
     """Write the files of ``archive`` to ``directory``, all or none; nothing where it is there already.
 
-    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is told of
-    each before they are moved. Raises OSError, also where the archive holds what would be written elsewhere.
+    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is
+    called with each before they are moved. Raises OSError; `UnusableUploadError` where the archive is
+    compressed, has sparse or too many files, or paths outside of it.
     """
     if directory.exists():
         return
@@ -102,16 +106,32 @@ def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None
     partial = own.with_name(f".{own.name}.{secrets.token_hex(8)}")
     partial.mkdir(mode=0o700)
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter="data")
+        with tarfile.open(
+            archive, "r:"
+        ) as tar:  # what is not compressed has the size that was uploaded
+            tar.extractall(partial, _members(tar), filter="data")
         for path in (partial, *partial.rglob("*")):
             give(path)
         with contextlib.suppress(OSError):  # another node, of the same folder, was first
             partial.rename(directory)
     except tarfile.TarError as error:
-        raise OSError(f"its working directory cannot be written: {error}") from None
+        raise UnusableUploadError(
+            f"its working directory cannot be written: {error}; upload a tar that is not compressed"
+        ) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members of a bounded tar. Raises tarfile.TarError where it has sparse or too many files."""
+    for count, member in enumerate(tar):
+        if member.issparse() or count >= _MAX_FILES:
+            raise tarfile.TarError(f"it has sparse files, or more than {_MAX_FILES:,}")
+        yield member
+
+
+class UnusableUploadError(OSError):
+    """No attempt can start in what was uploaded."""
 
 
 class Uploads:

@@ -7,7 +7,7 @@ submitted at the same moment each knows of those before it, as if the others cam
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,19 +207,21 @@ class Predictor:
         return Predictions(*columns)
 
 
-def _without(fork: Fork, numbers: Iterable[int]) -> Fork:
+def _without(fork: Fork, numbers: Collection[int]) -> Fork:
     """The same without jobs that are to be taken for not there yet."""
-    there = {event.number for event in submissions(fork.scheduler)} | fork.scheduler.known.keys()
-    events = [JobCancelled(fork.scheduler.now, number) for number in numbers if number in there]
+    scheduler = fork.scheduler
+    waiting = {event.number for event in submissions(scheduler)} if numbers else set[int]()
+    there = [number for number in numbers if number in scheduler.known or number in waiting]
+    events = [JobCancelled(scheduler.now, number) for number in there]
     return fork.under(*events) if events else fork
 
 
-def _finishes_of_all(fork: Fork, without: Iterable[int]) -> dict[int, float]:
+def _finishes_of_all(fork: Fork, without: Collection[int]) -> dict[int, float]:
     """When the jobs in the system will finish, ``without`` those to be taken for not there yet."""
     return _without(fork, without).until().finish
 
 
-def predicted_finish(fork: Fork, number: int, without: Iterable[int] = ()) -> float | None:
+def predicted_finish(fork: Fork, number: int, without: Collection[int] = ()) -> float | None:
     """When job ``number`` will finish if beliefs hold and nobody else arrives; None for never.
 
     without: jobs that are to be taken for not there yet.

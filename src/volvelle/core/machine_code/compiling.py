@@ -24,14 +24,19 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
 
 from volvelle.core.machine_code.announcing import announcement
+from volvelle.core.machine_code.arrays import Arguments
 from volvelle.core.machine_code.kernels import kernels_called
-from volvelle.core.machine_code.loading import ENTRY, NotCompilable, Signature
+from volvelle.core.machine_code.loading import ENTRY, RELEASE, NotCompilable
+from volvelle.core.machine_code.numba_arrays import entry_of, results_of
 from volvelle.core.machine_code.numba_types import numba_signature
 
 _OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _ALLOCATION = files("volvelle.core.machine_code").joinpath("allocation.ll").read_text()
 """What Numba's runtime does for arrays and lists."""
+
+_RELEASE = "NRT_decref"
+"""What Numba calls when an array is no longer used."""
 
 _generators: dict[str, "_Generator"] = {}
 _linked: dict[tuple[str, Any], Any] = {}
@@ -70,19 +75,21 @@ class _Library(codegen.AOTCodeLibrary):
                 module.link_in(library._get_module_for_linking(), preserve=True)
         return module
 
-    def object_of(self, function: str) -> bytes:
-        """The symbols that it needs, in one line, then the object file whose entry is ``function``."""
+    def object_of(self, function: str, results: str) -> bytes:
+        """A line of symbols that it needs, one of ``results``, and the object whose entry is ``function``."""
         module = self._with_callees()
         counting, _ = nrtdynmod.create_nrt_module(cpu_target.target_context)
-        for text in (str(counting), _ALLOCATION):
-            module.link_in(_mergeable(llvm.parse_assembly(text)))
+        module.link_in(llvm.parse_assembly(str(counting)))
+        module.link_in(_mergeable(llvm.parse_assembly(_ALLOCATION)))
         for each in module.functions:
             if not each.is_declaration:
-                each.linkage = "external" if each.name == function else "internal"
+                seen = each.name in (function, _RELEASE)
+                each.linkage = "external" if seen else "internal"
         for each in module.global_variables:
             if not each.is_declaration and each.name.startswith("_ZN08NumbaEnv"):
                 each.linkage = "internal"
         module.get_function(function).name = ENTRY
+        module.get_function(_RELEASE).name = RELEASE
         module.verify()
         for options in ({"opt": 0, "loop_vectorize": False, "cost": "cheap"}, {}):
             passes, building = self._codegen._module_pass_manager(**options)
@@ -97,7 +104,7 @@ class _Library(codegen.AOTCodeLibrary):
         if at_start := [name for name in needed if name.startswith(("NRT_", "numba_"))]:
             raise NotCompilable(f"machine code would need {', '.join(at_start)} of Numba")
         made: bytes = self._codegen._tm.emit_object(module)
-        return " ".join(needed).encode() + b"\n" + made
+        return f"{' '.join(needed)}\n{results}\n".encode() + made
 
 
 def _mergeable(module: Any) -> Any:
@@ -167,8 +174,8 @@ def _to_numba(loop: Any, processor: str) -> Any:
 
 
 @global_compiler_lock
-def object_of(loop: Callable[..., Any], signature: Signature, processor: str = "host") -> bytes:
-    """The object file of ``loop`` for arguments of ``signature``.
+def object_of(loop: Callable[..., Any], signature: Any, processor: str = "host") -> bytes:
+    """The object file of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
 
     processor: as LLVM calls it; "host" is this one, "" the oldest of its platform. Raises `NotCompilable`.
     """
@@ -176,13 +183,20 @@ def object_of(loop: Callable[..., Any], signature: Signature, processor: str = "
         within.enter_context(_generating(processor))
         within.enter_context(_without_collections())
         try:
-            made, wanted = _to_numba(loop, processor), numba_signature(signature)
-            if wanted not in [each.signature for each in made.overloads.values()]:
+            made = _to_numba(loop, processor)
+            if isinstance(signature, Arguments):
+                entry, taken = entry_of(made, loop, signature)
+                made, wanted = numba.njit(**_OPTIONS)(entry), taken
+            else:
+                wanted = numba_signature(signature)
+                taken = wanted.args
+            if taken not in made.overloads:
                 made.compile(wanted)
+            compiled = made.overloads[taken]
         except (
             Exception
         ) as error:  # Numba's own errors, and others where it meets what it does not know
             raise NotCompilable(f"{loop.__qualname__}: {error}") from error
-        compiled = made.get_compile_result(wanted)
-        content: bytes = compiled.library.object_of(compiled.fndesc.llvm_func_name)
+        results = results_of(compiled.signature.return_type)
+        content: bytes = compiled.library.object_of(compiled.fndesc.llvm_func_name, results)
         return content

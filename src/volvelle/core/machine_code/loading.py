@@ -6,6 +6,7 @@ bytes.
 """
 
 import ctypes
+import hashlib
 import pickle
 import signal
 import threading
@@ -13,13 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
 from volvelle.core.machine_code import files
 from volvelle.core.machine_code.announcing import announcement
 from volvelle.core.machine_code.kernels import stamp
+from volvelle.model.problems import Problem
 
 Signature = tuple[Any, ...]
 """What a kernel returns, and what it takes, as annotations."""
@@ -29,38 +32,74 @@ class NotCompilable(TypeError):  # noqa: N818 - no fault of a caller that can go
     """There is no machine code of a kernel, and none can be made of it."""
 
 
-class NoCompiler(NotCompilable):
+class NoCompiler(Problem, NotCompilable):
     """Numba, with which machine code would be made, is missing or of another version."""
 
 
 NUMBA = "0.61", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
 
+_HOW = "allocation.ll", "compiling.py", "numba_arrays.py", "numba_types.py", "words.py"
+_COMPILER = hashlib.sha256(
+    b"".join(file.read_bytes() for file in map(Path(__file__).with_name, _HOW))
+).hexdigest()
+"""A digest of what says how kernels are compiled: an object file of another way is another file."""
+
 _engines: list[Any] = []  # the memory of an engine is that of its machine code
-_addresses: dict[tuple[Any, Signature], int | NotCompilable] = {}
+_loaded: dict[tuple[Any, Any], "Loaded | NotCompilable"] = {}
 _loading = threading.RLock()
 
 
-def address(loop: Callable[..., Any], signature: Signature) -> int:
-    """Where the machine code of ``loop`` is, for arguments of ``signature``.
+class Loaded(NamedTuple):
+    """An object file in memory: where its entry is, and what lets go of an array that it returns.
+
+    results: what the entry returns, "float", "int" or the kind and number of dimensions of an array each.
+    """
+
+    entry: int
+    release: int
+    results: tuple[str, ...]
+
+
+def loaded(loop: Callable[..., Any], signature: Any) -> Loaded:
+    """The machine code of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
 
     It is loaded from an object file, or compiled and kept. Raises `NotCompilable` where neither can be.
     """
     key = loop, signature
-    if key not in _addresses:
+    if key not in _loaded:
         with _loading, interrupted_later():
-            if key not in _addresses:
+            if key not in _loaded:
                 try:
-                    _addresses[key] = _loaded_or_compiled(loop, signature)
+                    _loaded[key] = _loaded_or_compiled(loop, signature)
                 except NotCompilable as error:
-                    _addresses[key] = error
-    found = _addresses[key]
+                    _loaded[key] = error
+    found = _loaded[key]
     if isinstance(found, NotCompilable):
         raise found
     return found
 
 
-def _loaded_or_compiled(loop: Callable[..., Any], signature: Signature) -> int:
+def address(loop: Callable[..., Any], signature: Signature) -> int:
+    """Where the machine code of ``loop`` is; see `loaded`."""
+    return loaded(loop, signature).entry
+
+
+def is_kept(loop: Callable[..., Any], signature: Any) -> bool:
+    """Whether machine code of ``loop`` is loaded or in a file, so that it need not be compiled."""
+    there = _loaded.get((loop, signature))
+    return isinstance(there, Loaded) or any(files.found(name_of(loop, signature)))
+
+
+def can_compile() -> bool:
+    """Whether Numba is there, and is of a version whose internals are known to do."""
+    with suppress(NoCompiler):
+        check_compiler()
+        return True
+    return False
+
+
+def _loaded_or_compiled(loop: Callable[..., Any], signature: Any) -> Loaded:
     name = name_of(loop, signature)
     for content in files.found(name):
         with suppress(NotCompilable):  # it was made for a system with other symbols
@@ -80,38 +119,42 @@ def check_compiler() -> None:
     try:
         there = version("numba")
     except PackageNotFoundError:
-        raise NoCompiler(f"Numba, which compiles kernels, is not installed: {mend}") from None
+        raise NoCompiler("Numba, which compiles kernels, is not installed", mend=mend) from None
     if not _number(NUMBA[0]) <= _number(there) < _number(NUMBA[1]):
-        raise NoCompiler(f"Numba {there} is not a version that kernels are compiled with: {mend}")
+        raise NoCompiler(
+            f"Numba {there} is not a version that kernels are compiled with", mend=mend
+        )
 
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def name_of(loop: Any, signature: Signature) -> str:
+def name_of(loop: Any, signature: Any) -> str:
     """The name of an object file: that of the loop, and a stamp of its code and its signature."""
-    return f"{loop.__module__}.{loop.__qualname__}.{stamp(loop, repr(signature))}"
+    return f"{loop.__module__}.{loop.__qualname__}.{stamp(loop, repr(signature), _COMPILER)}"
 
 
-def _load(content: bytes) -> int:
-    """The address of the entry of an object file, which is in memory from then on."""
-    symbols, _, machine_code = content.partition(b"\n")
+def _load(content: bytes) -> Loaded:
+    """An object file, which is in memory from then on."""
+    symbols, results, machine_code = content.split(b"\n", 2)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    if missing := [each for each in symbols.decode().split() if not llvm.address_of_symbol(each)]:
-        raise NotCompilable(f"machine code needs {', '.join(missing)}, which this system lacks")
     target = llvm.Target.from_triple(llvm.get_process_triple())
     options = target.create_target_machine(codemodel="jitdefault", jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), options)
+    # only now are symbols of the C library and of Python found
+    if missing := [each for each in symbols.decode().split() if not llvm.address_of_symbol(each)]:
+        raise NotCompilable(f"machine code needs {', '.join(missing)}, which this system lacks")
     engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
     engine.finalize_object()
     _engines.append(engine)
-    return int(engine.get_function_address(ENTRY))
+    entry, release = (engine.get_function_address(name) for name in (ENTRY, RELEASE))
+    return Loaded(entry, release, tuple(results.decode().split()))
 
 
-ENTRY = "entry"
-"""The name of the function in an object file that is called from outside."""
+ENTRY, RELEASE = "entry", "release"
+"""Names of the functions in an object file that are called from outside."""
 
 _RESULTS: dict[Any, Any] = {int: ctypes.c_int64, float: ctypes.c_double, None: ctypes.c_void_p}
 _WORDS = {float: (ctypes.c_double,), int: (ctypes.c_int64,), bool: (ctypes.c_bool,)}

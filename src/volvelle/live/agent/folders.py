@@ -92,15 +92,16 @@ class SupervisorRecord(msgspec.Struct, frozen=True):
 class ExitRecord(msgspec.Struct, frozen=True):
     """How the command ended: its exit code (negative for a signal), or why it never ran or was lost.
 
-    setup: the set-up command that ended so, where the command never ran. interrupted: the machine was being
-    shut down. started, ended: seconds since the Unix epoch. since_boot: when it ended, by the clock since the
-    boot with the id ``boot``.
+    setup: the set-up command that ended so, where the command never ran. output_full: it was killed because
+    of the size of its output. interrupted: the machine was being shut down. started, ended: seconds since the
+    Unix epoch. since_boot: when it ended, by the clock since the boot with the id ``boot``.
     """
 
     code: int | None = None
     error: str = ""
     setup: str = ""
     lease_expired: bool = False
+    output_full: bool = False
     rebooted: bool = False
     interrupted: bool = False
     started: float | None = None

@@ -25,7 +25,7 @@ from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.upload_fetcher import UploadFetcher
 from volvelle.live.agent.wire import TaskEnded
 from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, SetBatchSize, Stop
-from volvelle.live.uploads import unpack
+from volvelle.live.uploads import UnusableUploadError, unpack
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
@@ -204,9 +204,14 @@ class NodeAgent:
         return None
 
     def _report_impossible_start(self, task: wire.NodeTask, error: OSError) -> None:
-        node_failed = bool(self._check_condition())
-        reason = f"could not begin: {error}"
-        self._report_failed_start(task, Outcome.FAILED, reason, node_failed=node_failed)
+        permanent = isinstance(error, UnusableUploadError)
+        self._report_failed_start(
+            task,
+            Outcome.FAILED,
+            f"could not begin: {error}",
+            permanent=permanent,
+            node_failed=bool(self._check_condition()) and not permanent,
+        )
 
     def _report_failed_start(
         self,

@@ -184,7 +184,8 @@ class TaskRunner:
             outcome=outcome,
             exit_code=exit_record.code,
             reason=reason,
-            permanent=bool(exit_record.setup) and exit_record.code is not None,
+            permanent=exit_record.output_full
+            or (bool(exit_record.setup) and exit_record.code is not None),
             iterations=self._block[ITERATIONS],
             saved_iterations=self._block[SAVED_ITERATIONS],
             ago=_seconds_ago(exit_record),

@@ -40,7 +40,7 @@ class LiveJob:
     iteration_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     batch_size: int = 0
-    """That its present attempt has told; 0: none."""
+    """The latest that its present attempt reported; 0: none."""
     training: TrainingMeasure | None = None
     """The latest measurement of training by its present attempt."""
     steps_seen: tuple[tuple[tuple[float, float, float], float], ...] = ()

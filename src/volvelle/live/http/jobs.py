@@ -117,7 +117,7 @@ async def list_jobs(
     after: After = None,
     limit: Limit = 500,
 ) -> Response:
-    """The jobs that are not over, by number; or those that are: one's own, for operators everybody's."""
+    """The jobs that are not over, by number, or past jobs: a user's own, for operators those of all users."""
     time = controller.status.time
     if over:
         records = await _ended_jobs(store, principal, state, user, after, limit)

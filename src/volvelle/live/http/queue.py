@@ -51,7 +51,7 @@ async def stream_changes(
     ] = None,
     follow: Annotated[bool, Query(description="go on until the listener leaves")] = True,
 ) -> StreamingResponse:
-    """What changes in ``/v1/queue``, as server-sent events: one frame a second at most.
+    """Changes of ``/v1/queue``, as server-sent events: one frame a second at most.
 
     A frame has new rows of jobs, new forecasts ``[number, start, p50, p90]``, jobs that are gone, and new
     rows of nodes. ``gap`` says that frames are missing: read the table again. The stream ends with the
@@ -93,7 +93,7 @@ async def list_holdings(
         float, Query(gt=0, le=366 * _DAY_SECONDS, description="that ended within so many seconds")
     ] = _DAY_SECONDS,
 ) -> Response:
-    """Who held which GPUs; the latest 20,000 holdings are kept.
+    """Past holdings of GPUs; the latest 20,000 are kept.
 
     Jobs of others that are over are without number, name and user. Present holders are in ``/v1/queue``.
     """
@@ -120,5 +120,5 @@ def _holding_rows(
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())
 async def list_shares(request: Request, principal: AnyPrincipal) -> Response:
-    """What users and pools hold and wait for; what they used within a day, of others for operators only."""
+    """GPUs that users and pools hold and wait for, and use within a day; use of others for operators only."""
     return json_response(await request.app.state.shares.of(principal))

@@ -286,7 +286,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
 
     def _use(self) -> int:
-        """What a connection is used for now: the lowest is closed first, of equals the oldest."""
+        """Uses of a connection: the lowest is closed first, of equals the oldest."""
         if self.cycle is None:
             return 0
         if self.cycle.response_complete:

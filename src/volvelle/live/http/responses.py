@@ -167,7 +167,7 @@ class HoldingTable:
 
 @dataclass(frozen=True)
 class UserShare:
-    """What a user holds and waits for, in GPUs. ``gpu_seconds``: within the last day; null: not shown."""
+    """GPUs that a user holds and waits for. ``gpu_seconds``: within the last day; null: not shown."""
 
     user: str
     running_jobs: int
@@ -179,7 +179,7 @@ class UserShare:
 
 @dataclass(frozen=True)
 class PoolShare:
-    """What a pool's jobs hold and wait for, in GPUs, beside its quota."""
+    """GPUs that a pool's jobs hold and wait for, beside its quota."""
 
     pool: str
     quota: float
@@ -199,7 +199,7 @@ class ShareList:
 
 @dataclass(frozen=True)
 class ForecastHistoryView:
-    """What was forecast of a job, the earliest first. Times are seconds since the Unix epoch."""
+    """Forecasts of a job, the earliest first. Times are seconds since the Unix epoch."""
 
     number: int
     points: tuple[ForecastPoint, ...]

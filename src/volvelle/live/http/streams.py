@@ -170,7 +170,7 @@ async def stream_logs(
     store: TheStore,
     follow: Annotated[bool, Query(description="go on until the job is over")] = False,
 ) -> StreamingResponse:
-    """What a job's processes wrote, attempt by attempt, fetched from the nodes where they ran.
+    """Output of a job's processes, attempt by attempt, fetched from the nodes where they ran.
 
     If a node cannot be asked now, a line that begins with ``volvelle:`` says so in place of its logs. If
     there is nothing else to show, that is the answer (503), unless the logs are followed (``follow``).
