@@ -16,8 +16,11 @@ from hypothesis import given, settings
 
 from volvelle.core.fork import Fork
 from volvelle.core.policy import Policy, policies
+from volvelle.core.state import KERNEL
 from volvelle.model.cluster import parse_cluster
+from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
+from volvelle.testing.machine_code import WORKLOAD, check_predictions, small_setting
 from volvelle.testing.policies import policy_promises, runs_of_related_jobs_are_sound
 from volvelle.testing.promises import Promise
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
@@ -184,3 +187,16 @@ def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
     assert there.stdout.strip() == journal_digests()
+
+
+def test_a_compiled_decision_with_a_memory_is_predicted_the_same() -> None:
+    """That of the documentation, which decides by its memory alone."""
+    path = documented_policies()["patient.py"]
+    finishes = []
+    for patience in ("20", "1e9"):
+        where = small_setting(policy=f"{path}:patience={patience}")
+        run = simulate(WORKLOAD, where, compiled=True)
+        assert run.scheduler.rules.decides == KERNEL
+        finishes.append(run.outcomes.finish.tolist())
+        check_predictions(where)
+    assert finishes[0] != finishes[1]

@@ -31,7 +31,7 @@ Format = Annotated[
         "--format",
         "-f",
         metavar="NAME[:KEY=VALUE,...]",
-        help="The trace's format, guessed if not said; see: volvelle list formats.",
+        help="The trace's format, or a .py file with one; guessed if not said; see: volvelle list formats.",
         rich_help_panel=JOBS,
     ),
 ]
@@ -105,7 +105,7 @@ Price = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
-        "--seed", min=0, help="Seed of all that is random.  [default: 0]", show_default=False
+        "--seed", min=0, help="Seed of all that is random; default: 0.", show_default=False
     ),
 ]
 Output = Annotated[

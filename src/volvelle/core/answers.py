@@ -92,7 +92,7 @@ def _allocate(scheduler: "Scheduler") -> None:
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:
         allocation = _choose_types(view, allocation)
-    named = policy.next_wake(view)
+    named = policy.next_wake(view) if allocation.ask_at == INFINITY else allocation.ask_at
     if named is not None and named <= view.now:
         raise Problem(f"policy {policy.name!r} wants to be asked at {named:g} s", mend=asked)
     s.clock[NAMED_WAKE] = INFINITY if named is None else named

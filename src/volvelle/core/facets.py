@@ -6,12 +6,35 @@ A kind's own interface (`volvelle.core.parts`, `volvelle.core.policy`) holds wha
 asked.
 """
 
+from collections.abc import Sequence
+
 from volvelle.core.demand import Amounts
 from volvelle.core.events import ArrivalsForetold
 from volvelle.core.lanes import Lane
-from volvelle.core.parts import Belief, KnownJob
+from volvelle.core.parts import Belief, Gang, KnownJob
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec
+
+
+class PlacesBatches:
+    """A placement that places all jobs of a decision together, instead of one after another."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether jobs that run may be moved where a job would wait otherwise."""
+        return False
+
+    def choose_batch(
+        self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
+    ) -> Sequence[IntColumn | None]:
+        """As `Placement.choose` for each of ``gangs``; together they take no more than is ``free``.
+
+        It is asked at every decision for all jobs that need a place on GPUs of one type, in the policy's
+        order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved in front:
+        ``free`` counts what they hold. That answer holds where none of these and fewer of the others wait. A
+        job that is moved pays what a resize costs.
+        """
+        raise NotImplementedError
 
 
 class PlacesByLane:

@@ -3,6 +3,8 @@
 What an order that is kept decides step by step (`volvelle.core.forward.decide`) is what `fill` says of all.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +33,21 @@ Ints = NDArray[np.int64]
 
 TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 """Rows of what `fill` returns."""
+
+
+class ClusterNow(NamedTuple):
+    """What there is to give at ``now``, seconds since the run's start, as kernels of policies get it.
+
+    capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. rates:
+    believed units of work a second by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says
+    that it does not look at `rates`.
+    """
+
+    now: float
+    capacity: Floats
+    quota: Floats
+    rates: Floats
+
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
@@ -134,7 +151,7 @@ def fill(
     return result
 
 
-@compiled
+@kernel
 def serve_all(matrix: Floats, capacity: Floats, quota: Floats, given: Floats) -> bool:
     """Give every job all it can use of the one type, if there is enough; whether there is.
 
@@ -189,20 +206,20 @@ def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
     return left
 
 
-@compiled
+@kernel
 def seconds_left(matrix: Floats, now: float) -> Floats:
     """Seconds until each job is believed to end: on what it holds, or else on what it requests.
 
-    What a start or restore still costs is counted.
+    What a start or restore still costs is counted. A job that is believed to stand still never ends.
     """
-    jobs = matrix.shape[1]
-    left = work_left(matrix, jobs, now)
-    for row in range(jobs):
-        gap, rate = matrix[START_GAP, row], matrix[REQUEST_RATE, row]
-        if matrix[HELD, row] > 0.0:
-            gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
-        left[row] = gap + left[row] / rate if rate > 0.0 else np.inf
-    return left
+    worked = np.maximum(now - matrix[PROGRESS_FROM], 0.0)
+    done = matrix[DONE] + worked * matrix[RATE]
+    left = np.maximum(matrix[TOTAL] - done, 0.0) * matrix[SCALE]
+    runs = matrix[HELD] > 0.0
+    gap = np.where(runs, np.maximum(matrix[PROGRESS_FROM] - now, 0.0), matrix[START_GAP])
+    rate = np.where(runs, matrix[RATE], matrix[REQUEST_RATE])
+    moves = rate > 0.0
+    return np.where(moves, gap + left / np.where(moves, rate, 1.0), np.inf)
 
 
 @kernel

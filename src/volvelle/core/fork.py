@@ -547,7 +547,7 @@ class Arrays:
             self._state = s
         else:
             s.become(base)
-            self._machine_code(s).replaced("rates", "parameters")
+            self._machine_code(s).replaced("rates", "memory")
         return s
 
     def _grow(self, s: State) -> None:

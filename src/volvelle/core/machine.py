@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from volvelle.core import columns
 from volvelle.core.compiled import kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.foresee import foresee
@@ -33,6 +33,7 @@ from volvelle.core.state import (
     Ints,
     Jobs,
     Pools,
+    Reason,
     Rules,
     State,
     Types,
@@ -47,15 +48,16 @@ _FORESEE = int, State, State, Rules, Rules, Floats, Ints
 LOOP = advance, _ADVANCE
 """The forward loop, without which nothing runs as machine code."""
 
+_POLICY = float(Reason.POLICY)
+
 _columns = np.arange(KNOWN_COLUMNS)
 """In the place of those that a policy looks at."""
 
 
 @kernel
-def _decide(
-    matrix: Any, now: float, capacity: Any, quota: Any, rates: Any, parameters: Any, given: Any
-) -> None:
+def _decide(jobs: Any, cluster: ClusterNow, memory: Any, out: Any) -> float:
     """In the place of a policy's own (`volvelle.core.policy.Kernel`)."""
+    return np.inf
 
 
 def _allocate(
@@ -66,9 +68,9 @@ def _allocate(
     gpu_types: Types,
     pools: Pools,
     rates: Cube,
-    parameters: Floats,
-) -> None:
-    """Hand a policy its arrays, and take what it decides and writes to columns of its own."""
+    memory: Floats,
+) -> float:
+    """Give a policy its arrays, take what it decides and writes to columns of its own; when to ask again."""
     own = len(jobs.floats) - COLUMNS
     matrix = np.empty((KNOWN_COLUMNS + own, many))
     for i in range(many):
@@ -88,7 +90,8 @@ def _allocate(
         table = array_of(rates)
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    _decide(matrix, now, capacity, quota, table, array_of(parameters), given)
+    cluster = ClusterNow(now, capacity, quota, table)
+    ask_at = float(_decide(matrix, cluster, array_of(memory), given))
     by_submission = np.empty(many, np.int64)
     for i in range(many):
         row = rows[i]
@@ -96,17 +99,26 @@ def _allocate(
         for column in range(own):
             jobs.floats[COLUMNS + column][row] = matrix[KNOWN_COLUMNS + column, i]
         jobs.target[row] = given[TARGET, i]
-        jobs.target_type[row] = given[TARGET_TYPE, i]
-        jobs.reason[row] = given[TARGET_REASON, i]
+        if given[TARGET, i] > 0.0:
+            jobs.target_type[row], jobs.reason[row] = given[TARGET_TYPE, i], given[TARGET_REASON, i]
+        else:
+            jobs.target_type[row] = -1.0
+            jobs.reason[row] = given[TARGET_REASON, i] or _POLICY
     for i in range(many):
         rows[i] = by_submission[int(given[3, i])]
+    return ask_at
 
 
 @cache
-def allocating(decide: Any) -> Callable[..., None]:
-    """The kernel that lets a policy's ``decide`` allocate."""
-    read = names_in(decide)
-    looked_at = [place for name, place in vars(columns).items() if name in read and name != "COUNT"]
+def allocating(decide: Any) -> Callable[..., float]:
+    """The kernel that lets a policy's ``decide`` allocate.
+
+    Only those columns are gathered that it names; all, where it is not of this package.
+    """
+    read, ours = names_in(decide), decide.__module__.startswith("volvelle.")
+    named = {name: place for name, place in vars(columns).items() if name.isupper()}
+    del named["COUNT"]
+    looked_at = [place for name, place in named.items() if name in read or not ours]
     names = {**_allocate.__globals__, "_decide": decide, "_columns": np.array(looked_at)}
     made = FunctionType(_allocate.__code__, names, f"{decide.__name__}_allocates")
     made.__module__, made.__qualname__ = decide.__module__, made.__name__

@@ -1,6 +1,6 @@
 """The other parts of a composition: admission, placement, estimator, termination."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -100,9 +100,6 @@ class Placement(JobPart):
     names_gpus: ClassVar[bool] = True
     shrinks_in_place: ClassVar[bool] = True
     """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
-    batches: ClassVar[bool] = False
-    """Whether it places all jobs of a decision together (`choose_batch`), instead of one after another."""
-
     goes_by_spread: ClassVar[bool] = False
     """Whether it decides by how much slower gangs are on more nodes."""
 
@@ -114,11 +111,6 @@ class Placement(JobPart):
             f"placement {self.name!r} goes by its spread_slowdown, and it declares none: "
             "it is taken to be as quick on several nodes"
         )
-
-    @property
-    def moves(self) -> bool:
-        """Whether jobs that run may be moved where a job would wait otherwise; for those that `batches`."""
-        return False
 
     @property
     def kernel(self) -> Callable[..., bool] | None:
@@ -141,18 +133,6 @@ class Placement(JobPart):
     ) -> IntColumn | None:
         """As `choose`, which it is unless overridden, where it matters which job it is."""
         return self.choose(free, gpus, resources)
-
-    def choose_batch(
-        self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
-    ) -> Sequence[IntColumn | None]:
-        """As `choose` for each of ``gangs``; together they take no more than is ``free``.
-
-        Asked, if it `batches`, at every decision for all jobs that need a place on GPUs of one type, in the
-        policy's order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved
-        in front: ``free`` counts what they hold. That answer holds where none of these and fewer of the
-        others wait. A job that is moved pays what a resize costs.
-        """
-        raise NotImplementedError
 
     def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
         """Which ``count`` of a node's free ``slots`` to take: the first, unless overridden."""

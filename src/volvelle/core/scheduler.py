@@ -33,7 +33,7 @@ from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Policy, QueueKernels, kept_order
+from volvelle.core.policy import Kernel, Policy, QueueKernels, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
@@ -330,13 +330,13 @@ class Scheduler:
         queues = policy.queue_kernels(named=self.resources.named)
         if queues and len(s.types.capacity) == 1 and self._keeps(queues, simulated=simulated):
             s.queue_of, s.serve = queues.queue_of, queues.serve
-            s.parameters = queues.parameters if s.compiled else queues.parameters.tolist()
+            s.memory = queues.memory if s.compiled else queues.memory.tolist()
             return QUEUES
         kernel = policy.kernel(named=self.resources.named)
         if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
             from volvelle.core.machine import allocating  # noqa: PLC0415 - loads llvmlite
 
-            s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
+            s.allocate, s.memory = allocating(kernel.decide), kernel.memory
             return KERNEL
         return ASKED
 
@@ -351,16 +351,18 @@ class Scheduler:
         return not self.pools and self._rates_are_known()
 
     def remember(self) -> bool:
-        """Let kernels that hand over go on with what their policy remembers; whether it is new to them."""
-        if not self.rules.hands_over:
+        """Let kernels go on with what their policy remembers; whether that is another array now."""
+        policy, named = self.composition.policy, self.resources.named
+        kernels: Kernel | QueueKernels | None = None
+        if self.rules.hands_over:
+            kernels = policy.queue_kernels(named=named)
+        elif self.rules.decides == KERNEL:
+            kernels = policy.kernel(named=named)
+        if kernels is None or kernels.memory is self.state.memory:
             return False
-        queues = self.composition.policy.queue_kernels(named=self.resources.named)
-        assert queues is not None
-        new = queues.parameters is not self.state.parameters
-        if new:
-            self.state.parameters = queues.parameters
-            self.renew()
-        return new
+        self.state.memory = kernels.memory
+        self.renew()
+        return True
 
     def _queues(self, policy: Policy) -> Queues:
         """The policy's queues, with nobody in them yet."""

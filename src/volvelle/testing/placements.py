@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFailed
+from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
@@ -89,7 +90,11 @@ class Moves:
             self.held[number] = (*given, slots)
 
 
-@placement_promises.promise(lambda placement: placement.names_gpus and not placement.moves)
+def _moves(placement: Placement) -> bool:
+    return isinstance(placement, PlacesBatches) and placement.moves
+
+
+@placement_promises.promise(lambda placement: placement.names_gpus and not _moves(placement))
 def a_job_whose_share_is_unchanged_keeps_its_gpus(placement: str) -> None:
     """Jobs move only where their share changes, or under a placement that `moves` them."""
 

@@ -107,7 +107,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                     s.serve(s)
                     if not rules.hands_over:
                         sort_by_submission(s)
-                    elif clock[NOW] >= s.parameters[0]:
+                    elif clock[NOW] >= s.memory[0]:
                         return ASK_POLICY
                 else:
                     _ask_kernel(s)
@@ -358,8 +358,12 @@ def list_rows(s: State) -> None:
 def _ask_kernel(s: State) -> None:
     """Let the policy's kernel write the targets of all jobs, and their order; note what they change."""
     jobs, many = s.jobs, s.count[JOBS]
+    s.clock[NAMED_WAKE] = INFINITY
     if many > 0:
-        s.allocate(jobs, s.order, many, s.clock[NOW], s.types, s.pools, s.rates, s.parameters)
+        now = s.clock[NOW]
+        ask_at = s.allocate(jobs, s.order, many, now, s.types, s.pools, s.rates, s.memory)
+        if ask_at > now:
+            s.clock[NAMED_WAKE] = ask_at
     for i in range(many):
         row = s.order[i]
         if jobs.target[row] != jobs.held[row] or jobs.target_type[row] != jobs.type[row]:

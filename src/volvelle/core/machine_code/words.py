@@ -27,7 +27,7 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "key": (None, Jobs, Ints, int, int, float, Floats),
     "queue_of": (int, Jobs, int, Cube, Floats),
     "serve": (None, State),
-    "allocate": (None, Jobs, Ints, int, float, Types, Pools, Cube, Floats),
+    "allocate": (float, Jobs, Ints, int, float, Types, Pools, Cube, Floats),
     "place": (bool, Ints, int, Ints),
 }
 """Signatures of the kernels of policies and placements: `volvelle.core.policy`, `volvelle.core.parts`."""

@@ -99,7 +99,7 @@ def _note(words: Numbers, known: Tables, pool: float, time: float, gpus: float) 
 @kernel
 def serve(s: State) -> None:
     """As `coarse.share` serves who waits; when to look again."""
-    words, jobs = s.parameters, s.jobs
+    words, jobs = s.memory, s.jobs
     pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[USED])
     if quanta == 0 or words[STRANGE] > 0.0:
         return  # Python decides

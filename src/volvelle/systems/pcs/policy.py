@@ -195,7 +195,7 @@ class Pcs(Policy):
     def queue_kernels(self, *, named: bool) -> QueueKernels | None:
         """The same over queues that are kept."""
         kernel = self.kernel(named=named)
-        return kernel and QueueKernels(queue_of, serve, self._weights, kernel.parameters)
+        return kernel and QueueKernels(queue_of, serve, self._weights, kernel.memory)
 
     def next_wake(self, view: View) -> float | None:
         """With whole GPUs: the end of a turn, where queues are to be made even."""

@@ -22,10 +22,10 @@ from volvelle.core.columns import (
     UNIT_RATE,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, serve_all
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, serve_all
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.rates import rate_on
-from volvelle.core.state import COLUMNS, OLDEST, RANKED, Cube, Jobs, Reason, State
+from volvelle.core.state import COLUMNS, INFINITY, OLDEST, RANKED, Cube, Jobs, Reason, State
 from volvelle.core.state import Floats as Column
 from volvelle.model.tolerances import LEFT_GPUS
 
@@ -210,39 +210,33 @@ def divide_all(
 
 
 @kernel
-def decide(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    parameters: Floats,
-    given: Floats,
-) -> None:
-    """`volvelle.systems.pcs.policy.Pcs.allocate` where GPUs are divided, as machine code.
+def decide(matrix: Floats, cluster: ClusterNow, memory: Floats, given: Floats) -> float:
+    """`volvelle.systems.pcs.policy.Pcs.allocate` where GPUs are divided, as a `Kernel`.
 
-    parameters: efficiency, delta, how many thresholds; these, and the weights of the queues.
+    memory: efficiency, delta, how many thresholds; these, and the weights of the queues.
     """
-    jobs, last = matrix.shape[1], 3 + int(parameters[2])
-    join(matrix, jobs, COUNT, table, parameters[3:last])
+    jobs, last = matrix.shape[1], 3 + int(memory[2])
+    _, capacity, quota, table = cluster
+    join(matrix, jobs, COUNT, table, memory[3:last])
     if not serve_all(matrix, capacity, quota, given):
         queue = matrix[COUNT].astype(np.int64) - 1
-        weights = parameters[last:]
-        floor, delta = parameters[0], parameters[1]
+        weights = memory[last:]
+        floor, delta = memory[0], memory[1]
         rows = np.arange(jobs)
         given[:3] = divide_all(matrix, table, rows, queue, weights, capacity, quota, floor, delta)
+    return INFINITY
 
 
 @kernel
-def queue_of(jobs: Jobs, row: int, rates: Cube, parameters: Column) -> int:
-    """The queue of a job, which keeps the one that it has; parameters as of `decide`."""
-    noted, limits = jobs.floats[COLUMNS], int(parameters[2])
+def queue_of(jobs: Jobs, row: int, rates: Cube, memory: Column) -> int:
+    """The queue of a job, which keeps the one that it has; memory as of `decide`."""
+    noted, limits = jobs.floats[COLUMNS], int(memory[2])
     if noted[row] == 0.0:
         if jobs.table[row] < 0.0:
             return 0  # not for long: who knows how fast it is will be asked
         measure = size(jobs.floats, row, rates, int(jobs.table[row]))
         queue = 0
-        while queue < limits and parameters[3 + queue] < measure:
+        while queue < limits and memory[3 + queue] < measure:
             queue += 1
         noted[row] = 1.0 + queue
         jobs.floats[COLUMNS + 1][row] = measure
@@ -285,7 +279,7 @@ def serve(s: State) -> None:
 @kernel
 def _share_out_queue(s: State, queue: int) -> int:
     """Raise the targets of a queue's jobs as `_share_out` does; the row at which that ends, -1: after all."""
-    jobs, floor, delta = s.jobs, s.parameters[0], s.parameters[1]
+    jobs, floor, delta = s.jobs, s.memory[0], s.memory[1]
     first, left = s.queues.first[queue], s.queues.share[queue]
     end = first
     while left > LEFT_GPUS:

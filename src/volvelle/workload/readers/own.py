@@ -173,7 +173,9 @@ def _structs(columns: Columns, struct: type[Made], **values: Sequence[Any]) -> l
     """A ``struct`` for each row: with ``values``, and with those of its fields that the table has."""
     for field in fields_of(struct):
         if field.name not in values and field.column in columns.header:
-            values[field.name] = read_column(columns, field)
+            cells = read_column(columns, field)
+            if cells.count(field.default) < len(cells):
+                values[field.name] = cells
     names = tuple(values)
     return [
         struct(**dict(zip(names, row, strict=True))) for row in zip(*values.values(), strict=True)
