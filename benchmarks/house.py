@@ -470,19 +470,19 @@ def figures(house: House) -> Figures:
     return found
 
 
-def read(checkout: str, scratch: Path) -> House:
-    """The source of a folder, or of a revision of the repository that this file is in."""
-    if (source := Path(checkout) / "src" / PACKAGE).is_dir():
-        return House(source)
+def unpacked(checkout: str, scratch: Path) -> Path:
+    """The ``src`` of a folder, or of a revision of the repository that this file is in."""
+    if (source := Path(checkout).resolve() / "src").is_dir():
+        return source
     here = Path(__file__).parent.parent
-    command = ["git", "-C", str(here), "archive", checkout, f"src/{PACKAGE}"]
+    command = ["git", "-C", str(here), "archive", checkout, "src"]
     packed = subprocess.run(command, capture_output=True, check=False)
     if packed.returncode:
-        raise SystemExit(f"{checkout} is neither a folder with src/{PACKAGE} nor a revision")
+        raise SystemExit(f"{checkout} is neither a folder with src nor a revision")
     folder = scratch / checkout.replace("/", "_")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    return House(folder / "src" / PACKAGE)
+    return folder / "src"
 
 
 def main() -> None:
@@ -493,7 +493,9 @@ def main() -> None:
     parser.add_argument("--names", action="store_true", help="what is behind the last column")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        columns = [figures(read(one, Path(scratch))) for one in options.checkouts]
+        columns = [
+            figures(House(unpacked(one, Path(scratch)) / PACKAGE)) for one in options.checkouts
+        ]
     print(f"{'':44}" + "".join(f"{one[-20:]:>22}" for one in options.checkouts))
     lines = dict.fromkeys(sorted(
         (name for column in columns for name in column), key=lambda name: _place(columns, name)

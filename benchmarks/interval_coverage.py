@@ -23,7 +23,7 @@ from volvelle.metrics import per_job
 from volvelle.metrics.catalogue import measure
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
-from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated, read_source
 from volvelle.workload.workload import Workload
@@ -109,7 +109,7 @@ def outcomes_of(run: Run, folder: Path, speedups: Path) -> Outcomes:
 def _line(outcomes: Outcomes) -> str:
     held, error = per_job.within_p90(outcomes), per_job.prediction_error(outcomes)
     known = ~np.isnan(held)
-    exact = known & (error * per_job.jct(outcomes) <= 100.0 * ROUNDING_SECONDS)
+    exact = known & (error * per_job.jct(outcomes) <= 100.0 * SAME_MOMENT)
     others = known & ~exact
     held_of_others = f"{held[others].mean():5.1f} %" if others.any() else "    -"
     return (

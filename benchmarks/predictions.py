@@ -15,11 +15,10 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Arrays, Fork
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec, Truth
-from volvelle.simulate.forecast import forecast
-from volvelle.simulate.play_out import PlayOuts
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import read_source
 from volvelle.tune.evaluate import evaluate
@@ -87,12 +86,12 @@ def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
     scheduler.handle(0.0, events)
     compiled = scheduler.fork()
     compiled.compile()
-    play_outs = PlayOuts()
-    play_outs.finish(compiled, count - 1)
-    taken = [_seconds(lambda: play_outs.finish(compiled, count - 1)) for _ in range(repeats)]
+    fork = Fork(compiled).in_arrays(Arrays())
+    fork.finish_of(count - 1)
+    taken = [_seconds(lambda: fork.finish_of(count - 1)) for _ in range(repeats)]
     line = f"a prediction among {count:6,} jobs        {1e3 * np.percentile(taken, 99):8.2f} ms p99"
     if count <= 1_000:
-        slow = _seconds(lambda: forecast(scheduler, until_finish_of=count - 1))
+        slow = _seconds(lambda: Fork(scheduler).until(count - 1))
         line += f", interpreted {1e3 * slow:8.0f} ms: {slow / np.median(taken):6.0f} x"
     print(line)
 

@@ -40,6 +40,7 @@ def run(command: Sequence[str], folder: Path, *, compiled: bool = True) -> Measu
     environment = dict(os.environ)
     if not compiled:
         environment["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(dir=folder)
+        environment["VOLVELLE_MACHINE_CODE"] = tempfile.mkdtemp(dir=folder)
     before, began = getrusage(RUSAGE_CHILDREN), time.monotonic()
     subprocess.run(
         [*VOLVELLE, *command],

@@ -297,7 +297,7 @@ UNTESTED = {
         Untested(
             "7, figure 19",
             "optimistic renewal of leases is over 50 % faster than central renewal, and constant",
-            "not run on a cluster: `python benchmarks/lease_renewal.py` shares one machine",
+            "central renewal was built and measured on one machine, and removed: decision 24",
         ),
         Untested(
             "8",

@@ -28,7 +28,7 @@ from volvelle.metrics.catalogue import METRICS
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
-from volvelle.workload.readers import our_formats
+from volvelle.workload.readers import known_formats
 from volvelle.workload.readers.mapping import UNITS
 from volvelle.workload.readers.own import COLUMNS
 
@@ -214,7 +214,7 @@ def _untyped(signature: inspect.Signature) -> inspect.Signature:
 
 def _formats() -> Iterator[str]:
     options = {one["name"]: one for one in _listed("formats")}
-    for name, one in our_formats().items():
+    for name, one in known_formats().items():
         yield from (f"## {name}", "", f"*{one.title}.*", "")
         module = sys.modules[type(one).__module__]
         yield from (_markdown(inspect.cleandoc(module.__doc__ or "")), "")
@@ -301,7 +301,8 @@ def _serve() -> Iterator[str]:
 def _model(model: type[BaseModel]) -> Iterator[str]:
     """The keys of a file; those that are tables are told below, under their names."""
     rows, tables = [], []
-    for name, field in model.model_fields.items():
+    fields = sorted(model.model_fields.items(), key=lambda one: not one[1].is_required())
+    for name, field in fields:
         inner = [one for one in _within(field.annotation) if issubclass(one, BaseModel)]
         tables += [(name, one) for one in inner if one is not Overheads]
         default = field.get_default(call_default_factory=True)

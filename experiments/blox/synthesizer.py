@@ -32,7 +32,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Truth
 from volvelle.model.units import HOUR, MINUTE
 from volvelle.report.choices import choices, shares
-from volvelle.systems.blox.synthesizer import Synthesis
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.workload.workload import Workload
 
 RATE = 2.0

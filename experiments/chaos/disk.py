@@ -5,7 +5,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-_MEGABYTES = 48
+_MEGABYTES = 192  # an agent starts jobs again where twice the least that it wants is free, 128
 _PIECES = (1 << 20, 1 << 12, 1)
 
 

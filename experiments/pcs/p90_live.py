@@ -17,6 +17,7 @@ import numpy as np
 from p90_bursts import BELIEFS, FEWEST, HIGH, LOW, POLICIES, TENTHS, WINDOWS, Seen, Window, seen
 from pcs_study import Claim, Column, Report, options, percent, philly, setting
 
+from volvelle.core.fork import Arrays, Fork, can_play_out
 from volvelle.core.log import Batch, Submission
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import FINISHED, NEWCOMERS_CAME
@@ -26,9 +27,7 @@ from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.simulate.coming import Coming
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.futures import arrival_of, finishes
-from volvelle.simulate.play_out import PlayOuts, can_play_out
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.run import Setting
 from volvelle.simulate.world import World
@@ -80,7 +79,7 @@ class LaterOfBoth:
         self._jobs = workload.jobs
         self._rng = np.random.default_rng([seed, 0x9C5])
         self._alone, self._with_futures = Statements(), Statements()
-        self._past, self._compiled = RecentPast(), PlayOuts()
+        self._past, self._arrays = RecentPast(), Arrays()
         self._believed_seconds: dict[int, float] = {}
         self._come = 0
 
@@ -96,7 +95,7 @@ class LaterOfBoth:
         come, self._come = range(self._come, world.submitted), world.submitted
         scheduler = world.scheduler
         assert can_play_out(scheduler)
-        foreseen = forecast(scheduler).finish
+        foreseen = Fork(scheduler).until().finish
         for number in come:
             self._past.arrived(arrival_of(scheduler, number))
             row, jobs = scheduler.known.rows[number], scheduler.state.jobs
@@ -109,14 +108,13 @@ class LaterOfBoth:
         now, submitted = scheduler.now, self._jobs[number].spec.submit_time
         finish = self.finish[number] = foreseen[number]
         times = finishes(
-            scheduler,
+            Fork(scheduler).in_arrays(self._arrays),
             self._past,
             number,
             horizon=finish - now,
             next_number=self._come,
             play_outs=PLAY_OUTS,
             rng=self._rng,
-            compiled=self._compiled,
         )
         alone = self._alone.reckon_alone(finish - submitted)
         reckoned = self._with_futures.reckon_alone(finish - submitted)

@@ -1,7 +1,12 @@
 """What one imports to write a policy: ``from volvelle import policy`` (docs/how-to/write-a-policy.md)."""
 
+from volvelle.core import columns
+from volvelle.core.columns import *  # noqa: F403 - all of them, as they are listed there
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.policy import (
     Allocation,
+    Kernel,
     OrderPolicy,
     Period,
     Policy,
@@ -10,6 +15,7 @@ from volvelle.core.policy import (
     policies,
     rank,
 )
+from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
@@ -17,16 +23,26 @@ from volvelle.plan.policy import PlanPolicy
 register = policies.register
 
 __all__ = [
+    "INFINITY",
+    "TARGET",
+    "TARGET_REASON",
+    "TARGET_TYPE",
     "Allocation",
+    "ClusterNow",
+    "Kernel",
     "OrderPolicy",
     "Period",
     "Plan",
     "PlanPolicy",
     "Policy",
+    "Reason",
     "View",
     "Window",
+    "fill",
     "fill_in_order",
+    "kernel",
     "order",
     "rank",
     "register",
 ]
+__all__ += [name for name in vars(columns) if name.isupper()]

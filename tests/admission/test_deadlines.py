@@ -180,5 +180,5 @@ def test_promises_survive_journal_file_and_snapshot(tmp_path: Path) -> None:
     assert again.promises == scheduler.promises
     assert again.wake_at() == scheduler.wake_at()
     before = state_of(scheduler)
-    assert scheduler.ahead.finishes() == {0: 100.0, 1: 150.0}
+    assert scheduler.ahead.until().finish == {0: 100.0, 1: 150.0}
     assert state_of(scheduler) == before

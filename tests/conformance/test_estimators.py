@@ -1,98 +1,28 @@
-"""What every estimator promises by being registered, and what each of ours promises beyond."""
+"""What every estimator promises by being registered (`volvelle.testing`), and each of ours beyond."""
 
 import statistics
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import KNOWN, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.events import JobSubmitted
-from volvelle.core.parts import estimators
+from volvelle.core.parts import Estimator, estimators
 from volvelle.estimate.basic import Noisy
 from volvelle.model.cluster import parse_cluster
-from volvelle.model.job import Job
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
-
-every_estimator = pytest.mark.parametrize("estimator", list(estimators.all()))
-
-
-def submitted(job: Job, number: int = 0, *, told: bool = True) -> JobSubmitted:
-    return JobSubmitted(job.spec.submit_time, number, job.spec, job.truth if told else None)
-
-
-@every_estimator
-@settings(max_examples=15)
-@given(scenario=scenarios(KNOWN), seed=st.integers(0, 99))
-def test_beliefs_are_positive_and_repeatable(estimator: str, scenario: Scenario, seed: int) -> None:
-    one, other = estimators.make(estimator), estimators.make(estimator)
-    for number, job in enumerate(scenario.jobs):
-        belief = one.believe(submitted(job, number), seed)
-        assert belief.truth.work > 0
-        assert belief.scale > 0
-        assert belief == other.believe(submitted(job, number), seed)
-        one.learn(job.spec, 10.0 + number)
-        other.learn(job.spec, 10.0 + number)
-
-
-@every_estimator
-def test_what_a_fork_learns_its_parent_does_not_know(estimator: str) -> None:
-    parent = estimators.make(estimator)
-    job = linear_job(0, 0.0, 1.0, 50.0)
-    before = parent.believe(submitted(job), 0)
-    parent.fork().learn(job.spec, 7.0)
-    assert parent.believe(submitted(job), 0) == before
-
-
-@every_estimator
-@settings(max_examples=15)
-@given(scenario=scenarios(KNOWN), policy=st.sampled_from(["fifo", "srtf", "easy", "las:round=30"]))
-def test_nobody_is_forecast_to_finish_in_the_past(
-    estimator: str, scenario: Scenario, policy: str
-) -> None:
-    def check(world: World) -> None:
-        foreseen = forecast(world.scheduler)
-        assert set(foreseen.finish) == set(world.scheduler.known)
-        assert all(finish >= world.now * (1 - 1e-12) for finish in foreseen.finish.values())
-
-    happen(scenario.under(policy, estimator=f"{estimator}"), on_moment=check)
-
-
-@every_estimator
-def test_a_job_alone_is_forecast_to_take_what_its_view_says_remains(estimator: str) -> None:
-    jobs = [linear_job(0, 0.0, 2.0, 100.0), linear_job(1, 30.0, 1.0, 1.0)]
-    scenario = Scenario.of(parse_cluster("1x4"), jobs, estimator=estimator)
-    seen: list[float] = []
-
-    def check(world: World) -> None:
-        scheduler = world.scheduler
-        if world.now == 30.0:
-            remaining = scheduler.view().jobs.remaining_seconds[scheduler.view().jobs.row_of[0]]
-            seen.append(world.now + float(remaining))
-            seen.append(forecast(scheduler).finish[0])
-
-    happen(scenario, on_moment=check)
-    assert seen[0] == pytest.approx(seen[1])
+from volvelle.testing import Scenario, estimator_promises, happen, linear_job
+from volvelle.testing.estimators import submitted
+from volvelle.testing.promises import Promise
 
 
 @pytest.mark.parametrize(
-    "estimator", [name for name, part in estimators.all().items() if part.needs_truth]
+    ("estimator", "promise"),
+    [(name, promise) for name in estimators.all() for promise in estimator_promises.of(name)],
+    ids=str,
 )
-def test_an_estimator_that_needs_the_truth_refuses_without_it(estimator: str) -> None:
-    job = linear_job(0, 0.0, 1.0, 50.0)
-    with pytest.raises(RuntimeError, match="needs the truth about job 'job-0'"):
-        estimators.make(estimator).believe(submitted(job, told=False), 0)
-
-
-@pytest.mark.parametrize(
-    "estimator", [name for name, part in estimators.all().items() if not part.needs_truth]
-)
-def test_an_estimator_that_does_not_need_the_truth_ignores_it(estimator: str) -> None:
-    made, job = estimators.make(estimator), linear_job(0, 0.0, 1.0, 50.0)
-    assert made.believe(submitted(job), 0) == made.believe(submitted(job, told=False), 0)
+def test_an_estimator_keeps_its_promises(estimator: str, promise: Promise[Estimator]) -> None:
+    promise.check(estimator)
 
 
 def scales(estimator: str, count: int = 4000) -> list[float]:

@@ -1,47 +1,30 @@
-"""What every policy promises by being registered, on random small workloads."""
+"""What every policy promises by being registered (`volvelle.testing`), on random small workloads."""
 
 import hashlib
 import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-from audit import Audit
 from documented import documented_policies
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import (
-    CROWDED,
-    EVERYTHING,
-    GANGS,
-    KNOWN,
-    Features,
-    Run,
-    Scenario,
-    clusters,
-    happen,
-    linear_job,
-    scenarios,
-    state_of,
-)
 
-from volvelle.core.image import Image, read_image
-from volvelle.core.journal import follow, read_journal, replay
-from volvelle.core.policy import policies
-from volvelle.core.pruning import Survey, pruned, says_nothing
-from volvelle.core.reasons import reasons_to_wait
-from volvelle.core.scheduler import Scheduler
-from volvelle.core.snapshot import Snapshot, read_snapshot
-from volvelle.core.state import KNOWN_COLUMNS, Jobs, Reason
-from volvelle.metrics.outcomes import JobStatus
-from volvelle.metrics.recorder import outcomes_of
+from volvelle.core.fork import Fork
+from volvelle.core.policy import Policy, policies
+from volvelle.core.state import KERNEL
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate.forecast import forecast
+from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
+from volvelle.testing.machine_code import WORKLOAD, check_predictions, small_setting
+from volvelle.testing.policies import policy_promises, runs_of_related_jobs_are_sound
+from volvelle.testing.promises import Promise
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
+from volvelle.testing.strategies import KNOWN, scenarios
 
 SHARING = [
     "gavel-las:space_sharing=true,round=30",
@@ -113,208 +96,37 @@ VARIANTS = [
 ]
 """Parameters other than the defaults, in which policies differ most."""
 
-OURS = list(policies.all())
-DOCUMENTED = documented_policies()
-every_policy = pytest.mark.parametrize(
-    "policy",
-    [*OURS, *VARIANTS, *(pytest.param(path, id=name) for name, path in DOCUMENTED.items())],
+WITH_DEFAULTS = (
+    "no_gpu_idles_while_a_job_that_fits_it_waits",
+    "a_wide_job_is_served_while_narrow_jobs_keep_arriving",
+    "durations_do_not_matter",
+    "machine_code_predicts_the_same",
+    "a_synthesizer_chooses_the_same_by_machine_code",
+    "a_search_measures_what_a_run_shows",
 )
+"""Promises that are checked of policies with their default parameters alone."""
 
 
-@every_policy
-@settings(max_examples=10)
-@given(scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
-def test_a_run_keeps_what_every_policy_promises(
-    policy: str, scenario: Scenario, moment: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """One run feeds all checks, which are below, in this order."""
-    scenario = scenario.under(policy)
-    audit = Audit(scenario)
-    taken: list[tuple[bytes, Scheduler]] = []
+def _promises() -> Iterator[Any]:
+    """Each policy with each of its promises; those of the documentation by the names of their files."""
+    for name in policies.all():
+        for promise in policy_promises.of(name):
+            yield pytest.param(name, promise, id=f"{name}-{promise}")
+    changed = {name: name for name in VARIANTS} | documented_policies()
+    for name, written in changed.items():
+        for promise in policy_promises.of(written):
+            if str(promise) not in WITH_DEFAULTS:
+                yield pytest.param(written, promise, id=f"{name}-{promise}")
 
-    def look(world: World) -> None:
-        _every_job_that_waits_can_say_why(world)
-        if world.moments == moment:
-            taken.append((Snapshot.of(world.scheduler, "0").encode(), world.scheduler.fork()))
-            _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world)
 
-    run = happen(scenario, audit, on_moment=look)
-    _nothing_is_given_twice_and_all_work_is_done(audit, run)
-    _the_same_seed_leaves_the_same_journal(scenario, run)
-    path = tmp_path_factory.mktemp("run") / "journal.jsonl"
-    _replaying_the_written_journal_rebuilds_the_state(run, path)
-    _following_without_asking_the_policy_leads_to_the_same_holdings(run)
-    _without_jobs_that_are_over_the_others_are_where_they_were(run)
-    _jobs_that_could_never_run_are_turned_away_with_the_reason(scenario, run)
-    for encoded, original in taken:
-        _a_snapshot_read_back_stands_where_it_was_taken(encoded, original, path)
+@pytest.mark.parametrize(("policy", "promise"), list(_promises()))
+def test_a_policy_keeps_its_promises(policy: str, promise: Promise[Policy]) -> None:
+    promise.check(policy)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "easy", "srsf", "las:round=30", "max-min"])
-@settings(max_examples=15)
-@given(scenario=scenarios(replace(EVERYTHING, dependencies=True, limits=True, labels=True)))
-def test_a_run_with_dependencies_limits_and_constraints_keeps_it_too(
-    policy: str, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    scenario = scenario.under(policy)
-    audit = Audit(scenario)
-    run = happen(scenario, audit)
-    _nothing_is_given_twice_and_all_work_is_done(audit, run)
-    _the_same_seed_leaves_the_same_journal(scenario, run)
-    path = tmp_path_factory.mktemp("run") / "journal.jsonl"
-    _replaying_the_written_journal_rebuilds_the_state(run, path)
-    _following_without_asking_the_policy_leads_to_the_same_holdings(run)
-    _without_jobs_that_are_over_the_others_are_where_they_were(run)
-
-
-def _every_job_that_waits_can_say_why(world: World) -> None:
-    jobs = world.scheduler.view().jobs
-    reasons = reasons_to_wait(world.scheduler)
-    waiting = {int(number) for number in jobs.number[jobs.held == 0.0]}
-    assert set(reasons) == waiting
-    assert Reason.NONE not in reasons.values()
-
-
-def _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world: World) -> None:
-    before = state_of(world.scheduler)
-    forecast(world.scheduler)
-    assert state_of(world.scheduler) == before
-
-
-def _nothing_is_given_twice_and_all_work_is_done(audit: Audit, run: Run) -> None:
-    audit.close(run.outcomes)
-    chooses = run.scheduler.composition.policy.chooses_nodes
-    assert chooses or not run.scheduler.nodes_wanted
-
-
-def _the_same_seed_leaves_the_same_journal(scenario: Scenario, run: Run) -> None:
-    """Also where nobody looked and no fork was taken."""
-    assert happen(scenario).journal_bytes == run.journal_bytes
-
-
-def _replaying_the_written_journal_rebuilds_the_state(run: Run, path: Path) -> None:
-    """Also where it goes on from an image taken half way, with all that the parts remember."""
-    run.journal.write(path)
-    header, written = read_journal(path)
-    entries = list(written)
-    half = len(entries) // 2
-    image = read_image(Image.of(replay(header, entries[:half])).encode())
-    scheduler, forgetful = image.scheduler(header, header.composition.build())
-    assert not forgetful
-    for entry in entries[half:]:
-        assert scheduler.handle(entry.time, entry.events) == entry.decision
-    assert state_of(scheduler) == state_of(run.scheduler)
-
-
-def _following_without_asking_the_policy_leads_to_the_same_holdings(run: Run) -> None:
-    followed = follow(run.journal.header, run.journal.entries)
-    left_behind = ["table", "curve", "reason"]  # by a policy that is asked
-    if run.scheduler.composition.policy.divides:
-        left_behind += ["rate", "done", "progress_from", "cpus", "memory"]
-    ours, theirs = followed.view().jobs, run.scheduler.view().jobs
-    for name in Jobs.float_columns[:KNOWN_COLUMNS]:
-        if name not in left_behind and not name.startswith("tru"):
-            np.testing.assert_array_equal(ours.column(name), theirs.column(name), name)
-    np.testing.assert_array_equal(followed.resources.owner, run.scheduler.resources.owner)
-
-
-def _without_jobs_that_are_over_the_others_are_where_they_were(run: Run) -> None:
-    header, entries = run.journal.header, run.journal.entries
-    half, survey = len(entries) // 2, Survey()
-    for entry in entries[: half // 2]:
-        survey.take(entry)
-    later = {getattr(event, "number", -1) for one in entries[half // 2 :] for event in one.events}
-    gone = {number: name for number, name in survey.over().items() if number not in later}
-    kept = [one for entry in entries[:half] if not says_nothing(one := pruned(entry, gone))]
-    ours, theirs = follow(header, kept), follow(header, entries[:half])
-    assert _holdings(ours) == _holdings(theirs)
-    rest, whole = outcomes_of(header, [*kept, *entries[half:]]), outcomes_of(header, entries)
-    row_of = {spec.id: row for row, spec in enumerate(whole.specs)}
-    same = [row_of[spec.id] for spec in rest.specs]
-    for name in ("first_start", "finish", "gpu_seconds", "preemptions", "restarts", "status"):
-        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name)[same], name)
-
-
-def _holdings(scheduler: Scheduler) -> dict[int, tuple[object, ...]]:
-    """By number of each job its GPUs, how long it has held any, and how often it started and failed."""
-    jobs = scheduler.state.jobs
-    counted = (jobs.held, jobs.type, jobs.attained, jobs.attempt, jobs.failures)
-    return {
-        number: (tuple(scheduler.slots_of(row)), *(float(column[row]) for column in counted))
-        for number, row in scheduler.known.rows.items()
-    }
-
-
-def _jobs_that_could_never_run_are_turned_away_with_the_reason(
-    scenario: Scenario, run: Run
-) -> None:
-    outcomes = run.outcomes
-    for spec, status, reason in zip(outcomes.specs, outcomes.status, outcomes.reason, strict=True):
-        if spec.least_gpus > scenario.cluster.gpus:
-            assert status == JobStatus.REJECTED
-            assert reason.startswith(f"wants {spec.least_gpus:g} GPUs, the cluster has ")
-
-
-def _a_snapshot_read_back_stands_where_it_was_taken(
-    encoded: bytes, original: Scheduler, path: Path
-) -> None:
-    path.write_bytes(encoded)
-    snapshot = read_snapshot(path)
-    assert Snapshot.of(snapshot.scheduler(), "0").encode() == encoded
-    again = snapshot.scheduler()
-    assert again.known == original.known
-    np.testing.assert_array_equal(again.resources.owner, original.resources.owner)
-    np.testing.assert_array_equal(again.resources.schedulable, original.resources.schedulable)
-    free_at = (np.maximum(each.state.slots.free_at, each.now) for each in (again, original))
-    np.testing.assert_array_equal(*free_at)
-
-
-@pytest.mark.parametrize("policy", SHARING)
-@settings(max_examples=8)
-@given(scenarios(CROWDED))
-def test_two_that_share_gpus_hold_one_half_each_and_all_work_is_done(
-    policy: str, scenario: Scenario
-) -> None:
-    scenario = scenario.under(policy)
-    audit = Audit(scenario)
-    run = happen(scenario, audit)
-    audit.close(run.outcomes)
-
-
-@every_policy
-@settings(max_examples=6)
-@given(scenarios(replace(KNOWN, dependencies=True, limits=True, labels=True)))
-def test_the_forecast_is_the_outcome_once_everybody_has_arrived(
-    policy: str, scenario: Scenario
-) -> None:
-    scenario = scenario.under(policy)
-    forecasts: list[dict[int, float]] = []
-
-    def look_ahead(world: World) -> None:
-        if world.now >= scenario.last_arrival and world.settled:
-            forecasts.append(forecast(world.scheduler).finish)
-
-    outcomes = happen(scenario, on_moment=look_ahead).outcomes
-    for foreseen in forecasts:
-        for number, finish in foreseen.items():
-            if outcomes.status[number] == JobStatus.FAILED:  # its time limit was over
-                ended = outcomes.segments.end[outcomes.segments.job == number].max()
-                assert finish <= ended + 1e-6
-            else:
-                assert outcomes.finish[number] == pytest.approx(finish, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "policy", [name for name, kind in policies.all().items() if not kind.needs_durations]
-)
-@settings(max_examples=9)
-@given(scenarios(EVERYTHING))
-def test_a_policy_that_needs_no_durations_does_not_look_at_them(
-    policy: str, scenario: Scenario
-) -> None:
-    scenario = scenario.under(policy)
-    wrong = scenario.under(estimator="noisy:error=0.9")
-    np.testing.assert_array_equal(happen(scenario).outcomes.finish, happen(wrong).outcomes.finish)
+def test_a_run_with_dependencies_limits_and_constraints_is_sound(policy: str) -> None:
+    runs_of_related_jobs_are_sound(policy)
 
 
 @settings(max_examples=8)
@@ -323,51 +135,11 @@ def test_the_forecast_at_submission_is_the_outcome_under_fifo(scenario: Scenario
     foreseen: dict[int, float] = {}
 
     def look_ahead(world: World) -> None:
-        for number, finish in forecast(world.scheduler).finish.items():
+        for number, finish in Fork(world.scheduler).until().finish.items():
             foreseen.setdefault(number, finish)
 
     outcomes = happen(scenario.under("fifo"), on_moment=look_ahead).outcomes
     assert outcomes.finish.tolist() == pytest.approx([foreseen[n] for n in sorted(foreseen)])
-
-
-@pytest.mark.parametrize(
-    "policy", [name for name, part in policies.all().items() if part.work_conserving]
-)
-@settings(max_examples=9)
-@given(scenarios(Features(types=False, pools=False, slots=False, nodes=False, amounts=False)))
-def test_no_gpu_idles_while_a_job_that_fits_it_waits(policy: str, scenario: Scenario) -> None:
-    scenario = scenario.under(policy)
-    period = scenario.scheduler().composition.policy.round
-
-    def check(world: World) -> None:
-        if period is not None and world.now % period:
-            return
-        jobs = world.scheduler.view().jobs
-        idle = scenario.cluster.gpus - jobs.held.sum()
-        assert np.all(jobs.min_gpus[jobs.held == 0.0] > idle)
-
-    happen(scenario, on_moment=check)
-
-
-PATIENT = [name for name, part in policies.all().items() if part.starvation_free]
-
-
-@pytest.mark.parametrize("policy", PATIENT)
-@settings(max_examples=7)
-@given(clusters(GANGS), st.integers(1, 6), st.floats(1.0, 1.5))
-def test_a_wide_job_is_served_while_narrow_jobs_keep_arriving(
-    policy: str, cluster: object, seconds: int, load: float
-) -> None:
-    """More work arrives than the cluster can do, for long; the widest possible job is not passed over."""
-    cluster = parse_cluster(str(cluster))
-    gap = seconds / cluster.gpus / load
-    narrow = [linear_job(n, n * gap, 1.0, seconds) for n in range(200)]
-    wide = linear_job(20, 20 * gap, float(cluster.gpus), seconds)
-    jobs = [*narrow[:20], wide, *narrow[20:]]
-    run = happen(Scenario.of(cluster, jobs, policy=policy))
-    ahead = sum(job.truth.work for job in jobs[:20]) / cluster.gpus
-    assert run.outcomes.first_start[20] <= ahead + seconds + 20 * gap
-    assert set(run.outcomes.status) == {JobStatus.FINISHED}
 
 
 ONE_OF_EACH = """
@@ -415,3 +187,16 @@ def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
     assert there.stdout.strip() == journal_digests()
+
+
+def test_a_compiled_decision_with_a_memory_is_predicted_the_same() -> None:
+    """That of the documentation, which decides by its memory alone."""
+    path = documented_policies()["patient.py"]
+    finishes = []
+    for patience in ("20", "1e9"):
+        where = small_setting(policy=f"{path}:patience={patience}")
+        run = simulate(WORKLOAD, where, compiled=True)
+        assert run.scheduler.rules.decides == KERNEL
+        finishes.append(run.outcomes.finish.tolist())
+        check_predictions(where)
+    assert finishes[0] != finishes[1]

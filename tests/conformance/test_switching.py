@@ -3,21 +3,22 @@
 from dataclasses import replace
 
 import pytest
-from audit import Audit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import EVERYTHING, Scenario, happen, linear_job, scenarios, state_of
 
 from volvelle.core.events import Event, Recomposed
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.parts import admissions
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.systems import brought
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import simulate
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
-from volvelle.systems.blox import synthesizer
-from volvelle.systems.blox.synthesizer import Synthesis
+from volvelle.testing.audit import Audit
+from volvelle.testing.scenario import Scenario, happen, linear_job, state_of
+from volvelle.testing.strategies import EVERYTHING, scenarios
 
 CHOICES = Synthesis(
     policies=("fifo", "srtf", "las:round=30", "tiresias:limits=10"),
@@ -104,7 +105,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
     jobs = [linear_job(n, 5.0 * n, 1.0 + n % 2, 20.0 + 37.0 * (n % 5)) for n in range(40)]
     scenario = under(Scenario.of(parse_cluster("1x4"), jobs), CHOICES)
     alone = simulate(scenario.workload, scenario.setting, journal=True)
-    monkeypatch.setattr(synthesizer, "_PAYS_SECONDS", 0.0)
+    monkeypatch.setattr("volvelle.systems.blox.synthesizer._PAYS_SECONDS", 0.0)
     together = simulate(scenario.workload, scenario.setting, journal=True, workers=2)
     assert alone.journal is not None
     assert together.journal is not None
@@ -116,7 +117,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
 @settings(max_examples=10)
 @given(scenarios(EVERYTHING))
 def test_looking_ahead_leaves_the_scheduler_alone(scenario: Scenario) -> None:
-    chooser = synthesizer.Synthesizer(CHOICES)
+    chooser = brought("directors", "synthesizer")(CHOICES)
 
     def look(world: World) -> None:
         before = state_of(world.scheduler)

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from volvelle.core import compiled
+from volvelle.core.machine_code import files
+from volvelle.core.machine_code.announcing import Announcement
+from volvelle.core.machine_code.kernels import stamp
+from volvelle.core.machine_code.loading import called
 from volvelle.core.state import Classes, Jobs
 
 
@@ -13,9 +16,9 @@ def test_that_it_compiles_is_said_once_and_only_where_it_takes_more_than_a_secon
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = 0.0
-    monkeypatch.setattr("volvelle.core.compiled.time.monotonic", lambda: clock)
+    monkeypatch.setattr("volvelle.core.machine_code.announcing.time.monotonic", lambda: clock)
     said: list[float] = []
-    announcement = compiled._Announcement(lambda: said.append(clock))
+    announcement = Announcement(lambda: said.append(clock))
     for seconds in (0.75, 0.75, 0.75, 5.0, 5.0):
         announcement.begun()
         clock += seconds
@@ -25,9 +28,9 @@ def test_that_it_compiles_is_said_once_and_only_where_it_takes_more_than_a_secon
 
 def test_a_loop_within_a_slow_one_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0.0
-    monkeypatch.setattr("volvelle.core.compiled.time.monotonic", lambda: clock)
+    monkeypatch.setattr("volvelle.core.machine_code.announcing.time.monotonic", lambda: clock)
     said: list[float] = []
-    announcement = compiled._Announcement(lambda: said.append(clock))
+    announcement = Announcement(lambda: said.append(clock))
     announcement.begun()
     clock = 3.0
     announcement.begun()
@@ -38,9 +41,9 @@ def test_machine_code_is_outdated_where_a_table_that_it_is_given_gets_other_colu
     def first(jobs: Jobs) -> int:
         return len(jobs)
 
-    before = compiled._stamp(first)
+    before = stamp(first)
     first.__annotations__["jobs"] = Classes
-    assert compiled._stamp(first) != before
+    assert stamp(first) != before
 
 
 def loop_of_version(folder: Path, version: int) -> Any:
@@ -52,12 +55,13 @@ def loop_of_version(folder: Path, version: int) -> Any:
     return names["loop"]
 
 
-def test_versions_that_run_at_once_never_write_the_same_file(tmp_path: Path) -> None:
-    """One that is replaced while it runs compiles on; what it keeps must not be taken for the other's."""
+def test_versions_that_run_at_once_never_write_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process whose sources were replaced compiles on; what it keeps must not be taken for the new."""
+    monkeypatch.setenv(files.FOLDER, str(tmp_path / "kept"))
     kept: list[set[str]] = []
     for version in (1, 2, 1):
-        assert compiled._made(loop_of_version(tmp_path, version), None, True)(10) == 10 * version
-        kept.append({file.name for file in tmp_path.rglob("*.nb?")})
-    assert len(kept[0]) == 2
-    assert kept[0].isdisjoint(kept[1]), "the files of what is outdated are gone"
-    assert kept[2] == kept[0]
+        assert called(loop_of_version(tmp_path, version), (int, int))(10) == 10 * version
+        kept.append({file.name for file in tmp_path.rglob("*.o")})
+    assert [len(names) for names in kept] == [1, 2, 2]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from volvelle.core import columns
-from volvelle.core.compiled import machine_code
+from volvelle.core.compiled import compiled as compile_loop
 from volvelle.core.fill import fill, water_fill, work_left
 from volvelle.core.state import Reason
 from volvelle.policies.backfill import backfill
@@ -176,7 +176,7 @@ def test_fill_equals_its_plain_twin(case: Case, preemptive: bool, strict: bool) 
 @settings(max_examples=100)
 @given(cases())
 def test_backfill_equals_its_plain_twin(case: Case) -> None:
-    compiled = machine_code(backfill, entry=True)
+    compiled = compile_loop(backfill)
     ends = case.matrix[columns.TOTAL]
     arguments = (case.matrix, case.order, ends, case.capacity, case.quota)
     assert np.array_equal(compiled(*arguments), backfill(*arguments))

@@ -4,10 +4,10 @@ import pytest
 from strategies import Scenario, linear_job
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
 from volvelle.model.cluster import Cluster, Node, cluster_from
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast
 
 
 def submit(job: Job, number: int) -> JobSubmitted:
@@ -61,7 +61,7 @@ def test_a_job_with_constraints_waits_for_nodes_that_meet_them_and_others_do_not
     decision = scheduler.handle(0.0, [submit(job, n) for n, job in enumerate(jobs)])
     kinds = [scheduler.resources.kinds[at].labels for at in decision.gpu_type]
     assert dict(zip(decision.job.tolist(), kinds, strict=True)) == {0: ("nvlink",), 2: ()}
-    assert forecast(scheduler).finish == {0: 9.0, 1: 18.0, 2: 9.0}
+    assert Fork(scheduler).until().finish == {0: 9.0, 1: 18.0, 2: 9.0}
 
 
 def test_a_job_without_constraints_leaves_nodes_with_labels_to_others() -> None:
@@ -82,7 +82,7 @@ def test_an_exclusive_job_gets_whole_nodes_alone(placement: str) -> None:
     assert sorted(map(sorted, owners.tolist())) == [[-1, 0], [1, 1], [1, 1]]
     scheduler.handle(1.0, [submit(linear_job(2, 1.0, 1.0, 9.0), 2)])
     scheduler.handle(1.0, [submit(linear_job(3, 1.0, 2.0, 20.0, exclusive=True), 3)])
-    assert forecast(scheduler).finish == {0: 9.0, 1: 9.0, 2: 10.0, 3: 29.0}
+    assert Fork(scheduler).until().finish == {0: 9.0, 1: 9.0, 2: 10.0, 3: 29.0}
 
 
 @pytest.mark.parametrize(

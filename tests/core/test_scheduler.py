@@ -17,12 +17,12 @@ from volvelle.core.events import (
     NodeChanged,
     ProgressReported,
 )
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
 from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.throughput import LINEAR, PerType
-from volvelle.simulate.forecast import forecast
 
 
 def scheduler_of(
@@ -170,13 +170,13 @@ def test_a_live_job_is_believed_to_last_as_its_own_iterations_say() -> None:
     scheduler = scenario.scheduler()
     job = msgspec.structs.replace(linear_job(0, 0.0, 2.0, 1.0).spec, estimate_seconds=1000.0)
     scheduler.handle(0.0, [JobSubmitted(0.0, 0, job)])
-    assert forecast(scheduler).finish[0] == 1000.0
+    assert Fork(scheduler).until().finish[0] == 1000.0
     scheduler.handle(100.0, [ProgressReported(100.0, 0, 1, 50, 250, 2.0)])
-    assert forecast(scheduler).finish[0] == pytest.approx(500.0)
+    assert Fork(scheduler).until().finish[0] == pytest.approx(500.0)
     scheduler.handle(200.0, [ProgressReported(200.0, 0, 1, 101, 250, 2.0)])  # no news
-    assert forecast(scheduler).finish[0] == pytest.approx(500.0)
+    assert Fork(scheduler).until().finish[0] == pytest.approx(500.0)
     scheduler.handle(300.0, [ProgressReported(300.0, 0, 2, 101, 250, 99.0)])  # of no run of it
-    assert forecast(scheduler).finish[0] == pytest.approx(500.0)
+    assert Fork(scheduler).until().finish[0] == pytest.approx(500.0)
 
 
 def test_what_is_learnt_from_a_finished_job_can_be_written_down() -> None:

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from resource_cases import amounts, sensitivities
 
 from volvelle.model.sensitivity import Sensitivity
+from volvelle.testing.resources import amounts, sensitivities
 
 PROFILE = Sensitivity(
     cpus=(1.0, 3.0, 9.0), memory_gb=(20.0, 60.0), shares=((0.1, 0.2), (0.1, 0.5), (0.1, 1.0))

@@ -7,8 +7,9 @@ from typing import Any
 
 from dashboard_runs import two_jobs_and_a_late_one
 
-from volvelle.dashboard.columns import JOB_COLUMNS, NODE_COLUMNS
+from volvelle.dashboard.columns import JOB_COLUMNS, JOB_TABLE, NODE_COLUMNS
 from volvelle.dashboard.run_server import make_server
+from volvelle.live.status.view import JobStatusView
 
 
 def rows(table: dict[str, Any], kind: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -55,3 +56,14 @@ def test_the_page_of_a_run_is_for_this_machine_only() -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_column_is_named_once_for_servers_and_runs() -> None:
+    names = [one.name for one in JOB_TABLE]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert hasattr(JobStatusView, name) or name in JobStatusView.__dataclass_fields__
+    assert two_jobs_and_a_late_one().table(0.0)["job_titles"] == {
+        "attempt": "Attempt",
+        "preemptions": "Preempted",
+    }

@@ -215,11 +215,8 @@ class LocalHarness(ExecutorHarness):
 class DialInHarness(ExecutorHarness):
     """Agents are started by hand, and again when they are gone."""
 
-    def __init__(
-        self, folder: Path, lease_seconds: float = 600.0, *, central_renewal: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, lease_seconds: float = 600.0) -> None:
         super().__init__(folder)
-        self._central_renewal = central_renewal
         self._port = free_port()
         self.written = f"dial-in:port={self._port},lease_seconds={lease_seconds}"
         self._watching: threading.Thread | None = None
@@ -234,7 +231,6 @@ class DialInHarness(ExecutorHarness):
                     connect=f"127.0.0.1:{self._port}",
                     key=self.context.given_keys.key(node.name),
                     progress_seconds=0.05,
-                    central_renewal=self._central_renewal,
                     work=str(self.context.folder / "work"),
                 )
                 folder = AgentFolder(self.agent_folder(node.name))

@@ -2,10 +2,12 @@
 
 import asyncio
 import shutil
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,21 @@ def test_an_unauthenticated_connection_that_sends_much_is_closed(server: AgentsS
         return await reader.read()
 
     assert asyncio.run(flood()).count(b"challenge") == 1
+
+
+def test_idle_connections_keep_no_agent_out(
+    server: AgentsServer, reports: list[Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents_server, "_MAX_STRANGERS", 20)
+    with ExitStack() as opened:
+        where = "127.0.0.1", server.port
+        idle = [opened.enter_context(socket.create_connection(where, 20.0)) for _ in range(50)]
+        dial(server.port, "the right token")
+        until(lambda: len(server._strangers) <= 21)
+        for first in idle[:20]:  # a challenge, and the end
+            while first.recv(1000):
+                pass
+    assert [type(each) for each in reports] == [NodeJoined]
 
 
 def test_an_agent_sends_neither_key_nor_inventory_to_a_server_that_does_not_know_it() -> None:

@@ -14,7 +14,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from volvelle.core.snapshot import read_snapshot
 from volvelle.live.http import controller_requests
-from volvelle.live.http.authentication import Principal, TokenAuthenticator
+from volvelle.live.http.authentication import Principal, TokenAuthenticator, digest_of
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.records import AskedBy
 from volvelle.live.role import Role
@@ -62,7 +62,7 @@ def test_a_submission_is_the_same_whoever_reads_it(api: ApiFixture, content_type
     assert api.client("dana").get("/v1/jobs/0").json()["request"]["gpus"] == 2
     wrong = api.client("dana").post("/v1/jobs", content='{"gpus": "no"}', headers=headers)
     assert (wrong.status_code, wrong.json()["place"]) == (422, "body")
-    deep = api.client("dana").post("/v1/jobs", content="[" * 5000, headers=headers)
+    deep = api.client("dana").post("/v1/jobs", content="[" * 4000, headers=headers)
     assert (deep.status_code, deep.json()["detail"]) == (400, "there was an error parsing the body")
     nobody = api.client("dana")
     nobody.headers["Authorization"] = "Bearer unknown"
@@ -135,6 +135,53 @@ def test_events_are_of_ones_own_jobs_and_resume_after_the_last_id(api: ApiFixtur
     assert {change["user"] for _, changes in _events(api, "lee", "-1") for change in changes} == {
         "lee"
     }
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/jobs/0/logs?follow=true", "/v1/queue/changes"])
+def test_what_is_followed_ends_when_its_token_is_revoked(
+    api: ApiFixture, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.client("dana").post("/v1/jobs", json=TRAIN)
+
+    async def follow() -> None:
+        """Call the application as a server does: httpx would wait for the whole answer."""
+        where, _, query = path.partition("?")
+        scope = {
+            "type": "http", "method": "GET", "path": where, "raw_path": where.encode(),
+            "query_string": query.encode(), "http_version": "1.1", "scheme": "http",
+            "headers": [(b"authorization", f"Bearer {api.tokens['dana']}".encode())],
+        }  # fmt: skip
+        sent, begun, asked = [], asyncio.Event(), asyncio.Event()
+
+        async def receive() -> dict[str, object]:
+            if not asked.is_set():
+                asked.set()
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await asyncio.sleep(60.0)
+            return {"type": "http.disconnect"}
+
+        async def send(message: object) -> None:
+            sent.append(message)
+            begun.set()
+
+        following = asyncio.create_task(api.app(scope, receive, send))
+        await begun.wait()
+        assert not following.done()
+        api.store.tokens.revoke(digest_of(api.tokens["dana"]))
+        await asyncio.wait_for(following, 20.0)
+
+    asyncio.run(follow())
+
+
+def test_problems_are_named_to_operators_only(api: ApiFixture) -> None:
+    problems = api.controller._cycle.node_problems
+    problems["node-0"] = "node 'node-0' takes no new jobs: the disk of /var is full"
+    assert api.client("root").get("/healthz").json()["problems"] == problems["node-0"]
+    for other in ("dana", None):
+        said = api.client(other).get("/healthz").json()
+        assert said == {"status": "alive", "problems": "1, which operators see with their token"}
+    problems["node-0"] = ""
+    assert api.client().get("/healthz").json() == {"status": "alive"}
 
 
 def _events(api: ApiFixture, user: str, last: str) -> list[tuple[int, list[dict[str, object]]]]:

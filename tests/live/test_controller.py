@@ -9,6 +9,7 @@ import pytest
 from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping, wait_for
 
 from volvelle.core.events import Recomposed
+from volvelle.core.fork import Fork
 from volvelle.core.journal import read_journal, replay
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import (
@@ -29,7 +30,6 @@ from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, parse_cluster
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast
 
 
 def execute(harness: ControllerHarness, request: ControlRequest) -> Any:
@@ -474,7 +474,7 @@ def test_a_snapshot_has_the_present_state(tmp_path: Path) -> None:
         taken = controller.snapshot()
     finally:
         controller.stop()
-    finish = forecast(taken.scheduler()).finish
+    finish = Fork(taken.scheduler()).until().finish
     assert sorted(finish) == [0, 1]
     assert finish[1] - finish[0] == pytest.approx(30.0)
 

@@ -182,7 +182,7 @@ class World:
 
     def message(self) -> wire.FromAgent:
         choice, key = self.draws.choice, self.key()
-        match choice(range(6)):
+        match choice(range(5)):
             case 0:
                 return wire.SignalTask(*key)
             case 1:
@@ -190,8 +190,6 @@ class World:
             case 2:
                 return wire.ExitConfirmed(*key, iteration=choice(NUMBERS))
             case 3:
-                return wire.RenewLease(key.number, key.attempt, choice(NUMBERS))
-            case 4:
                 return AttemptProgress(
                     *key,
                     iterations=choice(NUMBERS),

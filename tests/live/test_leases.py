@@ -8,15 +8,12 @@ import pytest
 from executor_harnesses import DialInHarness
 from waiting import until
 
-from volvelle.live.agent.central_renewal import CentralRenewalClient
 from volvelle.live.messages import (
     AttemptEnded,
-    AttemptKey,
     AttemptProgress,
     NodeJoined,
     NodeLost,
     Outcome,
-    Stop,
 )
 from volvelle.live.nodes import agents_server
 
@@ -106,23 +103,3 @@ def test_a_replaced_agent_is_accepted_at_once_if_nothing_ran(
     harness.replace_agent(harness.nodes[0])
     until(lambda: harness.since(NodeJoined, report_count))
     assert not harness.since(NodeLost)
-
-
-def test_with_central_renewal_the_agents_server_answers_every_check(
-    tmp_path: Path,
-) -> None:
-    harness = DialInHarness(tmp_path, central_renewal=True)
-    try:
-        harness.open()
-        harness.start("ignore-lease")
-        harness.wait(AttemptProgress)
-        agent = harness.agent_folder(harness.nodes[0])
-        renewal, other = (CentralRenewalClient(agent, AttemptKey(number, 1)) for number in (1, 2))
-        assert renewal.is_valid()
-        assert not other.is_valid()
-        harness.send(Stop(1, 1))
-        until(lambda: not renewal.is_valid())
-        renewal.close()
-        other.close()
-    finally:
-        harness.kill_all()

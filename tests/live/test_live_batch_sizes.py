@@ -9,12 +9,12 @@ from fake_cluster import ControllerHarness
 from pydantic import ValidationError
 
 from volvelle.core.events import BatchSizeChanged, TrainingReported
+from volvelle.core.fork import Fork
 from volvelle.live.control.requests import Submit
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
 from volvelle.model.job import Truth
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
-from volvelle.simulate.forecast import forecast
 
 EPOCHS, EPOCH_SAMPLES = 60, 100
 RATES = {32: 100.0, 64: 200.0}
@@ -78,7 +78,7 @@ def regimes(harness: ControllerHarness, number: int = 0) -> list[tuple[float, in
 def left(harness: ControllerHarness, number: int = 0) -> float:
     """Seconds from now to when the job is forecast to be done."""
     scheduler = harness.controller._cycle.state.scheduler
-    return forecast(scheduler).finish[number] - scheduler.now
+    return Fork(scheduler).until().finish[number] - scheduler.now
 
 
 def test_what_a_request_declares_is_predicted_restated_and_forecast(tmp_path: Path) -> None:

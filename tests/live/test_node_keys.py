@@ -19,7 +19,9 @@ from volvelle.live.agent.node_key import (
     key_is_proven,
     new_key,
     prove_key,
+    prove_verifier,
     read_or_make_key,
+    verifier_is_proven,
     verifier_of,
 )
 from volvelle.live.http.authentication import new_token
@@ -200,14 +202,44 @@ def test_what_is_sent_and_what_is_stored_prove_no_key() -> None:
     verifier, transcript = verifier_of(MINE), ("one", "two", "gpu03")
     proof = prove_key(MINE, *transcript)
     assert key_is_proven(proof, verifier, *transcript)
-    for wrong in (proof[:-1], "no hex", prove_key(FOREIGN, *transcript), verifier):
+    answer = prove_verifier(verifier, *transcript)
+    for wrong in (proof[:-1], "no hex", prove_key(FOREIGN, *transcript), verifier, answer):
         assert not key_is_proven(wrong, verifier, *transcript)
-    assert not key_is_proven(proof, verifier, "another", "two", "gpu03")
+    for elsewhere in (
+        ("another", "two", "gpu03"),
+        ("one", "two", "gpu04"),
+        ("two", "one", "gpu03"),
+    ):
+        assert not key_is_proven(proof, verifier, *elsewhere)
+        assert not verifier_is_proven(answer, MINE, *elsewhere)
+    assert verifier_is_proven(answer, MINE, *transcript)
+    for wrong in (proof, "", "é", prove_verifier(verifier_of(FOREIGN), *transcript)):
+        assert not verifier_is_proven(wrong, MINE, *transcript)
     asked = ask_to_join("the join token", MINE, *transcript)
     assert joining_verifier(asked, "the join token", *transcript) == verifier
     assert joining_verifier(asked, "another", *transcript) is None
     assert joining_verifier(asked, "the join token", "another", "two", "gpu03") is None
     assert verifier not in asked
+    for wrong in ("", "no hex", "00", asked[:-2], f"{asked}00"):
+        assert joining_verifier(wrong, "the join token", *transcript) is None
+
+
+def test_a_verifier_of_another_form_accepts_no_key() -> None:
+    """Such as one that was stored by an earlier version, half as long."""
+    transcript = ("one", "two", "gpu03")
+    for kept in ("0" * 64, verifier_of(MINE)[:64], "no hex", ""):
+        assert not key_is_proven(prove_key(MINE, *transcript), kept, *transcript)
+
+
+def test_an_agent_whose_key_was_stored_by_an_earlier_version_is_refused_with_what_to_do(
+    server: Server,
+) -> None:
+    earlier = Token("ab" * 32, DANAS.name, Role.AGENT.value, "joined", created=time.time())
+    server.store.tokens.add(earlier)
+    with pytest.raises(RefusedError, match="volvelle token create --role agent --user gpu03"):
+        server.dial(DANAS, MINE)
+    key, _ = server.issue(DANAS)
+    server.dial(DANAS, key)
 
 
 def test_an_agents_key_is_made_once_and_private(tmp_path: Path) -> None:

@@ -1,11 +1,17 @@
 """What fails in one place, or is asked for too often, stops nothing else, and is said."""
 
+import asyncio
+import json
+import shlex
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from api_fixtures import open_api
 from fake_cluster import (
     ControllerHarness,
     FakeCluster,
@@ -14,6 +20,8 @@ from fake_cluster import (
     sleeping,
     wait_for,
 )
+from httpx import ASGITransport, AsyncClient, Response
+from starlette.types import Scope
 
 from volvelle.core.policy import policies
 from volvelle.live.control.controller import Controller
@@ -21,6 +29,9 @@ from volvelle.live.control.inbox import Inbox
 from volvelle.live.control.requests import Recompose, Submit
 from volvelle.live.forecasts import forecaster
 from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.http import large_bodies
+from volvelle.live.http.authentication import Principal
+from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptEnded, AttemptProgress, Outcome
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.store import Store
@@ -89,6 +100,21 @@ def test_a_wrong_clock_at_a_start_is_bounded_and_said(tmp_path: Path, days: int)
     assert harness.controller.health.problems == ()
 
 
+def test_a_wrong_clock_at_a_start_has_the_store_forget_nothing(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    harness.deliver()
+    harness.fake_cluster.now += 40 * DAY
+    harness.crash()
+    harness.deliver()
+    due = harness.controller._retention._next_time - time.monotonic()
+    assert DAY - 100.0 < due <= DAY
+    harness.fake_cluster.now -= 40 * DAY  # it is set
+    harness.crash()
+    assert harness.controller._clock.now() >= 31 * DAY
+    assert harness.controller._clock.earliest() < DAY
+    assert harness.controller._retention._next_time <= time.monotonic()
+
+
 def test_what_nodes_repeat_is_pending_once() -> None:
     inbox = Inbox()
     for iteration in range(1000):
@@ -128,6 +154,112 @@ def test_a_policy_that_decides_without_a_pause_is_refused_live(tmp_path: Path) -
     harness.deliver()
     with pytest.raises(Problem, match="would decide every 0\\.001 s"):
         answer.result(timeout=0.0)
+
+
+def test_an_array_is_refused_whose_jobs_are_too_large_together(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    variables = {f"V{i}": "x" * 200 for i in range(4500)}
+    large = harness.controller.request(
+        Submit("ada", sleeping(5, array=10_000, environment=variables))
+    )
+    many_rates = {f"type-{i}": {1: 1.0, 2: 2.0} for i in range(100)}
+    wide = sleeping(5, array=1000, rates=many_rates, max_gpus=1_000_000)
+    expanding = harness.controller.request(Submit("ada", wide))
+    small = harness.controller.request(Submit("lee", sleeping(5)))
+    harness.deliver()
+    for refused in (large, expanding):
+        with pytest.raises(Problem, match="more than 33,554,432 bytes together"):
+            refused.result(0.0)
+    assert small.result(0.0) == (0,)
+
+
+def test_jobs_of_an_array_share_their_request_through_a_restart(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    for user in ("ada", "lee"):
+        harness.controller.request(Submit(user, sleeping(5, array=20, environment={"OF": user})))
+    harness.deliver()
+    harness.crash()
+    jobs = harness.controller._cycle.state.jobs.values()
+    assert len(jobs) == 40
+    assert len({id(job.request_json) for job in jobs}) == 2
+
+
+_TRUE = {"command": "true"}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"command": "\\" * 400_000}, "command has 400,000 characters, at most 8,192"),
+        (_TRUE | {"setup": ["\\" * 20_000]}, "setup item has 20,000 characters"),
+        ({"command": [*range(150_000)]}, "command has 150,000 items, at most 4,096"),
+        (_TRUE | {"after": ["x"] * 200_000}, "after has 200,000 items, at most 4,096"),
+        (_TRUE | {f"key{i}": 0 for i in range(50_000)}, "50,001 values in all"),
+        (_TRUE | {"after": [[0] * 3000] * 3}, "values in all, at most 5,000"),
+        (_TRUE | {"gpus": "x" * 5000}, "key 'gpus' is 'xxx"),
+        ("[" * 100_000 + "]" * 100_000, "not JSON, or nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/forecast"])
+def test_no_body_is_interpreted_that_is_longer_than_a_job_needs(
+    path: str, document: object, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    split = shlex.split
+
+    def split_and_note(line: str) -> list[str]:
+        lengths.append(len(line))
+        return split(line)
+
+    monkeypatch.setattr(shlex, "split", split_and_note)
+    body = document if isinstance(document, str) else json.dumps(document)
+    with open_api(tmp_path, body_bytes=1 << 21) as api:
+        client = api.client("dana")
+        headers = {"Content-Type": "application/json"}
+        answered = client.post(path, content=body, headers=headers)
+        assert (answered.status_code, answered.json()["place"]) == (422, "body")
+        assert said in answered.json()["detail"]
+        unknown = api.client().post(path, content=body, headers=headers)
+        assert unknown.status_code == 401
+    assert all(length <= 8192 for length in lengths)
+
+
+def test_a_user_whose_bodies_take_long_to_read_waits_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body of one is read until the others have been answered."""
+    others_done, reading = threading.Event(), threading.Event()
+    threads: set[str] = set()
+    read = large_bodies._read
+
+    def read_slowly(principal: Principal, scope: Scope, body: bytes) -> JobRequest | None:
+        threads.add(threading.current_thread().name)
+        if principal.user == "dana":
+            reading.set()
+            assert others_done.wait(20)
+        return read(principal, scope, body)
+
+    monkeypatch.setattr(large_bodies, "_read", read_slowly)
+    job = {"command": "true", "environment": {f"V{i}": "x" * 50 for i in range(100)}}
+
+    async def ask() -> None:
+        transport = ASGITransport(app=api.app)
+
+        def post(user: str) -> asyncio.Task[Response]:
+            headers = {"Authorization": f"Bearer {api.tokens[user]}"}
+            return asyncio.create_task(client.post("/v1/jobs", json=job, headers=headers))
+
+        async with AsyncClient(transport=transport, base_url="http://x") as client:
+            slow = [post("dana") for _ in range(6)]
+            await asyncio.to_thread(reading.wait, 20)
+            assert (await post("lee")).status_code == 201
+            others_done.set()
+            statuses = sorted([(await each).status_code for each in slow])
+            assert statuses == [201] * 4 + [429] * 2
+
+    with open_api(tmp_path) as api:
+        asyncio.run(ask())
+    assert threading.current_thread().name not in threads
 
 
 def test_health_is_told_while_nodes_join(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from executor_harnesses import LocalHarness
 from waiting import until
 
 from volvelle.live.agent.folders import AgentFolder
+from volvelle.live.agent.retention_clock import RetentionClock
 from volvelle.live.messages import AttemptKey, Forget, Outcome
+from volvelle.model.units import DAY
 
 RETENTION_SECONDS = 2.0
 
@@ -78,3 +80,27 @@ def test_only_old_logs_are_pruned_and_a_partial_line_is_ignored(
     folder.prune(now)
     assert folder.latest_attempts() == {(1, ""): 3, (2, ""): 7, (3, ""): 1}
     assert folder.active_attempts() == [AttemptKey(1, 3)]
+
+
+def test_a_clock_that_leaps_ahead_deletes_no_logs_for_a_day(tmp_path: Path) -> None:
+    wall, running = 1e9, 0.0
+
+    def clock() -> RetentionClock:
+        return RetentionClock(tmp_path / "clock", lambda: wall, lambda: running)
+
+    assert clock().now() == 1e9
+    wall += 3600.0
+    first = clock()
+    assert first.now() == wall
+    right = wall
+    wall += 40 * DAY
+    assert first.now() == right  # while it runs
+    again = clock()
+    assert again.now() == right  # at a start
+    wall = right + 60.0
+    assert again.now() == wall  # the clock was set
+    wall += 40 * DAY  # the agent did not run
+    running += 3600.0
+    assert again.now() == right + 60.0
+    running += DAY
+    assert again.now() == wall

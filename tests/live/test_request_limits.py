@@ -7,13 +7,14 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import ClassVar
 
 import pytest
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from volvelle.live.http.request_limits import MAX_HEADER_BYTES, LimitedProtocol, RequestLimits
 
@@ -24,6 +25,12 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 class Protocol(LimitedProtocol):
     header_seconds = 0.5
+    open_connections: ClassVar[dict[LimitedProtocol, str]] = {}
+
+
+class FewConnections(LimitedProtocol):
+    of_a_client = 20
+    open_connections: ClassVar[dict[LimitedProtocol, str]] = {}
 
 
 class Told:
@@ -41,12 +48,11 @@ class Told:
         await PlainTextResponse(f"{request.url.path} {len(body)} {names}\n")(scope, receive, send)
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[tuple[str, int]]:
-    """Where a server listens that has nothing but the limits."""
-    app = RequestLimits(Told(), body_bytes=BODY_BYTES, seconds=0.5)
+@contextmanager
+def serving(protocol: type[LimitedProtocol], app: ASGIApp) -> Iterator[tuple[str, int]]:
+    """Where a server listens."""
     config = uvicorn.Config(
-        app, http=Protocol, ws="none", lifespan="off", log_config=None, access_log=False
+        app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -55,6 +61,13 @@ def address() -> Iterator[tuple[str, int]]:
         yield listener.getsockname()
         server.should_exit = True
         thread.join(60.0)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    """Where a server listens that has nothing but the limits."""
+    with serving(Protocol, RequestLimits(Told(), body_bytes=BODY_BYTES, seconds=0.5)) as where:
+        yield where
 
 
 @pytest.fixture(autouse=True)
@@ -214,3 +227,22 @@ def test_mutilated_requests_are_answered_or_closed(address: tuple[str, int]) -> 
     for connection in connections:
         with connection:
             assert set(statuses(rest_of(connection))) <= {200, 400, 408, 431}
+
+
+def test_idle_connections_of_an_address_keep_no_request_behind_it_from_an_answer() -> None:
+    limited = RequestLimits(Told(), body_bytes=BODY_BYTES, seconds=10.0)
+    with serving(FewConnections, limited) as address, ExitStack() as opened:
+        used = opened.enter_context(socket.create_connection(address, 20.0))
+        used.sendall(GET)
+        assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        slow = opened.enter_context(socket.create_connection(address, 20.0))
+        slow.sendall(GET.replace(b"/ ", b"/slow ", 1))
+        for _ in range(60):
+            opened.enter_context(socket.create_connection(address, 20.0))
+        assert slow.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        used.sendall(GET)
+        assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        for _ in range(30):
+            assert statuses(answer_to(address, GET.replace(b"Host: x", b"Connection: close"))) == [
+                200
+            ]

@@ -290,7 +290,13 @@ def test_one_client_cannot_take_all_connections(server: Path) -> None:
             greedy.append(connection)
             with suppress(OSError):
                 connection.sendall(ask)
-        assert {_first_bytes(each) for each in greedy} == {b"HTTP/1.1 200", b""}
+                connection.recv(65_536)
+        still_open = 0
+        for connection in greedy:
+            with suppress(OSError):
+                connection.sendall(ask)
+            still_open += _first_bytes(connection) == b"HTTP/1.1 200"
+        assert 0 < still_open <= 20
         with socket.create_connection(where, 5.0, source_address=("127.0.0.4", 0)) as other:
             other.sendall(ask)
             assert _first_bytes(other) == b"HTTP/1.1 200"

@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from databases import Server, postgresql
-from fake_cluster import FakeCluster, FakeExecutor, header_of, sleeping, wait_for
+from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping, wait_for
 from sqlalchemy import event, inspect, make_url, text
 
 from volvelle.core.decision import Decision
@@ -346,3 +346,21 @@ def test_the_store_waits_for_a_stopped_database_server(tmp_path: Path) -> None:
                 Store.open(server.url).claim()
         finally:
             controller.stop()
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_store_whose_file_was_removed_or_replaced_acknowledges_nothing(
+    tmp_path: Path, another: bool
+) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    harness.deliver()
+    for file in tmp_path.glob("store.db*"):
+        file.unlink()
+    if another:
+        Store.open(str(tmp_path / "store.db")).close()
+    answer = harness.controller.request(Submit("ada", sleeping(5)))
+    with pytest.raises(Superseded, match="was removed, or another file is in its place"):
+        harness.deliver()
+    assert not answer.done()
+    with pytest.raises(Superseded):  # also where nothing is to be written
+        harness.controller.step()

@@ -78,6 +78,13 @@ CUT_OFF = StopRecord(at=0.0, reason="its node was cut off from the controller")
             "its node was cut off: killed as its lease ran out",
         ),
         (
+            ExitRecord(-9, output_full=True),
+            None,
+            [],
+            Outcome.FAILED,
+            "its output is too large, or nearly fills the disk: killed",
+        ),
+        (
             ExitRecord(error="its supervisor was killed", rebooted=True),
             None,
             [],

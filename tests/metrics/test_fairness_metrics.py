@@ -33,11 +33,10 @@ def test_rho_as_shockwaves_artifact_counts_it() -> None:
     )
 
 
-def test_unfair_fraction_leaves_out_jobs_without_a_rho() -> None:
+def test_a_job_without_a_rho_is_neither_fair_nor_unfair() -> None:
     outcomes = outcomes_of(JOBS)
     np.testing.assert_array_equal(fairness.unfair(outcomes), [1, 1, 0, NAN])
-    assert fairness.unfair_fraction(outcomes) == 2 / 3
-    assert fairness.unfair_fraction(outcomes, threshold=1.5) == 0
+    np.testing.assert_array_equal(fairness.unfair(outcomes, threshold=1.5), [0, 0, 0, NAN])
 
 
 def test_unfairness_is_the_time_beyond_the_fair_finish_in_percent() -> None:
@@ -108,5 +107,5 @@ def test_rho_of_shockwave(shared: Path, case: str) -> None:
     np.testing.assert_allclose(ours, expected, atol=1e-5)
     assert measures.of_jobs(ours, "max")[0] == pytest.approx(summary["worst_ftf"], abs=1e-5)
     for threshold, key in ((1.0, "unfair_pct_gt1"), (1.05, "unfair_pct_gt1_05")):
-        fraction = fairness.unfair_fraction(outcomes, FairShare.STATIC, threshold)
+        fraction = fairness.unfair(outcomes, FairShare.STATIC, threshold).mean()
         assert 100 * fraction == pytest.approx(summary[key])

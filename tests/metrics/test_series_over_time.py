@@ -105,18 +105,6 @@ def test_utilisation_is_a_share(outcomes: Outcomes) -> None:
 
 
 @given(runs())
-def test_a_job_in_the_system_runs_or_waits(outcomes: Outcomes) -> None:
-    moments = np.arange(0, outcomes.end_time + 1, 0.125)
-    together = sum(
-        series.values_at(part, moments)
-        for part in (series.running_jobs(outcomes), series.queue_length(outcomes))
-    )
-    np.testing.assert_array_equal(
-        together, series.values_at(series.jobs_in_system(outcomes), moments)
-    )
-
-
-@given(runs())
 def test_fragmentation_agrees_with_looking_at_every_waiting_job(outcomes: Outcomes) -> None:
     moments = np.arange(0, outcomes.end_time + 1, 0.125)
     jobs, starts, ends = series.waits(outcomes)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Features, Run, Scenario, happen, linear_job, scenarios
 
+from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, Placement
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.core.scheduler import Scheduler
@@ -18,11 +19,10 @@ from volvelle.placement.basic import consolidate
 GANGS = Features(elastic=False)
 
 
-class OneByOne(Placement):
+class OneByOne(Placement, PlacesBatches):
     """Consolidated, in a batch; it notes what it is asked."""
 
     name: ClassVar[str] = "one-by-one"
-    batches: ClassVar[bool] = True
     asked: ClassVar[list[list[int]]] = []
 
     def choose_batch(

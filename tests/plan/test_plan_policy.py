@@ -7,12 +7,12 @@ import pytest
 from pydantic import PrivateAttr
 from strategies import Scenario, happen, linear_job
 
+from volvelle.core.fork import Fork
 from volvelle.core.policy import policies
 from volvelle.core.view import View
 from volvelle.model.cluster import parse_cluster
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
-from volvelle.simulate.forecast import forecast
 
 
 class Alternating(PlanPolicy):
@@ -33,7 +33,7 @@ class Alternating(PlanPolicy):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     policies.all()
-    monkeypatch.setitem(policies._parts, "alternating", Alternating)
+    monkeypatch.setitem(policies._known, "alternating", Alternating)
     Alternating.asked.clear()
 
 
@@ -72,7 +72,7 @@ def test_a_fork_follows_the_plan_and_leaves_its_parent_s_alone() -> None:
     def look(world: object) -> None:
         policy = world.scheduler.composition.policy  # type: ignore[attr-defined]
         before = policy._plans
-        seen.append(forecast(world.scheduler).finish)  # type: ignore[attr-defined]
+        seen.append(Fork(world.scheduler).until().finish)  # type: ignore[attr-defined]
         assert policy._plans == before
 
     run = happen(scenario((0.0, 4.0, 30.0), (0.0, 4.0, 20.0)), on_moment=look)

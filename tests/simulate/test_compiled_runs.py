@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import EVERYTHING, Features, Run, Scenario, happen, linear_job, scenarios
+from strategies import EVERYTHING, Features, Run, Scenario, happen, linear_job, scenarios, tabled
 
 from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
@@ -17,8 +17,6 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import KERNEL, QUEUES, Jobs, State
 from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
-from volvelle.model.job import Job, Truth
-from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.pcs.policy import Pcs
 from volvelle.workload.workload import Workload
@@ -40,17 +38,6 @@ VARIANTS = [
 ]
 COUNTED = Features(slots=False, nodes=False)
 TABULATED = Features(regimes=False, failures=False, amounts=False, sharing=False)
-
-
-def tabled(scenario: Scenario) -> Scenario:
-    """The same with jobs whose rates are linear or a table, wherever they run."""
-    jobs = []
-    for job in scenario.jobs:
-        throughput = job.truth.throughput
-        if not isinstance(throughput, Linear):
-            throughput = Table((1.0, 1.8, 2.4))
-        jobs.append(Job(job.spec, Truth(work=job.truth.work, throughput=throughput)))
-    return replace(scenario, jobs=tuple(jobs))
 
 
 @pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS, "max-min", "tiresias"])

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from strategies import GANGS, Scenario, happen, linear_job, scenarios
 
+from volvelle.core.fork import Fork
 from volvelle.model.cluster import parse_cluster
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
 
@@ -36,7 +36,7 @@ def test_nobody_starts_later_than_if_nobody_came_after_him(scenario: Scenario) -
     reserved: dict[int, float] = {}
 
     def look(world: World) -> None:
-        for number, start in forecast(world.scheduler).start.items():
+        for number, start in Fork(world.scheduler).until().start.items():
             reserved.setdefault(number, start)
 
     outcomes = happen(scenario.under("conservative"), on_moment=look).outcomes

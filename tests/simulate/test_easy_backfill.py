@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from strategies import GANGS, Scenario, happen, linear_job, scenarios
 
+from volvelle.core.fork import Fork
 from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 
 
@@ -61,7 +61,7 @@ def test_the_head_starts_no_later_than_if_nobody_were_let_past_it(scenario: Scen
         waiting = sorted(jobs.number[~jobs.running].astype(int).tolist())
         for head in waiting[:1]:
             if head not in promised:
-                promised[head] = forecast(as_fifo(scheduler)).start[head]
+                promised[head] = Fork(as_fifo(scheduler)).until().start[head]
 
     outcomes = happen(scenario.under("easy"), on_moment=promise).outcomes
     for number, start in promised.items():

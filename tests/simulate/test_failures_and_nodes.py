@@ -10,6 +10,7 @@ from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import BatchSizeChanged, Event, JobFailed
+from volvelle.core.fork import Fork
 from volvelle.core.policy import Allocation, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import View
@@ -24,7 +25,6 @@ from volvelle.model.cluster import (
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.world import World
 
@@ -142,7 +142,7 @@ def test_a_forecast_does_not_repeat_a_crash_that_has_been() -> None:
 
     def look(world: World) -> None:
         if world.now == 50.0:
-            foreseen.append(forecast(world.scheduler).finish[0])
+            foreseen.append(Fork(world.scheduler).until().finish[0])
 
     scenario = Scenario.of(parse_cluster("1x1"), [job], overheads=Overheads(checkpoint_every=30.0))
     run = happen(scenario, on_moment=look)

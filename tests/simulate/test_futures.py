@@ -7,15 +7,14 @@ from hypothesis import strategies as st
 from strategies import Scenario, linear_job
 
 from volvelle.core.events import JobSubmitted
-from volvelle.core.parts import Belief
+from volvelle.core.fork import Arrays, Arrivals, Fork, can_play_out
+from volvelle.core.parts import KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.simulate import futures
-from volvelle.simulate.forecast import Future, forecast
 from volvelle.simulate.futures import arrival_of, finishes
-from volvelle.simulate.play_out import PlayOuts, can_play_out
 from volvelle.simulate.resample import Arrival, RecentPast
 
 COMPILED = [
@@ -63,29 +62,28 @@ def test_a_future_ends_the_same_compiled_and_interpreted(policy: str, seed: int,
     past = past_of(arrivals, rng, err=err)
     number, next_number = len(jobs) - 1, len(jobs)
 
-    def told(compiled: PlayOuts | None) -> FloatColumn | None:
+    def told(fork: Fork) -> FloatColumn | None:
         return finishes(
-            scheduler,
+            fork,
             past,
             number,
             horizon=100.0,
             next_number=next_number,
             play_outs=futures._FEW,
             rng=np.random.default_rng(seed),
-            compiled=compiled,
         )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(futures, "_FEW_ARRIVALS", futures._ARRIVALS)
-        interpreted = told(None)
+        interpreted = told(Fork(scheduler))
     scheduler.compile()
     assert can_play_out(scheduler)
-    played_out = PlayOuts()
-    compiled = told(played_out)
+    fork = Fork(scheduler).in_arrays(Arrays())
+    compiled = told(fork)
     assert compiled is not None
     assert interpreted is not None
     assert compiled.tolist() == interpreted.tolist()
-    again = told(played_out)
+    again = told(fork)
     assert again is not None
     assert again.tolist() == compiled.tolist(), "in the same arrays"
 
@@ -94,11 +92,14 @@ def test_who_comes_in_a_future_is_believed_what_was_believed_then() -> None:
     """A job of 100 s is believed to take 10: it goes first, before what is left of one of 500 s."""
     scheduler, _ = busy("srtf", "oracle", [linear_job(0, 0.0, 4.0, 50.0)])
     short = linear_job(7, 20.0, 4.0, 10.0)
-    ten_times_as_long = Future(
-        5, [(short.spec, Belief(short.truth))], lambda done: np.full(len(done), 10.0)
-    )
-    assert forecast(scheduler).finish == {0: 50.0}
-    assert forecast(scheduler, future=ten_times_as_long).finish == {0: 600.0, 5: 120.0}
+    _, arrivals = busy("srtf", "oracle", [short])
+    columns = arrivals[0].columns[:, None].copy()
+    columns[0] = 5.0  # its number
+    coming = Arrivals(columns, [KnownJob(short.spec, short.truth)])
+    fork = Fork(scheduler)
+    assert fork.until().finish == {0: 50.0}
+    ten_times_as_long = fork.with_arrivals(coming).believing(lambda done: np.full(len(done), 10.0))
+    assert ten_times_as_long.until().finish == {0: 600.0, 5: 120.0}
 
 
 def test_a_past_that_is_short_says_nothing() -> None:

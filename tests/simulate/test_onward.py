@@ -7,13 +7,13 @@ import pytest
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.fork import Fork
 from volvelle.core.journal import replay
 from volvelle.core.snapshot import Snapshot
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.onward import onward, setting_of
 
 
@@ -32,7 +32,7 @@ def snapshot() -> Snapshot:
 
 def test_jobs_go_on_as_forecast() -> None:
     taken = snapshot()
-    ahead = forecast(taken.scheduler())
+    ahead = Fork(taken.scheduler()).until()
     outcomes = onward(taken, setting_of(taken, taken.header.composition)).outcomes
     assert len(outcomes) == len(ahead.finish) > 4
     expected = [finish - taken.now for _, finish in sorted(ahead.finish.items())]

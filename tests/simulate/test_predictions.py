@@ -23,8 +23,8 @@ from volvelle.model.overheads import Overheads
 from volvelle.simulate import predict
 from volvelle.simulate.predict import Predictor
 from volvelle.simulate.run import Simulation, simulate
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
-from volvelle.systems.blox.synthesizer import Synthesis
 from volvelle.workload.reading import read_trace
 
 LONG = linear_job(0, 0.0, 1.0, 100.0)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.metrics.series import busy_gpus, integral, jobs_in_system, queue_length
+from volvelle.metrics.series import busy_gpus, integral, queue_length, running_jobs
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.run import Setting, simulate
@@ -177,7 +177,8 @@ def test_nothing_beats_shortest_remaining_time_on_one_server(service: Draw) -> N
 def test_littles_law_holds_as_an_identity(policy: str) -> None:
     outcomes = queue(Stream(4, 0.6, exponential, 0), policy)
     begin, end = float(outcomes.submit_time[0]), outcomes.end_time
-    assert integral(jobs_in_system(outcomes), begin, end) == pytest.approx(outcomes.jct.sum())
+    jobs = [integral(part(outcomes), begin, end) for part in (running_jobs, queue_length)]
+    assert sum(jobs) == pytest.approx(outcomes.jct.sum())
     waited = outcomes.queueing_delay.sum()
     assert integral(queue_length(outcomes), begin, end) == pytest.approx(waited)
     served = outcomes.exclusive_seconds.sum()

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from strategies import KNOWN, Scenario, scenarios, state_of
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.fork import Fork
 from volvelle.core.journal import Journal, replay
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
@@ -130,7 +130,7 @@ def test_a_forecast_does_not_see_what_users_will_do() -> None:
     expected = [{0}, {0, 1}, {0, 1, 2}, {1, 2}, {2}, {2, 3}]
     seen = []
     for upto in range(1, len(journal.entries) + 1):
-        seen.append(set(forecast(replay(journal.header, journal.entries[:upto])).finish))
+        seen.append(set(Fork(replay(journal.header, journal.entries[:upto])).until().finish))
     assert seen[: len(expected)] == expected
 
 

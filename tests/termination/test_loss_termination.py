@@ -6,13 +6,13 @@ import pytest
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import LossReported
+from volvelle.core.fork import Fork
 from volvelle.core.parts import terminations
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, LossPoint, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, Table
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
 from volvelle.workload.generators import make_generator
 
@@ -110,7 +110,7 @@ def test_a_forecast_sees_the_end_of_a_job_that_runs_already(
     foreseen: list[float] = []
 
     def look_ahead(world: World) -> None:
-        if world.settled and (finish := forecast(world.scheduler).finish.get(0)) is not None:
+        if world.settled and (finish := Fork(world.scheduler).until().finish.get(0)) is not None:
             foreseen.append(finish)
 
     outcomes = happen(scenario, on_moment=look_ahead).outcomes

@@ -14,7 +14,7 @@ from volvelle.cli.main import app
 from volvelle.model.problems import Problem
 from volvelle.workload import fetching
 from volvelle.workload.fetching import PINS, PublishedFile, fetch, published_traces
-from volvelle.workload.readers import our_formats
+from volvelle.workload.readers import formats
 
 ROWS = b"submit_time,gpus,duration\n" + b"".join(b"%d,1,60\n" % i for i in range(200))
 
@@ -81,7 +81,7 @@ def sha256(content: bytes) -> str:
 
 def test_the_catalogue_names_readers_licences_and_pages() -> None:
     for trace in published_traces().values():
-        assert trace.reader in our_formats()
+        assert trace.reader in formats.names()
         assert trace.licence
         assert all(file.url.startswith("https://") for file in trace.files)
         assert all(len(file.sha256) in (0, 64) for file in trace.files)

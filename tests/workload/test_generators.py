@@ -14,7 +14,7 @@ from volvelle.systems.synergy.generator import SHARE_CPUS, SHARE_MEMORY_GB
 from volvelle.workload.describe import describe
 from volvelle.workload.generators import (
     demo_workload,
-    known_generators,
+    generators,
     make_generator,
 )
 from volvelle.workload.generators.declarations import rounded_up
@@ -22,14 +22,14 @@ from volvelle.workload.generators.stationary import StationaryGenerator
 
 SMALL: dict[str, dict[str, object]] = {
     name: {"length": "4d"} if name == "anticipatory" else {"jobs": 300}
-    for name in known_generators()
+    for name in generators.names()
 }
 STATIONARY = [
-    name for name, kind in known_generators().items() if issubclass(kind, StationaryGenerator)
+    name for name, kind in generators.all().items() if issubclass(kind, StationaryGenerator)
 ]
 
 
-@pytest.mark.parametrize("name", known_generators())
+@pytest.mark.parametrize("name", generators.names())
 def test_the_same_seed_gives_the_same_workload_and_another_seed_another(name: str) -> None:
     generator = make_generator(name, SMALL[name])
     first, again, other = (
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_workload_and_another_seed_another(name: st
     assert first != other
 
 
-@pytest.mark.parametrize("name", known_generators())
+@pytest.mark.parametrize("name", generators.names())
 def test_jobs_are_sound(name: str) -> None:
     workload = make_generator(name, SMALL[name]).generate(np.random.default_rng(3))
     assert workload.name == name
@@ -50,14 +50,14 @@ def test_jobs_are_sound(name: str) -> None:
     assert len({job.spec.id for job in workload}) == len(workload)
 
 
-@pytest.mark.parametrize("name", known_generators())
+@pytest.mark.parametrize("name", generators.names())
 def test_every_parameter_says_what_it_is_and_where_it_comes_from(name: str) -> None:
-    kind = known_generators()[name]
+    kind = generators.get(name)
     assert kind.source and kind.__doc__
     assert all(field.description for field in kind.model_fields.values())
 
 
-@pytest.mark.parametrize("name", [name for name in known_generators() if name != "anticipatory"])
+@pytest.mark.parametrize("name", [name for name in generators.names() if name != "anticipatory"])
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_tiny_workloads_work(name: str, jobs: int) -> None:
     workload = make_generator(name, {"jobs": jobs}).generate(np.random.default_rng(0))

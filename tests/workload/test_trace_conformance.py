@@ -11,12 +11,14 @@ import msgspec
 import pytest
 from trace_samples import SAMPLE_OF, SAMPLES
 
+from volvelle.core import registry
+from volvelle.core.registry import Catalogue
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem
 from volvelle.workload import readers
-from volvelle.workload.readers import Ledger, Row, RowFormat, TraceFormat, our_formats
+from volvelle.workload.readers import Ledger, Row, RowFormat, TraceFormat, formats
 from volvelle.workload.readers.base import rigid_job
-from volvelle.workload.reading import guess_format, read_trace
+from volvelle.workload.reading import read_trace
 from volvelle.workload.writing import write_trace
 
 
@@ -26,16 +28,16 @@ class Case(NamedTuple):
     options: dict[str, Any]
 
 
-@pytest.fixture(params=list(our_formats()))
+@pytest.fixture(params=formats.names())
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     name = request.param
     if name == "parquet":
         pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
         write_trace(read_trace(SAMPLES / "volvelle.csv"), tmp_path / "sample.parquet")
-        return Case(our_formats()[name], tmp_path / "sample.parquet", {})
+        return Case(formats.get(name)(), tmp_path / "sample.parquet", {})
     assert name in SAMPLE_OF, f"format {name!r} has no sample in tests/workload/samples"
     file, options = SAMPLE_OF[name]
-    return Case(our_formats()[name], SAMPLES / file, options)
+    return Case(formats.get(name)(), SAMPLES / file, options)
 
 
 def main_file(case: Case) -> Path:
@@ -47,13 +49,8 @@ def main_file(case: Case) -> Path:
 
 
 def test_is_registered_under_its_name_with_a_source(case: Case) -> None:
-    assert our_formats()[case.format.name] is case.format
+    assert isinstance(case.format, formats.get(case.format.name))
     assert len(case.format.title) > 10
-
-
-def test_guesses_its_own_sample(case: Case) -> None:
-    guessed = guess_format(case.path)
-    assert guessed is case.format
 
 
 def test_named_and_guessed_give_the_same_jobs(case: Case) -> None:
@@ -207,7 +204,9 @@ def test_a_format_of_an_installed_package_is_guessed_like_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = {"volvelle.traces": [EntryPoint("lab", f"{__name__}:Lab", "volvelle.traces")]}
-    monkeypatch.setattr(readers, "entry_points", lambda group: entries[group])
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries[group])
+    found = Catalogue[TraceFormat](formats.kind, formats.plural, formats.package, formats.group)
+    monkeypatch.setattr(readers, "formats", found)
     (tmp_path / "lab.csv").write_text("job,queued_min,ran_min,gpus\na,5,2,4\nb,6,-1,4\n")
     workload = read_trace(tmp_path / "lab.csv")
     assert workload.report is not None

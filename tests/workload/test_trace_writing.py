@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.model.adaptation import Adaptation, ScalingRule
-from volvelle.model.job import Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
+from volvelle.model.job import Dependency, Job, JobClass, JobSpec, LossPoint, Regime, Reward, Truth
+from volvelle.model.job_schema import fields_of
 from volvelle.model.problems import Problem
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import Amdahl, Linear, Log2, PerBatchSize, PerType, Table
@@ -46,6 +47,10 @@ FULL = Job(
         adaptation=Adaptation(
             rule=ScalingRule.SCHEDULE, epochs=1 / 3, sizes=(32, 64), begins=(0.0, 0.1)
         ),
+        lowest_loss=0.5,
+        after=(Dependency("plain"), Dependency("other", any_end=True, think_seconds=0.1)),
+        priority=-7,
+        time_limit_seconds=90.5,
     ),
     Truth(
         work=1 / 3,
@@ -76,6 +81,12 @@ def test_round_trip_is_exact(tmp_path: Path, name: str) -> None:
     assert read.jobs == workload.jobs
 
 
+def test_the_job_that_is_tried_declares_every_attribute_otherwise_than_by_default() -> None:
+    for part in (FULL.spec, FULL.truth):
+        for field in fields_of(type(part)):
+            assert getattr(part, field.name) != field.default, field.name
+
+
 def falling(rewards: list[Reward]) -> tuple[Reward, ...]:
     """The same deadlines, of which a later one is worth no more."""
     deadlines = sorted(one.deadline_seconds for one in rewards)
@@ -86,8 +97,15 @@ def falling(rewards: list[Reward]) -> tuple[Reward, ...]:
 finite = st.floats(1e-6, 1e6, allow_subnormal=False)
 optional = st.none() | finite
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
+
+
+def job_of(spec: JobSpec, truth: Truth) -> Job:
+    """A job without training, whose type only type checkers resolve."""
+    return Job(spec, truth)
+
+
 jobs = st.builds(
-    Job,
+    job_of,
     spec=st.builds(
         JobSpec,
         id=st.uuids().map(str),

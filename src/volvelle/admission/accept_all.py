@@ -13,5 +13,5 @@ class AcceptAll(Admission):
     name: ClassVar[str] = "accept-all"
 
     def limit(self, capacity: float) -> float:
-        """There is none."""
+        """No limit."""
         return math.inf

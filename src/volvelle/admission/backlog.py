@@ -2,13 +2,13 @@
 
 Jobs are admitted in order of submission while the GPUs that admitted jobs request stay within
 ``factor`` times the cluster's GPUs; the others wait in the admission queue and enter as admitted jobs
-end. Section 5.2 writes the same as Accept-1.2x: what accepted jobs require together is at most 1.2
-times what there is. A lower factor lets fewer jobs share the cluster: under LAS mean JCT falls,
+end. Section 5.2 writes the same as Accept-1.2x: accepted jobs require together at most 1.2
+times the cluster. A lower factor lets fewer jobs share the cluster: under LAS mean JCT falls,
 responsiveness rises.
 
 The code of Blox tests the threshold before it adds the job, so that its admitted jobs may exceed it by
-one; here they never do. A job that alone requests more enters once nobody else is admitted. GPUs are
-those of nodes that take jobs now.
+one; here they never do. A job that alone requests more enters once no other job is admitted. The GPUs
+counted are those of nodes that take jobs now.
 """
 
 from typing import Annotated, ClassVar
@@ -16,9 +16,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from volvelle.core.parts import Admission, admissions
-
-_ROUNDING = 1e-9
-"""GPUs; so that 1.2 x 10 is 12."""
+from volvelle.model.tolerances import SAME_AMOUNT
 
 
 @admissions.register
@@ -34,4 +32,4 @@ class Backlog(Admission):
 
     def limit(self, capacity: float) -> float:
         """The multiple of ``capacity``."""
-        return self.factor * capacity + _ROUNDING
+        return self.factor * capacity + SAME_AMOUNT

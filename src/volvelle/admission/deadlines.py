@@ -1,16 +1,16 @@
 """Deadlines promised where a look ahead says that they are kept, under any policy.
 
 A job with deadlines is promised the first that it is believed to keep if it enters now: the scheduler is
-run ahead with it. A job that would make another break its promise waits in the queue; so nobody who comes
-later can break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
+run ahead with it. A job that would make another break its promise waits in the queue, so later arrivals
+cannot break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
 once: under a steady flow of promised jobs one that would break their promises may wait for long. With
 true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
 then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
 promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run the share
 ``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
 
-Deadlines that nobody needs cost others their place (Chronus, SoCC'21, section 3.3.2), so what promised jobs
-of one user or one pool request together can be limited to a share of the cluster's GPUs.
+Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what promised
+jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
 Each verdict costs a look ahead while there are promises, or where the job has deadlines.
 """
@@ -21,16 +21,16 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.ahead import Ahead
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.promises import Margin, keeps, over_share
 from volvelle.core.view import View
 
 
 class Otherwise(StrEnum):
-    """What becomes of a job that is promised none of its deadlines."""
+    """The fate of a job that is promised none of its deadlines."""
 
     BEST_EFFORT = "best-effort"
     REJECT = "reject"
@@ -70,15 +70,15 @@ class Deadlines(Admission):
         """Adapt the margin."""
         self._adapts.learn(kept=kept)
 
-    def judge(self, job: JobSubmitted, view: View, ahead: Ahead) -> Verdict:
+    def judge(self, job: JobSubmitted, view: View, ahead: Fork) -> Verdict:
         """Admit it with what can be promised to it, unless it would break another's promise."""
         promised = {number: given.finish_by for number, given in ahead.promises.items()}
         if not promised and not job.spec.rewards:
             return Verdict(Fate.ADMIT)
-        finishes = ahead.finishes([job], of={job.number, *promised})
+        finishes = ahead.admitting(job).until({job.number, *promised}).completed
         margin = self._adapts.now
         late = _late(promised, finishes, view.now, margin)
-        if late and late - _late(promised, ahead.finishes(of=promised), view.now, margin):
+        if late and late - _late(promised, ahead.until(promised).completed, view.now, margin):
             return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
         finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + margin)
         given = self._promise(job, finish)
@@ -112,7 +112,7 @@ class Deadlines(Admission):
 def _late(
     promised: dict[int, float | None], finishes: dict[int, float], now: float, margin: float
 ) -> set[int]:
-    """Whose promise would be broken if they finished then, or took longer by the margin."""
+    """Jobs whose promises would be broken by these finishes, or by finishes later by the margin."""
     return {
         number
         for number, finish_by in promised.items()

@@ -78,15 +78,21 @@ def agent(
     import asyncio
     import os
 
-    from volvelle.live.agent.controller_connection import RefusedError
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
     from volvelle.live.agent.job_users import check_run_as
-    from volvelle.live.agent.node_agent import run_agent
-    from volvelle.live.agent.node_key import read_or_make_key
     from volvelle.live.plain_connections import stays_on_machine
     from volvelle.model.node import Node, read_labels
     from volvelle.model.problems import Problem
+
+    try:
+        from volvelle.live.agent.controller_connection import RefusedError
+        from volvelle.live.agent.node_agent import run_agent
+        from volvelle.live.agent.node_key import read_or_make_key
+    except ImportError as missing:
+        raise Problem(
+            f"volvelle agent needs the package {missing.name}", mend="pip install 'volvelle[live]'"
+        ) from None
 
     host = connect.rpartition(":")[0]
     if not (authority or insecure or stays_on_machine(host)):

@@ -1,11 +1,15 @@
 """Which commands there are, each imported when it is wanted: ``volvelle queue`` is asked often."""
 
+import inspect
 from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+
+from volvelle.cli.options import AnyCommand, complete
 
 _MODULES: dict[str, str] = {
     "simulate": "simulate:simulate",
@@ -32,9 +36,11 @@ _MODULES: dict[str, str] = {
     "policy": "policy:app",
     "token": "tokens:app",
     "trace": "trace:app",
-    "train-arrivals": "arrivals:train_arrivals",
 }
-"""By name, in the order of the help: the module of this package, and the function or the group in it."""
+"""By name, in the order of the help: the module of this package, and the function or the group in it.
+
+Commands that published systems bring come after these.
+"""
 
 _SETTINGS: Mapping[str, dict[str, Any]] = {"submit": {"allow_interspersed_args": False}}
 
@@ -47,14 +53,15 @@ class _Loaded(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _made(name, _MODULES[name])
+            ours = _MODULES.get(name)
+            self._made[name] = _made(name, f"volvelle.cli.{ours}" if ours else _brought()[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter((*_MODULES, *_brought()))
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(_MODULES) + len(_brought())
 
     def __setitem__(self, name: str, command: Any) -> None:
         raise TypeError("commands are those of this module")
@@ -71,13 +78,44 @@ class Commands(TyperGroup):
         self.commands = _Loaded()
 
 
+class _Lazy(TyperCommand):
+    """A command whose options are made when they are asked for: the list of commands does without."""
+
+    def __init__(self, name: str, function: AnyCommand) -> None:
+        super().__init__(name, help=inspect.getdoc(function), rich_markup_mode="rich")
+        self._function = function
+        del self.params  # made by `__getattr__`
+
+    @cached_property
+    def made(self) -> Any:
+        """The command with its options."""
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        settings = _SETTINGS.get(self.name or "")
+        alone.command(self.name, context_settings=settings)(complete(self._function))
+        return typer.main.get_command(alone)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "params":
+            raise AttributeError(name)
+        return self.made.params
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """The context in which the command runs."""
+        return self.made.make_context(*given, **more)
+
+
+def _brought() -> dict[str, str]:
+    """The commands that published systems bring; looked up only where one of these may be meant."""
+    from volvelle.core.systems import modules_of
+
+    return modules_of("commands")
+
+
 def _made(name: str, where: str) -> Any:
     module, _, attribute = where.partition(":")
-    found = getattr(import_module(f"volvelle.cli.{module}"), attribute)
-    if isinstance(found, typer.Typer):
-        group = typer.main.get_group(found)
-        group.name = name
-        return group
-    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(name, context_settings=_SETTINGS.get(name))(found)
-    return typer.main.get_command(alone)
+    found = getattr(import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        return _Lazy(name, found)
+    group = typer.main.get_group(found)
+    group.name = name
+    return group

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,47 +24,16 @@ DEMO_CLUSTER = "8x8"
 DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
 
 
+@options.besides(
+    options.of_experiment(
+        *("trace", "from_journal", "generate", "format", "map", "dates", "strict", "ignore_types"),
+        *("track", "cluster", "policies", "reference", "placements", "admissions", "estimators"),
+        *("terminations", "synthesize", "synthesize_every", "overheads", "users", "tick", "until"),
+        *("predict", "play_outs", "seeds", "jobs_per_hour", "metrics", "out"),
+    )
+)
 def compare(
-    trace: options.Trace = None,
-    from_journal: options.FromJournal = None,
-    generate: options.Generate = None,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
-    ignore_types: options.IgnoreTypes = None,
-    track: options.Track = None,
-    cluster: options.Cluster = None,
-    policies: options.Policies = None,
-    reference: options.Reference = None,
     price: options.Price = None,
-    placements: options.Placements = None,
-    admissions: options.Admissions = None,
-    estimators: options.Estimators = None,
-    terminations: options.Terminations = None,
-    synthesize: options.Synthesize = None,
-    synthesize_every: options.SynthesizeEvery = None,
-    overheads: options.Overheads = None,
-    users: options.Users = None,
-    tick: options.Tick = None,
-    until: options.Until = None,
-    predict: options.Predict = None,
-    play_outs: options.PlayOuts = None,
-    seeds: Annotated[
-        list[int] | None,
-        typer.Option("--seed", min=0, help="Seed of all that is random; repeatable."),
-    ] = None,
-    jobs_per_hour: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RATE|FIRST:LAST[:STEP]",
-            help="Rates of submission to try, as in 1:9; repeatable.",
-            rich_help_panel=options.JOBS,
-        ),
-    ] = None,
-    config: options.Config = None,
-    metrics: options.Metrics = None,
-    out: options.Out = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
@@ -78,6 +47,7 @@ def compare(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep finished runs of an earlier, equal comparison.")
     ] = False,
+    **given: Any,
 ) -> None:
     """Compare several schedulers on the same jobs, in parallel, and report them side by side.
 
@@ -89,37 +59,9 @@ def compare(
     """
     from volvelle.cli.results import OF_COMPARISON, free_folder
 
-    experiment = options.experiment(
-        config,
-        map,
-        trace=trace,
-        from_journal=from_journal,
-        generate=generate or (_demo_workload() if demo and trace is None else None),
-        format=format,
-        dates=dates,
-        strict=strict,
-        ignore_types=ignore_types,
-        cluster=cluster or (DEMO_CLUSTER if demo else None),
-        policies=policies or (DEMO_POLICIES if demo else None),
-        reference=reference,
-        placements=placements,
-        admissions=admissions,
-        estimators=estimators,
-        terminations=terminations,
-        synthesize=synthesize,
-        synthesize_every=synthesize_every,
-        overheads=overheads,
-        jobs_per_hour=jobs_per_hour,
-        track=track,
-        users=users,
-        tick=tick,
-        until=until,
-        predict=predict,
-        play_outs=play_outs,
-        seeds=seeds or (_demo_seed() if demo else None),
-        metrics=metrics,
-        out=out or (DEMO_OUT if demo else None),
-    )
+    if demo:
+        given |= {key: value for key, value in _demo(given).items() if not given[key]}
+    experiment = options.experiment(given)
     directory = experiment.out or DEFAULT_OUT
     if not resume:
         free_folder(directory, *OF_COMPARISON, force=force, scratch=demo and directory == DEMO_OUT)
@@ -153,16 +95,18 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
     return experiment.model_copy(update={"policies": chosen})
 
 
-def _demo_workload() -> str:
+def _demo(given: dict[str, Any]) -> dict[str, Any]:
+    """What the demonstration takes where nothing else is ``given``."""
+    from volvelle.workload.generators import DEMO_SEED
     from volvelle.workload.generators.lognormal import Demo
 
-    return Demo.name
-
-
-def _demo_seed() -> list[int]:
-    from volvelle.workload.generators import DEMO_SEED
-
-    return [DEMO_SEED]
+    return {
+        "generate": Demo.name if given["trace"] is None else None,
+        "cluster": DEMO_CLUSTER,
+        "policies": DEMO_POLICIES,
+        "seeds": [DEMO_SEED],
+        "out": DEMO_OUT,
+    }
 
 
 def _compare(

@@ -93,8 +93,6 @@ def _listed(kind: Kind) -> "Iterable[Listed]":
         return _metrics()
     if kind is Kind.FORMATS:
         return _formats()
-    if kind is Kind.GENERATORS:
-        return _generators()
     return _parts(kind)
 
 
@@ -122,6 +120,10 @@ def _registry(kind: Kind) -> Any:
         from volvelle.live.nodes.executor import executors
 
         return executors
+    if kind is Kind.GENERATORS:
+        from volvelle.workload.generators import generators
+
+        return generators
     from volvelle.core.parts import admissions, estimators, placements, terminations
 
     return {
@@ -130,13 +132,6 @@ def _registry(kind: Kind) -> Any:
         Kind.ESTIMATORS: estimators,
         Kind.TERMINATIONS: terminations,
     }[kind]
-
-
-def _generators() -> "Iterable[Listed]":
-    from volvelle.workload.generators import known_generators
-
-    for name, family in known_generators().items():
-        yield Listed(name, _summary(family), family.source, _parameters(family), {})
 
 
 def _formats() -> "Iterable[Listed]":
@@ -154,10 +149,6 @@ def _metrics() -> "Iterable[Listed]":
     for name, metric in METRICS.items():
         facts = {"title": metric.title, "unit": metric.unit, "better": metric.better}
         yield Listed(name, metric.description, "", [], facts)
-
-
-def _summary(thing: type) -> str:
-    return (thing.__doc__ or "").strip().split("\n")[0].replace("``", "")
 
 
 def _parameters(model: "type[BaseModel]") -> list[Parameter]:

@@ -1,12 +1,17 @@
 """Options that several commands share, and the experiment they add up to."""
 
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from volvelle.simulate.experiment import Experiment
 
 JOBS, _SCHEDULER, _WORLD, _OUTPUT = "The jobs", "The scheduler", "The cluster", "Output"
@@ -20,39 +25,13 @@ class Form(StrEnum):
     CSV = "csv"
 
 
-Trace = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="TRACE",
-        help="A trace: Slurm sacct, SWF, Philly, Helios, PAI, plain CSV, Parquet ...",
-    ),
-]
-Generate = Annotated[
-    str | None,
-    typer.Option(
-        "--generate",
-        metavar="NAME[:KEY=VALUE,...]",
-        help="Generate the jobs instead; see: volvelle list generators.",
-        rich_help_panel=JOBS,
-    ),
-]
-FromJournal = Annotated[
-    Path | None,
-    typer.Option(
-        "--from-journal",
-        metavar="JOURNAL",
-        help="The jobs of a run again, simulated or live, as long as they really took; on its cluster "
-        "and under its parts, unless said otherwise.",
-        rich_help_panel=JOBS,
-    ),
-]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
         "-f",
         metavar="NAME[:KEY=VALUE,...]",
-        help="The trace's format, guessed if not said; see: volvelle list formats.",
+        help="The trace's format, or a .py file with one; guessed if not said; see: volvelle list formats.",
         rich_help_panel=JOBS,
     ),
 ]
@@ -83,23 +62,6 @@ Strict = Annotated[
         rich_help_panel=JOBS,
     ),
 ]
-IgnoreTypes = Annotated[
-    bool | None,
-    typer.Option(
-        "--ignore-types",
-        help="Let jobs run on any GPU type, whatever the trace says.",
-        rich_help_panel=JOBS,
-    ),
-]
-Track = Annotated[
-    str | None,
-    typer.Option(
-        "--track",
-        metavar="FIRST:LAST",
-        help="Measure only these jobs, by number from 0; those before warm the cluster up.",
-        rich_help_panel=JOBS,
-    ),
-]
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -110,98 +72,15 @@ Cluster = Annotated[
         rich_help_panel=_WORLD,
     ),
 ]
-Overheads = Annotated[
-    str | None,
-    typer.Option(
-        "--overheads",
-        metavar="KEY=SECONDS[,...]",
-        help="What starts and stops cost: start, restore, checkpoint, checkpoint_every.",
-        rich_help_panel=_WORLD,
-    ),
-]
-Users = Annotated[
-    str | None,
-    typer.Option(
-        "--users",
-        metavar="FILE",
-        help="Habits of users who submit again when their jobs end; see: volvelle trace fit.",
-        rich_help_panel=_WORLD,
-    ),
-]
-Tick = Annotated[
-    str | None,
-    typer.Option(
-        "--tick",
-        metavar="TIME",
-        help="Notice ends of jobs only at multiples of this.",
-        rich_help_panel=_WORLD,
-    ),
-]
-Until = Annotated[
-    str | None,
-    typer.Option(
-        "--until",
-        metavar="TIME",
-        help="End after this much simulated time, as in 14d.",
-        rich_help_panel=_WORLD,
-    ),
-]
-Predict = Annotated[
-    bool | None,
-    typer.Option(
-        "--predict",
-        help="Forecast every job's finish at its submission, and measure the error.",
-        rich_help_panel=_WORLD,
-    ),
-]
-Refresh = Annotated[
-    bool | None,
-    typer.Option(
-        "--refresh",
-        help="Predict for all jobs at every event too, into predictions.csv.",
-        rich_help_panel=_WORLD,
-    ),
-]
-PlayOuts = Annotated[
-    int | None,
-    typer.Option(
-        "--play-outs",
-        min=0,
-        help="Find P50 and P90 of predictions with this many futures.  [default: 20]",
-        show_default=False,
-        rich_help_panel=_WORLD,
-    ),
-]
 _PART = "NAME[:KEY=VALUE,...]"
-_FILE = "or a .py file"
 Placement = Annotated[
     str | None,
     typer.Option("--placement", metavar=_PART, help="Which GPUs.", rich_help_panel=_SCHEDULER),
-]
-Admission = Annotated[
-    str | None,
-    typer.Option("--admission", metavar=_PART, help="Who may enter.", rich_help_panel=_SCHEDULER),
 ]
 Estimator = Annotated[
     str | None,
     typer.Option(
         "--estimator", metavar=_PART, help="What is believed of jobs.", rich_help_panel=_SCHEDULER
-    ),
-]
-Termination = Annotated[
-    str | None,
-    typer.Option(
-        "--termination", metavar=_PART, help="When a job ends.", rich_help_panel=_SCHEDULER
-    ),
-]
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        "-p",
-        metavar=_PART,
-        help=f"A policy to compare, {_FILE}; repeat it. See: volvelle list policies.",
-        rich_help_panel=_SCHEDULER,
     ),
 ]
 Reference = Annotated[
@@ -223,65 +102,10 @@ Price = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
-Placements = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--placement", metavar=_PART, help="Which GPUs; repeatable.", rich_help_panel=_SCHEDULER
-    ),
-]
-Admissions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--admission", metavar=_PART, help="Who may enter; repeatable.", rich_help_panel=_SCHEDULER
-    ),
-]
-Estimators = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--estimator",
-        metavar=_PART,
-        help="What is believed of jobs; repeatable.",
-        rich_help_panel=_SCHEDULER,
-    ),
-]
-Terminations = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--termination",
-        metavar=_PART,
-        help="When a job ends; repeatable.",
-        rich_help_panel=_SCHEDULER,
-    ),
-]
-Synthesize = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--synthesize",
-        metavar="NAME[:MEASURE]",
-        help="Choose among the policies and admissions while running, as for jct:mean; repeatable.",
-        rich_help_panel=_SCHEDULER,
-    ),
-]
-SynthesizeEvery = Annotated[
-    str | None,
-    typer.Option(
-        "--synthesize-every",
-        metavar="TIME",
-        help="How often to choose.  [default: 50m]",
-        show_default=False,
-        rich_help_panel=_SCHEDULER,
-    ),
-]
 Seed = Annotated[
     int | None,
     typer.Option(
-        "--seed", min=0, help="Seed of all that is random.  [default: 0]", show_default=False
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="A TOML file with all of this; options come before it."
+        "--seed", min=0, help="Seed of all that is random; default: 0.", show_default=False
     ),
 ]
 Output = Annotated[
@@ -313,14 +137,117 @@ Metrics = Annotated[
 ]
 
 
-def experiment(config: Path | None, columns: list[str] | None, **given: Any) -> "Experiment":
-    """The experiment of ``--config`` and the options given, ``columns`` being those of ``--map``."""
+AnyCommand = Callable[..., None]
+
+
+def parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    """A parameter of a command, as Typer reads them."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def besides(made: Callable[[], Iterable[Parameter]]) -> Callable[[AnyCommand], AnyCommand]:
+    """Let the ``**`` parameter of a command stand for the options that ``made`` makes when it is used."""
+
+    def decorate(command: AnyCommand) -> AnyCommand:
+        command.besides = made  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def complete(command: AnyCommand) -> AnyCommand:
+    """``command`` with the options besides its own; they stand behind its arguments."""
+    if not hasattr(command, "besides"):
+        return command
+    own = [
+        one for one in signature(command).parameters.values() if one.kind != Parameter.VAR_KEYWORD
+    ]
+    own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in own]
+    arguments = [one for one in own if one.default is Parameter.empty]
+    options = [one for one in own if one.default is not Parameter.empty]
+
+    @functools.wraps(command)
+    def completed(**given: Any) -> None:
+        command(**given)
+
+    completed.__signature__ = Signature([*arguments, *command.besides(), *options])  # type: ignore[attr-defined]
+    return completed
+
+
+def of_experiment(*keys: str) -> Callable[[], Iterator[Parameter]]:
+    """What makes the options for some keys of an experiment file, and ``--config``."""
+
+    def made() -> Iterator[Parameter]:
+        from volvelle.simulate.experiment_file import ExperimentFile
+
+        for key in keys:
+            yield _option(key, ExperimentFile.model_fields[key])
+        config = typer.Option(
+            metavar="FILE", help="A TOML file with all of this; options come before it."
+        )
+        yield parameter("config", Annotated[Path | None, config], None)
+
+    return made
+
+
+def _option(key: str, field: "FieldInfo") -> Parameter:
+    """The option for a key of an experiment file; the argument for ``trace``."""
+    from volvelle.simulate.experiment_file import SINGULAR, AsOption
+
+    written = [one for one in field.metadata if isinstance(one, AsOption)][-1]
+    kind = _kind(field.annotation)
+    meaning = str(field.description)
+    several = kind in (list[str], list[int]) and key != "map"
+    said = [
+        meaning[0].upper() + meaning[1:],
+        *(["repeatable"] if several else []),
+        *_default(field),
+    ]
+    text = "; ".join(said)
+    text += "" if text.endswith(".") else "."
+    settings: Any = {"metavar": written.metavar or None, "help": text}
+    if key == "trace":
+        return parameter(key, Annotated[kind | None, typer.Argument(**settings)], None)
+    singular = next((one for one, many in SINGULAR.items() if many == key), key)
+    names = [f"--{singular.replace('_', '-')}", *([written.short] if written.short else [])]
+    option = typer.Option(*names, rich_help_panel=written.panel or None, **settings)
+    return parameter(key, Annotated[kind | None, option], None)
+
+
+def _kind(annotation: Any) -> Any:
+    """The type that Typer reads; everything else is read by the model."""
+    if get_origin(annotation) is tuple:
+        first = get_args(annotation)[0]
+        return list[int] if int in (first, *get_args(first)) else list[str]
+    if get_origin(annotation) is dict:
+        return list[str]
+    return next(
+        (one for one in (bool, int, Path) if one in (annotation, *get_args(annotation))), str
+    )
+
+
+def _default(field: "FieldInfo") -> list[str]:
+    """What the help says of a default that is a number."""
+    from volvelle.model.units import format_duration
+
+    default = (
+        field.default[0] if isinstance(field.default, tuple) and field.default else field.default
+    )
+    if isinstance(default, float):
+        return [f"default: {format_duration(default).removesuffix(' 00s')}"]
+    return [f"default: {default}"] if isinstance(default, int) and default is not False else []
+
+
+def experiment(given: Mapping[str, Any]) -> "Experiment":
+    """The experiment of ``--config`` and the options that are given, by their keys."""
     from volvelle.simulate.experiment import Experiment
 
-    kept = ("seeds", "play_outs")  # where 0 is not the same as nothing
-    options = {key: value if key in kept else value or None for key, value in given.items()}
-    if columns:
+    options: dict[str, Any] = {
+        key: None if value is False or value in ("", []) else value for key, value in given.items()
+    }
+    config = options.pop("config", None)
+    if options.get("map"):
         from volvelle.workload.readers.mapping import parse_map
 
-        options["map"] = parse_map(columns)
+        options["map"] = parse_map(options["map"])
     return Experiment.of(config, options)

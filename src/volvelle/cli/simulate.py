@@ -1,7 +1,7 @@
 """``volvelle simulate``: one composition on one workload, into a run directory."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,11 +15,23 @@ if TYPE_CHECKING:
     from volvelle.simulate.run_directory import RunRecord
 
 DEFAULT_OUT = Path("volvelle-run")
+_PARTS_OF_SNAPSHOT = {
+    "policy": "policies",
+    "placement": "placements",
+    "admission": "admissions",
+    "estimator": "estimators",
+}
 
 
+@options.besides(
+    options.of_experiment(
+        *("trace", "from_journal", "generate", "format", "map", "dates", "strict", "ignore_types"),
+        *("track", "cluster", "policies", "placements", "admissions", "estimators", "terminations"),
+        *("synthesize", "synthesize_every", "overheads", "users", "tick", "until", "predict"),
+        *("refresh", "play_outs", "seeds", "out"),
+    )
+)
 def simulate(
-    trace: options.Trace = None,
-    from_journal: options.FromJournal = None,
     from_snapshot: Annotated[
         Path | None,
         typer.Option(
@@ -29,31 +41,6 @@ def simulate(
             rich_help_panel=options.JOBS,
         ),
     ] = None,
-    generate: options.Generate = None,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
-    ignore_types: options.IgnoreTypes = None,
-    track: options.Track = None,
-    cluster: options.Cluster = None,
-    policies: options.Policies = None,
-    placement: options.Placement = None,
-    admissions: options.Admissions = None,
-    estimator: options.Estimator = None,
-    termination: options.Termination = None,
-    synthesize: options.Synthesize = None,
-    synthesize_every: options.SynthesizeEvery = None,
-    overheads: options.Overheads = None,
-    users: options.Users = None,
-    tick: options.Tick = None,
-    until: options.Until = None,
-    predict: options.Predict = None,
-    refresh: options.Refresh = None,
-    play_outs: options.PlayOuts = None,
-    seed: options.Seed = None,
-    config: options.Config = None,
-    out: options.Out = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
@@ -63,6 +50,7 @@ def simulate(
             help="Keep the journal of every event and decision.", rich_help_panel="Output"
         ),
     ] = True,
+    **given: Any,
 ) -> None:
     """Simulate one scheduler on a trace, and write a run directory with a report.
 
@@ -72,43 +60,13 @@ def simulate(
 
     if from_snapshot is not None:
         chosen = {
-            "policy": policies[0] if policies else None,
-            "placement": placement,
-            "admission": admissions[0] if admissions else None,
-            "estimator": estimator,
+            one: given[several][0] if given[several] else None
+            for one, several in _PARTS_OF_SNAPSHOT.items()
         }
-        directory = free_folder(out or DEFAULT_OUT, *OF_RUN, force=force)
+        directory = free_folder(given["out"] or DEFAULT_OUT, *OF_RUN, force=force)
         _go_on(from_snapshot, chosen, directory, output, png=png)
         return
-    experiment = options.experiment(
-        config,
-        map,
-        trace=trace,
-        from_journal=from_journal,
-        generate=generate,
-        format=format,
-        dates=dates,
-        strict=strict,
-        ignore_types=ignore_types,
-        cluster=cluster,
-        policies=policies,
-        placements=placement,
-        admissions=admissions,
-        estimators=estimator,
-        terminations=termination,
-        synthesize=synthesize,
-        synthesize_every=synthesize_every,
-        overheads=overheads,
-        track=track,
-        users=users,
-        tick=tick,
-        until=until,
-        predict=predict,
-        refresh=refresh,
-        play_outs=play_outs,
-        seeds=seed,
-        out=out,
-    )
+    experiment = options.experiment(given)
     directory = free_folder(experiment.out or DEFAULT_OUT, *OF_RUN, force=force)
     _simulate(experiment, directory, output, keep_journal=journal, png=png)
 

@@ -1,6 +1,8 @@
 """``volvelle submit``: submits a job, from flags or from a YAML file, and prints its forecast."""
 
 import time
+from collections.abc import Iterator
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,54 +15,52 @@ if TYPE_CHECKING:
     from volvelle.live.http.client import ApiClient
     from volvelle.live.job_request import JobRequest
 
-_GPUS, _TIME, _RUN = "What it needs", "How long", "How it runs"
+_TIME, _RUN = "How long", "How it runs"
 _POLL_SECONDS = 0.5
 
 
+def _declared() -> Iterator[Parameter]:
+    """The options that follow from the schema of a job, each called as its key in a request."""
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import GPUS, SECONDS, with_key
+
+    for field in with_key(JobSpec):
+        about = field.about
+        if not about.flag:
+            continue
+        several = field.type == tuple[str, ...]
+        kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
+        option = typer.Option(
+            *about.flag.split(),
+            metavar=about.metavar or ("TIME" if about.unit == SECONDS else None),
+            help=f"{about.meaning[0].upper()}{about.meaning[1:]}{'; repeatable' if several else ''}.",
+            rich_help_panel=about.panel,
+        )
+        kind = bool if kind is bool else (list[str] if several else kind) | None
+        default = False if kind is bool else None
+        yield options.parameter(about.key, Annotated[kind, option], default)
+
+
+def _keys(declared: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a request with what is declared; texts that a comma joins are several."""
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import with_key
+
+    found: dict[str, Any] = {}
+    for field in with_key(JobSpec):
+        value = declared.get(field.about.key)
+        if field.about.separator == "," and value:
+            value = ",".join(value).split(",")
+        found[field.about.key] = None if value is False or value == [] else value
+    return found
+
+
+@options.besides(_declared)
 def submit(
     words: Annotated[
         list[str],
         typer.Argument(metavar="FILE.yaml | COMMAND...", help="A job's file, or its command."),
     ],
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", "-g", help="All or nothing.", rich_help_panel=_GPUS)
-    ] = None,
-    min_gpus: Annotated[
-        int | None, typer.Option("--min-gpus", help="Fewest it runs on.", rich_help_panel=_GPUS)
-    ] = None,
-    max_gpus: Annotated[
-        int | None, typer.Option("--max-gpus", help="Most it can use.", rich_help_panel=_GPUS)
-    ] = None,
-    gpu_types: Annotated[
-        list[str] | None,
-        typer.Option("--gpu-type", help="A type that will do; repeatable.", rich_help_panel=_GPUS),
-    ] = None,
-    constraints: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--constraint",
-            metavar="LABELS",
-            help="Of its nodes, all of them: nvlink,zone=a.",
-            rich_help_panel=_GPUS,
-        ),
-    ] = None,
-    exclusive: Annotated[
-        bool,
-        typer.Option(
-            "--exclusive",
-            help="Whole nodes, with all of their GPUs, and no other job there.",
-            rich_help_panel=_GPUS,
-        ),
-    ] = False,
-    pool: Annotated[
-        str | None, typer.Option("--pool", help="Whose quota it uses.", rich_help_panel=_GPUS)
-    ] = None,
-    estimate: Annotated[
-        str | None,
-        typer.Option(
-            "--estimate", metavar="TIME", help="Run time on these GPUs.", rich_help_panel=_TIME
-        ),
-    ] = None,
     deadline: Annotated[
         str | None,
         typer.Option(
@@ -82,9 +82,6 @@ def submit(
             rich_help_panel=_TIME,
         ),
     ] = False,
-    name: Annotated[
-        str | None, typer.Option("--name", "-n", help="Shown in lists.", rich_help_panel=_RUN)
-    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option("--directory", help="Where it starts.  [default: here]", rich_help_panel=_RUN),
@@ -141,19 +138,6 @@ def submit(
             "--grace", metavar="TIME", help="Time to save and exit.", rich_help_panel=_RUN
         ),
     ] = None,
-    retries: Annotated[
-        int | None, typer.Option("--retries", help="Restarts after failures.", rich_help_panel=_RUN)
-    ] = None,
-    time_limit: Annotated[
-        str | None,
-        typer.Option(
-            "--time-limit", metavar="TIME", help="End it after so long.", rich_help_panel=_TIME
-        ),
-    ] = None,
-    priority: Annotated[
-        int | None,
-        typer.Option("--priority", help="The higher the sooner, if heeded.", rich_help_panel=_TIME),
-    ] = None,
     after: Annotated[
         list[str] | None,
         typer.Option(
@@ -186,6 +170,7 @@ def submit(
         bool, typer.Option("--wait", help="Wait until it is over; exit status 0 if it finished.")
     ] = False,
     output: options.Output = Form.TABLE,
+    **declared: Any,
 ) -> None:
     """Submit a job: a command, or a file with one. Options come before it.
 
@@ -202,29 +187,18 @@ def submit(
     checkpoint_options = {"path": checkpoint, "grace": grace}
     saving = {key: value for key, value in checkpoint_options.items() if value is not None}
     given = {
-        "gpus": gpus,
-        "min_gpus": min_gpus,
-        "max_gpus": max_gpus,
-        "gpu_types": gpu_types or None,
-        "constraints": ",".join(constraints).split(",") if constraints else None,
-        "exclusive": exclusive or None,
-        "pool": pool,
-        "estimate": estimate,
         "deadline": _deadline(deadline, soft=soft, accept_later=accept_later),
-        "name": name,
         "directory": None if directory is None else _directory(directory, workdir),
         "setup": setup or None,
         "container": container,
         "upload": None if workdir is None else digest_of(packed),
         "environment": _variables("--env", environment or []) or None,
         "secrets": _variables("--secret", secret or []) or None,
-        "retries": retries,
         "checkpoint": saving or None,
         "after": after or None,
-        "time_limit": time_limit,
-        "priority": priority,
         "notify": notify or None,
         **_array(array),
+        **_keys(declared),
     }
     request = submission.requested(words, given)
     client = ApiClient.find()

@@ -24,15 +24,13 @@ _SEARCH = "The search"
 _LIVE = "A server"
 
 
+@options.besides(
+    options.of_experiment(
+        *("trace", "generate", "format", "map", "dates", "strict", "ignore_types", "cluster"),
+        *("placements", "admissions", "estimators", "terminations", "overheads", "seeds", "out"),
+    )
+)
 def tune(
-    trace: options.Trace = None,
-    generate: options.Generate = None,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
-    ignore_types: options.IgnoreTypes = None,
-    cluster: options.Cluster = None,
     objectives: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,17 +118,10 @@ def tune(
             rich_help_panel=_LIVE,
         ),
     ] = None,
-    placement: options.Placement = None,
-    admission: options.Admission = None,
-    estimator: options.Estimator = None,
-    termination: options.Termination = None,
-    overheads: options.Overheads = None,
-    seed: options.Seed = None,
-    config: options.Config = None,
-    out: options.Out = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
+    **given: Any,
 ) -> None:
     """Search a policy's parameters for the best trade-offs between objectives.
 
@@ -145,35 +136,20 @@ def tune(
     from volvelle.notebook.search import OBJECTIVES, search_of
     from volvelle.tune.front import FRONT
 
-    _check_workload(live=live, put=put, named=trace or generate or config)
+    _check_workload(
+        live=live, put=put, named=any(given[key] for key in ("trace", "generate", "config"))
+    )
     past_seconds = read_duration("--last", last)
     server: LiveServer | None = None
     if live:
-        directory = out or DEFAULT_OUT
+        directory = given["out"] or DEFAULT_OUT
         if not resume:
             free_folder(directory, FRONT, force=force)
         server = LiveServer.ask(directory, again=resume)
-        policy, admission = policy or server.policy, admission or server.admission
-    experiment = options.experiment(
-        config,
-        map,
-        trace=trace,
-        from_journal=None if server is None else server.journal,
-        generate=generate,
-        format=format,
-        dates=dates,
-        strict=strict,
-        ignore_types=ignore_types,
-        cluster=cluster,
-        policies=policy or "pcs",
-        placements=placement,
-        admissions=admission,
-        estimators=estimator,
-        terminations=termination,
-        overheads=overheads,
-        seeds=seed,
-        out=out,
-    )
+        policy = policy or server.policy
+        given["admissions"] = given["admissions"] or server.admission
+        given["from_journal"] = server.journal
+    experiment = options.experiment(given | {"policies": policy or "pcs"})
     search = search_of(
         objectives or OBJECTIVES,
         algorithm,

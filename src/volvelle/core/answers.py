@@ -46,6 +46,7 @@ from volvelle.core.state import (
 )
 from volvelle.core.view import View
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import GRANTED
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
@@ -91,7 +92,7 @@ def _allocate(scheduler: "Scheduler") -> None:
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:
         allocation = _choose_types(view, allocation)
-    named = policy.next_wake(view)
+    named = policy.next_wake(view) if allocation.ask_at == INFINITY else allocation.ask_at
     if named is not None and named <= view.now:
         raise Problem(f"policy {policy.name!r} wants to be asked at {named:g} s", mend=asked)
     s.clock[NAMED_WAKE] = INFINITY if named is None else named
@@ -129,7 +130,7 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     if not np.isfinite(gpus).all() or (gpus < 0.0).any():
         number = int(view.jobs.number[np.flatnonzero(~np.isfinite(gpus) | (gpus < 0.0))[0]])
         return f"gave job {number} a number of GPUs that cannot be"
-    if (total := float(gpus.sum())) > view.gpus + 1e-6:
+    if (total := float(gpus.sum())) > view.gpus + GRANTED:
         return f"gave {total:g} of {view.gpus:g} GPUs"
     return ""
 

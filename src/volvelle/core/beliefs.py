@@ -13,12 +13,15 @@ from volvelle.core.orders import remaining_work
 from volvelle.core.parts import Belief
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import JobView
-from volvelle.model.job import JobSpec, Truth, rate_of
+from volvelle.model.job import Job, JobSpec, Truth, rate_of
+from volvelle.model.job_schema import with_state
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
+_DECLARED = tuple((_PLACE[one.about.state], one.name) for one in with_state(JobSpec))
+"""The columns that repeat what is declared, and the attributes."""
 
 
 def newcomer(
@@ -47,8 +50,6 @@ def newcomer(
         "most": most,
         "types": types,
         "pool": scheduler.pools.get(spec.pool, -1),
-        "weight": spec.weight,
-        "preemptible": spec.preemptible,
         "total": truth.work,
         "scale": belief.scale,
         "full_rate": full_rate,
@@ -60,15 +61,24 @@ def newcomer(
         "restore": overheads.restore_seconds(spec),
         "resize": overheads.resize_seconds(spec),
         "checkpoint": overheads.checkpoint_seconds(spec),
-        "priority": spec.priority,
-        "time_limit": spec.time_limit_seconds or 0.0,
-        "exclusive": spec.exclusive,
         "true_work": math.nan,
         "true_unit_rate": math.nan,
         "true_table": -1.0,
     }.items():
         values[_PLACE[name]] = float(value)
+    for place, attribute in _DECLARED:
+        values[place] = float(getattr(spec, attribute) or 0.0)
     return values
+
+
+def true_columns(scheduler: "Scheduler", job: Job) -> tuple[float, float, float, float]:
+    """The truth about a job as the forward loop has it: `true_work` to `truly_asked`."""
+    truth = job.truth
+    unit, table = unit_rate(truth), table_of(scheduler, truth)
+    eventful = truth.failures or truth.regimes or job.training is not None
+    reports = scheduler.composition.loss_every is not None and truth.loss_curve
+    asked = bool(eventful or reports or (math.isnan(unit) and table < 0))
+    return truth.work, unit, float(table), float(asked)
 
 
 def table_of(scheduler: "Scheduler", truth: Truth) -> int:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals
 from volvelle.core.parts import (
     Admission,
     Estimator,
@@ -29,13 +30,24 @@ class Composition(NamedTuple):
     @property
     def loss_every(self) -> float | None:
         """Seconds between the reports of a job's loss that some part asks for; None: nobody does."""
-        asked = (self.estimator.loss_every, self.termination.loss_every)
+        followed = self.estimator.loss_every if isinstance(self.estimator, FollowsLoss) else None
+        asked = (followed, self.termination.loss_every)
         return min((every for every in asked if every is not None), default=None)
+
+    @property
+    def progress_every(self) -> float | None:
+        """Seconds between the reports of a job's progress that the estimator follows; None: it needs none."""
+        return self.estimator.progress_every if isinstance(self.estimator, FollowsRegimes) else None
+
+    @property
+    def foresees(self) -> bool:
+        """Whether future arrivals are passed to the policy: it goes by them, and the estimator knows them."""
+        return isinstance(self.policy, ForeseesArrivals) and self.estimator.foretells
 
     @property
     def reports_every(self) -> float | None:
         """Seconds between the reports of a job that changes its batch size or tells its loss, if any."""
-        asked = (self.loss_every, self.estimator.progress_every)
+        asked = (self.loss_every, self.progress_every)
         return min((every for every in asked if every is not None), default=None)
 
     @property

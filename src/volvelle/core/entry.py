@@ -13,7 +13,6 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
 from volvelle.core.forward.log import log_event
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.parts import Fate, KnownJob, Verdict
 from volvelle.core.promises import promise
 from volvelle.core.state import (
@@ -34,6 +33,7 @@ from volvelle.core.state import (
     Reason,
 )
 from volvelle.model.job import JobSpec
+from volvelle.model.tolerances import SAME_AMOUNT
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
@@ -188,7 +188,7 @@ def _judge(scheduler: "Scheduler", event: JobSubmitted) -> Verdict:
     if admission.limit(sum(s.types.capacity)) is None:
         return admission.judge(event, scheduler.view(), scheduler.ahead)
     demand = float(s.clock[DEMAND])
-    fits = demand + event.spec.gpus <= s.clock[LIMIT] or demand <= ROUNDING
+    fits = demand + event.spec.gpus <= s.clock[LIMIT] or demand <= SAME_AMOUNT
     return Verdict(Fate.ADMIT if fits else Fate.WAIT)
 
 

@@ -3,6 +3,8 @@
 What an order that is kept decides step by step (`volvelle.core.forward.decide`) is what `fill` says of all.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,14 +25,29 @@ from volvelle.core.columns import (
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.state import Reason
+from volvelle.model.tolerances import SAME_AMOUNT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 """Rows of what `fill` returns."""
+
+
+class ClusterNow(NamedTuple):
+    """What there is to give at ``now``, seconds since the run's start, as kernels of policies get it.
+
+    capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. rates:
+    believed units of work a second by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says
+    that it does not look at `rates`.
+    """
+
+    now: float
+    capacity: Floats
+    quota: Floats
+    rates: Floats
+
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
@@ -79,7 +96,7 @@ def fill(
     unserved = free.sum()
     for row in order:
         kept = result[0, row]
-        if unserved <= ROUNDING:  # nothing left to give: the rest only needs its reasons
+        if unserved <= SAME_AMOUNT:  # nothing left to give: the rest only needs its reasons
             if kept == 0.0:
                 result[2, row] = _ORDER if blocked else _GPUS_SHORT
                 blocked = strict
@@ -90,8 +107,8 @@ def fill(
             if least[row] < most[row] and matrix[PINNED, row] == 0.0:
                 gpu_type = int(result[1, row])
                 extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
-                if kept + extra + ROUNDING < most[row]:
-                    extra = np.floor(extra + ROUNDING)  # a job grows by whole GPUs
+                if kept + extra + SAME_AMOUNT < most[row]:
+                    extra = np.floor(extra + SAME_AMOUNT)  # a job grows by whole GPUs
                 result[0, row] += extra
                 free[gpu_type] -= extra
                 unserved -= extra
@@ -102,29 +119,29 @@ def fill(
         if most[row] <= 0.0:
             continue
         chosen = -1
-        if not blocked and need <= within + ROUNDING:
+        if not blocked and need <= within + SAME_AMOUNT:
             wished = int(matrix[TYPES, row])
             holds = int(matrix[TYPE, row])
-            if holds >= 0 and free[holds] > ROUNDING and free[holds] + ROUNDING >= need:
+            if holds >= 0 and free[holds] > SAME_AMOUNT and free[holds] + SAME_AMOUNT >= need:
                 chosen = holds
             else:
                 for gpu_type in range(len(free)):
-                    fits = free[gpu_type] > ROUNDING and free[gpu_type] + ROUNDING >= need
+                    fits = free[gpu_type] > SAME_AMOUNT and free[gpu_type] + SAME_AMOUNT >= need
                     if fits and (wished >> gpu_type) & 1:
                         chosen = gpu_type
                         break
         if chosen < 0:
             if blocked:
                 result[2, row] = _ORDER
-            elif need > within + ROUNDING:
+            elif need > within + SAME_AMOUNT:
                 result[2, row] = _QUOTA
             else:
                 result[2, row] = _GPUS_SHORT
             blocked = strict
             continue
         give = most[row]
-        if min(free[chosen], within) + ROUNDING < give:
-            give = need + np.floor(min(free[chosen], within) - need + ROUNDING)
+        if min(free[chosen], within) + SAME_AMOUNT < give:
+            give = need + np.floor(min(free[chosen], within) - need + SAME_AMOUNT)
         result[0, row] = give
         result[1, row] = chosen
         free[chosen] -= give
@@ -134,7 +151,7 @@ def fill(
     return result
 
 
-@compiled
+@kernel
 def serve_all(matrix: Floats, capacity: Floats, quota: Floats, given: Floats) -> bool:
     """Give every job all it can use of the one type, if there is enough; whether there is.
 
@@ -189,20 +206,20 @@ def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
     return left
 
 
-@compiled
+@kernel
 def seconds_left(matrix: Floats, now: float) -> Floats:
     """Seconds until each job is believed to end: on what it holds, or else on what it requests.
 
-    What a start or restore still costs is counted.
+    What a start or restore still costs is counted. A job that is believed to stand still never ends.
     """
-    jobs = matrix.shape[1]
-    left = work_left(matrix, jobs, now)
-    for row in range(jobs):
-        gap, rate = matrix[START_GAP, row], matrix[REQUEST_RATE, row]
-        if matrix[HELD, row] > 0.0:
-            gap, rate = max(matrix[PROGRESS_FROM, row] - now, 0.0), matrix[RATE, row]
-        left[row] = gap + left[row] / rate if rate > 0.0 else np.inf
-    return left
+    worked = np.maximum(now - matrix[PROGRESS_FROM], 0.0)
+    done = matrix[DONE] + worked * matrix[RATE]
+    left = np.maximum(matrix[TOTAL] - done, 0.0) * matrix[SCALE]
+    runs = matrix[HELD] > 0.0
+    gap = np.where(runs, np.maximum(matrix[PROGRESS_FROM] - now, 0.0), matrix[START_GAP])
+    rate = np.where(runs, matrix[RATE], matrix[REQUEST_RATE])
+    moves = rate > 0.0
+    return np.where(moves, gap + left / np.where(moves, rate, 1.0), np.inf)
 
 
 @kernel

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.model.goodput import Goodput
+from volvelle.model.tolerances import WHOLE_SAMPLE
 
 Floats = NDArray[np.float64]
 
 CANDIDATES = 50
 """Batch sizes tried for each placement, in geometric steps."""
-_EPSILON = 1e-8  # of rounding up
 _NOTHING = 1e-8  # seconds of an exchange that does not take place
 
 
@@ -54,10 +54,10 @@ def best_batch(
     sqr, var = noise[0], noise[1]
     for candidate in range(CANDIDATES):
         share = first * ratio**candidate / gpus
-        passes = max(int(np.ceil(share / most_local - _EPSILON)), 1)
-        if gpus == 1 and share > initial + _EPSILON:
+        passes = max(int(np.ceil(share / most_local - WHOLE_SAMPLE)), 1)
+        if gpus == 1 and share > initial + WHOLE_SAMPLE:
             passes = max(passes, 2)
-        local = int(np.ceil(share / passes - _EPSILON))
+        local = int(np.ceil(share / passes - WHOLE_SAMPLE))
         if local < least_local or local > most_local:
             continue
         compute, whole = step_seconds(steps, spread, gpus, float(local))

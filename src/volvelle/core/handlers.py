@@ -42,6 +42,7 @@ from volvelle.core.events import (
     TrainingReported,
     WakeUp,
 )
+from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals
 from volvelle.core.forward.advance import note_checkpoint, release_changed
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.expected import drop_stop
@@ -230,7 +231,10 @@ def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None
 def _adapt(scheduler: "Scheduler", row: int, work_done: float, batch_size: int | None) -> bool:
     """Let the estimator say what it believes of regimes ahead; whether that is news."""
     known = scheduler.known[int(scheduler.state.jobs.number[row])]
-    belief = scheduler.composition.estimator.adapt(known, work_done, batch_size)
+    estimator = scheduler.composition.estimator
+    if not isinstance(estimator, FollowsRegimes):
+        return False
+    belief = estimator.adapt(known, work_done, batch_size)
     if belief is None:
         return False
     _believe(scheduler, row, known, belief)
@@ -282,7 +286,9 @@ def _loss_reported(scheduler: "Scheduler", event: LossReported) -> None:
         log_event(s, scheduler.rules, CONCLUDED, number, 0.0, 0.0)
         stop(s, scheduler.rules, row, scheduler.now)
         complete(scheduler, row, event.time)
-    elif belief := composition.estimator.observe(known.spec, done, event.loss):
+    elif isinstance(composition.estimator, FollowsLoss) and (
+        belief := composition.estimator.observe(known.spec, done, event.loss)
+    ):
         jobs.done[row] = done
         jobs.progress_from[row] = max(event.time, jobs.progress_from[row])
         _believe(scheduler, row, known, belief)
@@ -319,7 +325,8 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
 
 
 def _arrivals_foretold(scheduler: "Scheduler", event: ArrivalsForetold) -> None:
-    scheduler.composition.policy.expect(event)
+    if isinstance(scheduler.composition.policy, ForeseesArrivals):
+        scheduler.composition.policy.expect(event)
     scheduler.state.count[DIRTY] = 1
 
 

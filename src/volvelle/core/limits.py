@@ -7,13 +7,11 @@ from volvelle.core.entry import drop
 from volvelle.core.forward.jobs import stop
 from volvelle.core.forward.log import log_event
 from volvelle.core.state import INFINITY, TIMED, TIMED_OUT
+from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.model.units import format_duration
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
-
-_ROUNDING = 1e-6
-"""Seconds. What jobs attained is a sum of floats."""
 
 
 def runs_out(scheduler: "Scheduler", row: int) -> float:
@@ -29,7 +27,7 @@ def end_overrun(scheduler: "Scheduler") -> None:
     s, now, soonest = scheduler.state, scheduler.now, INFINITY
     for number, row in list(scheduler.known.rows.items()):
         over_at = runs_out(scheduler, row)
-        if over_at > now + _ROUNDING:
+        if over_at > now + SAME_MOMENT:
             soonest = min(soonest, over_at)
             continue
         limit = format_duration(float(s.jobs.time_limit[row]))

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import kernel
 from volvelle.core.state import Floats, Ints, Jobs, State
 from volvelle.core.view import JobView
+from volvelle.model.job import JobSpec
+from volvelle.model.job_schema import with_state
 from volvelle.model.problems import Problem
 
 Key = Callable[[Any, float], Any]
@@ -106,6 +108,8 @@ def total_seconds(jobs: Jobs, row: int, now: float) -> float:
     return float(jobs.total[row] * jobs.scale[row] / jobs.full_rate[row])
 
 
+_DECLARED = [one.about.state for one in with_state(JobSpec) if hasattr(JobView, one.about.state)]
+"""What a job's user declares, as policies read it: it does not change while the job is there."""
 _STORED = {
     "number": "number",
     "submit_time": "submit",
@@ -113,11 +117,10 @@ _STORED = {
     "min_gpus": "least",
     "max_gpus": "most",
     "held": "held",
-    "weight": "weight",
     "pool": "pool",
-    "priority": "priority",
     "first_start": "first_start",
     "preemptions": "preemptions",
+    **{name: name for name in _DECLARED},
 }
 _WORKED_OUT = {
     "running": _running,
@@ -306,8 +309,8 @@ class _Trend:
 
 
 _TRENDS = {
+    **dict.fromkeys(("submit_time", "pool", *_DECLARED), _Trend(negative=True)),
     **dict.fromkeys(("number", "gpus", "min_gpus", "max_gpus", "held", "weight"), _Trend()),
-    **dict.fromkeys(("submit_time", "pool", "priority"), _Trend(negative=True)),
     **dict.fromkeys(("preemptions", "total_seconds"), _Trend()),
     **dict.fromkeys(("attained_seconds", "attained_gpu_seconds", "work_done"), _Trend(rises=True)),
     **dict.fromkeys(("remaining_work", "remaining_seconds", "seconds_to_end"), _Trend(falls=True)),

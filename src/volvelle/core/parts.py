@@ -1,6 +1,6 @@
 """The other parts of a composition: admission, placement, estimator, termination."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.decision import Promise
-from volvelle.core.demand import Amounts
 from volvelle.core.events import JobSubmitted, ProgressReported
-from volvelle.core.lanes import Lane
 from volvelle.core.registry import Part, Registry
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
 
 if TYPE_CHECKING:
-    from volvelle.core.ahead import Ahead
+    from volvelle.core.fork import Fork
     from volvelle.core.view import View
 
 
@@ -66,11 +64,11 @@ class Admission(JobPart):
         """
         return None
 
-    def judge(self, job: JobSubmitted, view: "View", ahead: "Ahead") -> Verdict:
+    def judge(self, job: JobSubmitted, view: "View", ahead: "Fork") -> Verdict:
         """The verdict on a ``job`` in the queue, each time something happens until it is admitted.
 
-        ``ahead`` says when jobs would finish if it were admitted now. The same state must give the same
-        verdict: time that passes while it thinks does not count.
+        ``ahead`` is a look-ahead with jobs that are admitted only (`Fork.admitting`, `Fork.until`). The same
+        state must give the same verdict: time that passes while it thinks does not count.
         """
         raise NotImplementedError
 
@@ -102,11 +100,6 @@ class Placement(JobPart):
     names_gpus: ClassVar[bool] = True
     shrinks_in_place: ClassVar[bool] = True
     """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
-    claims: ClassVar[bool] = False
-    """Whether it goes by CPUs and memory, and `claim`s them until the policy has divided them."""
-    batches: ClassVar[bool] = False
-    """Whether it places all jobs of a decision together (`choose_batch`), instead of one after another."""
-
     goes_by_spread: ClassVar[bool] = False
     """Whether it decides by how much slower gangs are on more nodes."""
 
@@ -118,16 +111,6 @@ class Placement(JobPart):
             f"placement {self.name!r} goes by its spread_slowdown, and it declares none: "
             "it is taken to be as quick on several nodes"
         )
-
-    @property
-    def moves(self) -> bool:
-        """Whether jobs that run may be moved where a job would wait otherwise; for those that `batches`."""
-        return False
-
-    @property
-    def by_lane(self) -> bool:
-        """Whether it matters on whose GPUs a job runs: `choose_slots` is asked then, in place of `choose`."""
-        return False
 
     @property
     def kernel(self) -> Callable[..., bool] | None:
@@ -150,31 +133,6 @@ class Placement(JobPart):
     ) -> IntColumn | None:
         """As `choose`, which it is unless overridden, where it matters which job it is."""
         return self.choose(free, gpus, resources)
-
-    def choose_batch(
-        self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
-    ) -> Sequence[IntColumn | None]:
-        """As `choose` for each of ``gangs``; together they take no more than is ``free``.
-
-        Asked, if it `batches`, at every decision for all jobs that need a place on GPUs of one type, in the
-        policy's order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved
-        in front: ``free`` counts what they hold. That answer holds where none of these and fewer of the
-        others wait. A job that is moved pays what a resize costs.
-        """
-        raise NotImplementedError
-
-    def choose_slots(
-        self, free: IntColumn, gpus: int, resources: Resources, lane: Lane
-    ) -> IntColumn | None:
-        """The slots of a gang of ``gpus``, or None to let it wait; for those that go `by_lane`.
-
-        free: as of `choose`. A policy that chooses nodes itself leaves no lanes to go by.
-        """
-        raise NotImplementedError
-
-    def claim(self, job: KnownJob, slots: IntColumn, resources: Resources) -> Amounts:
-        """CPUs and memory per GPU that ``job`` is counted on to get on ``slots``, just chosen for it."""
-        raise NotImplementedError
 
     def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
         """Which ``count`` of a node's free ``slots`` to take: the first, unless overridden."""
@@ -205,30 +163,6 @@ class Estimator(JobPart):
     def guesses(self, spec: JobSpec) -> bool:
         """Whether it knows nothing of how long such a job takes, and believes a guess at its submission."""
         return False
-
-    @property
-    def loss_every(self) -> float | None:
-        """Seconds between the reports of a job's loss that it wants; None: it wants none."""
-        return None
-
-    def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
-        """The belief about a job whose loss is ``loss`` after ``work_done``; None: as before."""
-        return None
-
-    @property
-    def progress_every(self) -> float | None:
-        """Seconds between the reports that it wants of how far jobs are that change their batch size.
-
-        None: it wants none.
-        """
-        return None
-
-    def adapt(self, job: "KnownJob", work_done: float, batch_size: int | None) -> Belief | None:
-        """The belief about a job that goes on at ``batch_size`` after ``work_done`` units.
-
-        batch_size: None where it goes on at the same. None: as before.
-        """
-        return None
 
     def measure(self, report: ProgressReported, seconds_left: float) -> float | None:
         """Seconds that a job has left on the GPUs it holds, by what it reports; None: as before.

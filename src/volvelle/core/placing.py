@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volvelle.core.facets import ClaimsAmounts, PlacesBatches, PlacesByLane
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import (
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 def place_jobs(scheduler: "Scheduler") -> None:
     """Choose the GPUs of all jobs that start or resize; whoever finds none gets nothing."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
-    if placement.batches and s.count[NODES_NAMED] == 0:
-        _place_together(scheduler)
+    if isinstance(placement, PlacesBatches) and s.count[NODES_NAMED] == 0:
+        _place_together(scheduler, placement)
         return
     claims = (
-        scheduler.composition.policy.divides and placement.claims and resources.stock is not None
+        isinstance(placement, ClaimsAmounts)
+        and scheduler.composition.policy.divides
+        and resources.stock is not None
     )
     for i in range(s.count[CHANGED]):
         row = int(s.changed[i])
@@ -40,7 +43,7 @@ def place_jobs(scheduler: "Scheduler") -> None:
             continue
         if not _place_one(scheduler, row, gpus) and not _goes_anywhere(scheduler, row):
             refuse(s, row)
-        elif claims:
+        elif claims and isinstance(placement, ClaimsAmounts):
             slots = np.array(scheduler.slots_of(row), dtype=np.int64)
             known = scheduler.known[int(s.jobs.number[row])]
             resources.given[:, slots] = np.array([placement.claim(known, slots, resources)]).T
@@ -57,8 +60,8 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
     free = resources.free_for(int(s.jobs.target_type[row]))
     if int(free.sum()) < gpus:
         return False
-    if placement.by_lane:
-        return _place_in_lane(scheduler, row, gpus, free)
+    if isinstance(placement, PlacesByLane) and placement.by_lane:
+        return _place_in_lane(scheduler, placement, row, gpus, free)
     chosen = placement.choose_for(scheduler.known[int(s.jobs.number[row])], free, gpus, resources)
     if chosen is not None:
         _hold(scheduler, row, chosen)
@@ -74,10 +77,11 @@ def _place_as_named(scheduler: "Scheduler", row: int) -> bool:
     return True
 
 
-def _place_in_lane(scheduler: "Scheduler", row: int, gpus: int, free: IntColumn) -> bool:
+def _place_in_lane(
+    scheduler: "Scheduler", placement: PlacesByLane, row: int, gpus: int, free: IntColumn
+) -> bool:
     """Place a job by whether it is a guest; False where it finds no place."""
-    placement, resources = scheduler.composition.placement, scheduler.resources
-    slots = placement.choose_slots(free, gpus, resources, _lane(scheduler, row))
+    slots = placement.choose_slots(free, gpus, scheduler.resources, _lane(scheduler, row))
     if slots is None:
         return False
     last = -1
@@ -134,7 +138,7 @@ def _hold(scheduler: "Scheduler", row: int, taken: IntColumn) -> None:
 # ---------------------------------------------------------------------- all of a decision together
 
 
-def _place_together(scheduler: "Scheduler") -> None:
+def _place_together(scheduler: "Scheduler", placement: PlacesBatches) -> None:
     """Ask for the places of all jobs of one GPU type, then of the next."""
     s = scheduler.state
     by_type: dict[int, list[int]] = {}
@@ -150,9 +154,9 @@ def _place_together(scheduler: "Scheduler") -> None:
         rows = placed
         gangs = [_gang(scheduler, row, s.jobs.target[row]) for row in rows]
         free = scheduler.resources.free_for(gpu_type)
-        chosen = _chosen(scheduler, gangs, free)
-        if _waiting(chosen) and scheduler.composition.placement.moves:
-            rows, chosen = _moved(scheduler, gpu_type, rows, gangs, free, chosen)
+        chosen = _chosen(scheduler, placement, gangs, free)
+        if _waiting(chosen) and placement.moves:
+            rows, chosen = _moved(scheduler, placement, gpu_type, rows, gangs, free, chosen)
         for row, taken in zip(rows, chosen, strict=True):
             if taken is not None:
                 _hold(scheduler, row, taken)
@@ -166,9 +170,9 @@ def _gang(scheduler: "Scheduler", row: int, gpus: float) -> Gang:
 
 
 def _chosen(
-    scheduler: "Scheduler", gangs: Sequence[Gang], free: IntColumn
+    scheduler: "Scheduler", placement: PlacesBatches, gangs: Sequence[Gang], free: IntColumn
 ) -> Sequence[IntColumn | None]:
-    placement, resources = scheduler.composition.placement, scheduler.resources
+    resources = scheduler.resources
     chosen = placement.choose_batch(gangs, free.copy(), resources)
     left = free.copy()
     for taken in chosen:
@@ -176,7 +180,8 @@ def _chosen(
             left -= taken
     if (left < 0).any():
         node = resources.nodes[int(np.argmin(left))].name
-        raise RuntimeError(f"placement {placement.name!r} took more of node {node!r} than is free")
+        name = scheduler.composition.placement.name
+        raise RuntimeError(f"placement {name!r} took more of node {node!r} than is free")
     return chosen
 
 
@@ -187,6 +192,7 @@ def _waiting(chosen: Sequence[IntColumn | None]) -> int:
 
 def _moved(
     scheduler: "Scheduler",
+    placement: PlacesBatches,
     gpu_type: int,
     rows: list[int],
     gangs: list[Gang],
@@ -203,7 +209,7 @@ def _moved(
         _gang(scheduler, row, nodes.sum())._replace(nodes=nodes)
         for row, nodes in zip(running, held, strict=True)
     ]
-    anew = _chosen(scheduler, [*movable, *gangs], np.sum([free, *held], axis=0))
+    anew = _chosen(scheduler, placement, [*movable, *gangs], np.sum([free, *held], axis=0))
     theirs, ours = anew[: len(running)], anew[len(running) :]
     if _waiting(theirs) or _waiting(ours) >= _waiting(chosen):
         return rows, chosen

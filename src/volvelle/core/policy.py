@@ -18,12 +18,13 @@ from pydantic import Field
 
 from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.decision import Promise
-from volvelle.core.events import ArrivalsForetold, TrainingReported
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.events import TrainingReported
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.orders import Key, all_rounded, goes_by_each_job, wrong_keys
 from volvelle.core.parts import JobPart, KnownJob
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
+from volvelle.core.state import INFINITY, Reason
 from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 from volvelle.model.cluster import Cluster
@@ -41,7 +42,8 @@ class Allocation(NamedTuple):
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
     ``nodes``, (jobs, nodes): GPUs on each node, from a policy that chooses these itself (None: the
     placement does); a placement that names GPUs then only picks them on their nodes. ``promises`` are those
-    that it makes or changes, ``notices`` what it says of itself, for the journal.
+    that it makes or changes, ``notices`` what it says of itself, for the journal. ``ask_at``: a time at which
+    it is to be asked again though nothing happens, seconds (infinite: as `Policy.next_wake` says).
     """
 
     gpus: FloatColumn
@@ -52,19 +54,24 @@ class Allocation(NamedTuple):
     nodes: NDArray[np.int64] | None = None
     promises: tuple[Promise, ...] = ()
     notices: tuple[str, ...] = ()
+    ask_at: float = INFINITY
 
 
 class Kernel(NamedTuple):
-    """A policy's whole decision as machine code.
+    """A policy's whole decision as one function of arrays, which runs interpreted and as machine code.
 
-    decide: called with `JobView.matrix`, now, GPUs by type and by pool, the table of rates, ``parameters``
-    and an array (4, jobs) to which it writes what `volvelle.core.fill.fill` returns, and in which order
-    jobs are placed (by submission, unless it writes another). Columns of its own that it writes are kept.
+    decide: called with the jobs, (columns, jobs) by submission (`volvelle.core.columns`, then the policy's
+    own columns, which are kept as it leaves them), the `ClusterNow`, ``memory`` and an array (4, jobs) of
+    zeros. To that it writes the GPUs of each job, their type, the `Reason` of those without GPUs (POLICY
+    unless it writes another), and in which order jobs are placed (by submission unless it writes another).
+    Returns a time at which to be asked again though nothing happens, seconds; infinite for none.
+    memory: numbers, its parameters first. Those that ``decide`` writes are remembered where the array is the
+    policy's own, in a private attribute.
     rates: whether it looks at rates, which then have to be in the table for every job.
     """
 
-    decide: Callable[..., None]
-    parameters: FloatColumn
+    decide: Callable[[Any, ClusterNow, Any, Any], float]
+    memory: FloatColumn
     rates: bool = True
 
 
@@ -72,9 +79,9 @@ class QueueKernels(NamedTuple):
     """A policy's whole decision as machine code over queues that are kept (`volvelle.core.state.Queues`).
 
     queue_of: called with the table of jobs, the row of one that enters, the table of rates and
-    ``parameters``; returns its queue. serve: called with the state; writes the targets of jobs that are to
+    ``memory``; returns its queue. serve: called with the state; writes the targets of jobs that are to
     hold something else and notes their rows (`volvelle.core.forward.decide.change`). weights: of the queues.
-    hands_over: whether Python is asked now and then: from the time on with which ``parameters`` begin, -inf
+    hands_over: whether Python is asked now and then: from the time on with which ``memory`` begins, -inf
     at first. ``serve`` then changes nothing, and is called again after `Policy.look`, if that moved the time
     on; else `Policy.allocate` decides. The kernels may keep in the array what they remember, and wake
     themselves by the clock's NAMED_WAKE; pools are theirs to mind. They are used in simulations only. All
@@ -84,7 +91,7 @@ class QueueKernels(NamedTuple):
     queue_of: Callable[..., int]
     serve: Callable[..., None]
     weights: FloatColumn
-    parameters: FloatColumn
+    memory: FloatColumn
     hands_over: bool = False
 
 
@@ -126,8 +133,6 @@ class Policy(JobPart):
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
     borrows: ClassVar[bool] = True
     """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
-    foresees: ClassVar[bool] = False
-    """Whether it is to be told which jobs will come, where that is known (`expect`)."""
     columns: ClassVar[int] = 0
     """How many columns of its own it keeps of every job (`JobView.own`)."""
 
@@ -149,11 +154,25 @@ class Policy(JobPart):
         return True
 
     def allocate(self, view: View) -> Allocation:
-        """GPUs for every job in ``view``."""
-        raise NotImplementedError
+        """GPUs for every job in ``view``: as `kernel` decides, interpreted, where there is one."""
+        kernel = self.kernel(named=view.resources.named)
+        if kernel is None:
+            raise NotImplementedError
+        jobs, ask_at = view.jobs, INFINITY
+        out = np.zeros((4, len(jobs)))
+        out[3] = np.arange(len(jobs))
+        if len(jobs):
+            rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
+            cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
+            ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
+        has = out[TARGET] > 0.0
+        types = np.where(has, out[TARGET_TYPE], -1.0)
+        reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
+        order = out[3].astype(np.int64)
+        return Allocation(out[TARGET], types, reasons, order, ask_at=ask_at)
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """`allocate` as machine code, by which compiled runs decide; None where there is none.
+        """The decision as a function of arrays, by which compiled runs decide alone; None: by `allocate`.
 
         named: GPUs have names, so that only whole ones can be given.
         """
@@ -211,9 +230,6 @@ class Policy(JobPart):
 
     def hear(self, report: TrainingReported) -> None:
         """A job told how its training goes."""
-
-    def expect(self, arrivals: ArrivalsForetold) -> None:
-        """These jobs will be submitted, by all that is known now."""
 
     def why(self, number: int) -> str:
         """Why job ``number`` waits since the last decision, in words; empty: as its `Reason` says."""

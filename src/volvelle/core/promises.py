@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from volvelle.core.decision import Promise
 from volvelle.core.state import INFINITY, MOMENTS, PROMISED
 from volvelle.model.job import JobSpec
+from volvelle.model.tolerances import SAME_END
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
-_ROUNDING = 1e-3
-"""Seconds. Times of ends are sums of floats, so that a job may end a little after its believed end."""
 
 _STEP = 0.5
 """How much a broken promise adds to a margin that adapts."""
@@ -45,7 +44,7 @@ class Margin:
 
 def keeps(finish: float, finish_by: float) -> bool:
     """Whether a job that finishes at ``finish`` keeps a promise."""
-    return finish <= finish_by + _ROUNDING
+    return finish <= finish_by + SAME_END
 
 
 def promise(scheduler: "Scheduler", given: Promise) -> None:
@@ -93,4 +92,4 @@ def expect_promises(scheduler: "Scheduler") -> None:
 
 def _due(given: Promise) -> float:
     """When it is to be seen whether a promise was kept; infinite where nothing is guaranteed."""
-    return INFINITY if given.finish_by is None else given.finish_by + 2.0 * _ROUNDING
+    return INFINITY if given.finish_by is None else given.finish_by + 2.0 * SAME_END

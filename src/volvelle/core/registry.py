@@ -1,10 +1,13 @@
-"""Parts by name: policies, admissions, placements, estimators, and whatever else plugs in.
+"""Parts by name: policies, admissions, placements, estimators, generators, trace formats, executors.
 
-A part is a pydantic model: its fields are its parameters, typed, validated, described. It becomes
-known in one of three ways, all equal: a module of our own package, an entry point of somebody else's
-package, or a single file named on the command line. It is written ``name``, ``name:key=value,...`` or
-``path/to/file.py[:name[:key=value,...]]``; for parameters there may stand a point that a search found,
-``name:front.json#balanced[,key=value,...]``, also behind a file and a name in it.
+A class becomes known in one of four ways, all equal: a module of the kind's own package, a published system
+that brings it (`volvelle.core.systems`; its module is imported when its name is asked for), an entry point of
+an installed package, or a single file named on the command line.
+
+A part is a pydantic model: its fields are its parameters, typed, validated, described. It is written
+``name``, ``name:key=value,...`` or ``path/to/file.py[:name[:key=value,...]]``; for parameters there may stand
+a point that a search found, ``name:front.json#balanced[,key=value,...]``, also behind a file and a name in
+it.
 """
 
 import importlib
@@ -15,11 +18,12 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from volvelle.core.fronts import resolved
+from volvelle.core.systems import modules_of
 from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.validation import describe_validation
@@ -78,77 +82,92 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-P = TypeVar("P", bound=Part)
+class Named(Protocol):
+    """A class that is known by a name."""
+
+    name: ClassVar[str]
 
 
-class Registry(Generic[P]):
-    """The parts of one kind. ``package`` holds ours, entry points of ``group`` hold others'."""
+N = TypeVar("N", bound=Named)
+
+
+class Catalogue(Generic[N]):
+    """The classes of one kind by name. ``package`` holds ours, entry points of ``group`` hold others'."""
 
     def __init__(self, kind: str, plural: str, package: str, group: str = "") -> None:
         self.kind = kind
         self.plural = plural
         self.package = package
         self.group = group or package
-        self._parts: dict[str, type[P]] = {}
-        self._complete = False
+        self._known: dict[str, type[N]] = {}
+        self._brought: dict[str, str] = {}
+        """Modules of published systems that are not imported yet, by what they bring."""
+        self._searched = False
 
-    def register(self, part: type[P]) -> type[P]:
-        """Make ``part`` known by its name; a class decorator."""
-        known = self._parts.get(part.name)
-        if known is not None and known.__qualname__ != part.__qualname__:
+    def register(self, one: type[N]) -> type[N]:
+        """Make ``one`` known by its name; a class decorator. Raises `Problem` for a name that is taken."""
+        home = self._brought.pop(one.name, one.__module__)
+        if home != one.__module__:
+            importlib.import_module(home)
+        known = self._known.get(one.name)
+        if known is not None and known.__qualname__ != one.__qualname__:
             raise Problem(
-                f"two {self.plural} are called {part.name!r}: {_home(known)} and {_home(part)}",
+                f"two {self.plural} are called {one.name!r}: {_home(known)} and {_home(one)}",
                 mend="rename one of them",
             )
-        self._parts[part.name] = part
-        return part
+        self._known[one.name] = one
+        return one
 
-    def all(self) -> dict[str, type[P]]:
-        """Every part known on this machine, by name."""
-        if not self._complete:
-            self._complete = True
-            for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
-                importlib.import_module(f"{self.package}.{module.name}")
-            for home in modules_of_systems(self.plural).values():
-                importlib.import_module(home)
-            for entry in entry_points(group=self.group):
-                self.register(entry.load())
-        return dict(sorted(self._parts.items()))
+    def all(self) -> dict[str, type[N]]:
+        """Every class known on this machine, by name."""
+        self._search()
+        while self._brought:
+            importlib.import_module(self._brought.popitem()[1])
+        return dict(sorted(self._known.items()))
 
-    def get(self, name: str) -> type[P]:
-        """The part called ``name``. Raises `Problem` with the nearest name."""
-        known = self.all()
-        if name not in known:
+    def names(self) -> list[str]:
+        """The names of all, in order; nothing of a published system is imported for them."""
+        self._search()
+        return sorted({*self._known, *self._brought})
+
+    def get(self, name: str) -> type[N]:
+        """The class called ``name``. Raises `Problem` with the nearest name."""
+        self._search()
+        if name in self._brought:
+            importlib.import_module(self._brought.pop(name))
+        if name not in self._known:
             raise Problem(
-                f"unknown {self.kind} {name!r}{nearest(name, known)}",
+                f"unknown {self.kind} {name!r}{nearest(name, self.names())}",
                 mend=f"see: volvelle list {self.plural}",
                 usage=True,
             )
-        return known[name]
+        return self._known[name]
 
-    def make(self, written: str) -> P:
-        """The part written as ``name:key=value,...`` or as a file. Raises `Problem`."""
-        home, name, rest = found = WrittenPart.read(resolved(written))
-        part = self._from_file(Path(home), name) if found.in_a_file else self.get(home)
-        return self.build(part, _parameters(rest, written))
+    def written(self, text: str) -> type[N]:
+        """The class that is written as its name, or as ``path/to/file.py[:name]``. Raises `Problem`."""
+        found = WrittenPart.read(text)
+        return self.from_file(Path(found.home), found.name) if found.in_a_file else self.get(text)
 
-    def build(self, part: type[P], parameters: dict[str, Any]) -> P:
-        """``part`` with ``parameters``. Raises `Problem` naming the key, the value and the mend."""
-        try:
-            return part.model_validate(parameters)
-        except ValidationError as error:
-            raise Problem(
-                f"{self.kind} {part.name!r}: {describe_validation(error, part)}",
-                mend=f"see: volvelle list {self.plural}",
-                usage=True,
-            ) from None
+    def _search(self) -> None:
+        """Import this kind's own package and the entry points, once; note what systems bring."""
+        if self._searched:
+            return
+        self._searched = True
+        self._brought = {
+            name: home for name, home in modules_of(self.plural).items() if name not in self._known
+        }
+        for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+        for entry in entry_points(group=self.group):
+            self.register(entry.load())
 
-    def _from_file(self, path: Path, name: str) -> type[P]:
-        before = set(self.all())
+    def from_file(self, path: Path, name: str = "") -> type[N]:
+        """The class called ``name`` that a file registers, or the only one. Raises `Problem`."""
+        before = set(self.names())
         load_file(path)
-        new = {key: part for key, part in self._parts.items() if key not in before}
+        new = {key: one for key, one in self._known.items() if key not in before}
         found = new or {
-            key: part for key, part in self._parts.items() if _file_of(part) == path.resolve()
+            key: one for key, one in self._known.items() if _file_of(one) == path.resolve()
         }
         if name:
             if name not in found:
@@ -167,17 +186,27 @@ class Registry(Generic[P]):
         return next(iter(found.values()))
 
 
-SYSTEMS = "volvelle.systems"
+P = TypeVar("P", bound=Part)
 
 
-def modules_of_systems(plural: str) -> dict[str, str]:
-    """The modules of the published systems' parts of one kind, by the parts' names."""
-    found: dict[str, str] = {}
-    for system in pkgutil.iter_modules(importlib.import_module(SYSTEMS).__path__):
-        home = f"{SYSTEMS}.{system.name}"
-        brought = importlib.import_module(home).PARTS.get(plural, {})
-        found |= {name: f"{home}.{module}" for name, module in brought.items()}
-    return found
+class Registry(Catalogue[P]):
+    """The parts of one kind, made as they are written."""
+
+    def make(self, written: str) -> P:
+        """The part written as ``name:key=value,...`` or as a file. Raises `Problem`."""
+        found = WrittenPart.read(resolved(written))
+        return self.build(self.written(found.part), _parameters(found.rest, written))
+
+    def build(self, part: type[P], parameters: dict[str, Any]) -> P:
+        """``part`` with ``parameters``. Raises `Problem` naming the key, the value and the mend."""
+        try:
+            return part.model_validate(parameters)
+        except ValidationError as error:
+            raise Problem(
+                f"{self.kind} {part.name!r}: {describe_validation(error, part)}",
+                mend=f"see: volvelle list {self.plural}",
+                usage=True,
+            ) from None
 
 
 def load_file(path: Path) -> ModuleType:
@@ -203,13 +232,13 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-def _file_of(part: type[Part]) -> Path | None:
+def _file_of(part: type) -> Path | None:
     module = sys.modules.get(part.__module__)
     file = getattr(module, "__file__", None)
     return Path(file).resolve() if file else None
 
 
-def _home(part: type[Part]) -> str:
+def _home(part: type) -> str:
     return f"{part.__module__}.{part.__qualname__}"
 
 

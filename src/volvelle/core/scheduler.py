@@ -17,6 +17,7 @@ import numpy as np
 
 from volvelle.core.answers import ANSWERS
 from volvelle.core.beliefs import rates, rates_basis, rates_beside
+from volvelle.core.compiled import machine_code_pays
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray, Promise
@@ -32,7 +33,7 @@ from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Policy, QueueKernels, kept_order
+from volvelle.core.policy import Kernel, Policy, QueueKernels, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
@@ -47,6 +48,7 @@ from volvelle.core.state import (
     LIMITS,
     LOG_FULL,
     LOGGED_EVENTS,
+    MOMENTS,
     NOW,
     OBJECT,
     ORDER,
@@ -66,12 +68,8 @@ from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
 
 if TYPE_CHECKING:
-    from volvelle.core.ahead import Ahead
+    from volvelle.core.fork import Fork
     from volvelle.core.machine import Machine
-
-
-COMPILED_FROM = 2500
-"""Jobs in the system from which on machine code is worth what loading it takes."""
 
 
 class Scheduler:
@@ -144,7 +142,7 @@ class Scheduler:
             fold(self, event)
         self.make_room()
         self.state.count[PHASE] = LIMITS
-        self._run()
+        self.run(ANSWERS, moments=1)
         return self._decided()
 
     def follow(self, now: float, events: Sequence[Event], decision: Decision) -> None:
@@ -157,7 +155,7 @@ class Scheduler:
             fold(self, event)
         self.make_room()
         follow(self, decision)
-        self._run()
+        self.run(ANSWERS, moments=1)
         self._decided()
 
     def _begin(self, now: float) -> None:
@@ -166,11 +164,6 @@ class Scheduler:
         begin_moment(self.state, now)
         if not (self.dependents.watched or self.dependents.news):
             self.dependents.ended.clear()
-
-    def _run(self) -> None:
-        """Let the forward loop go on to the end of the moment."""
-        while (why := self.advance(INFINITY, 1)) in ANSWERS:
-            ANSWERS[why](self)
 
     def _decided(self) -> Decision:
         """What was decided at this moment."""
@@ -199,6 +192,21 @@ class Scheduler:
                 return why
             self.grow(why)
 
+    def run(self, answers: "Answers", until: float = INFINITY, moments: int = 1 << 62) -> int:
+        """Let time pass, the questions of the forward loop being answered; why it ends.
+
+        answers: by question (ASK_...). until: no moment is later, in seconds. moments: at most so many.
+        This is the one loop round `advance`: of a cycle, of a simulated world and of a look-ahead.
+        """
+        last = self.state.count[MOMENTS] + moments
+        while (why := self.advance(until, last - self.state.count[MOMENTS])) in answers:
+            self.answer(answers[why])
+        return why
+
+    def answer(self, answer: Callable[["Scheduler"], object]) -> None:
+        """Give one answer; within it a part may be interrupted, and no moment is left half done."""
+        answer(self)
+
     def believe(self) -> None:
         """Let what is believed of every job be true, and nothing expected of it (`expect_ends`)."""
         s = self.state
@@ -222,7 +230,7 @@ class Scheduler:
 
     def _machine_code(self) -> "Machine":
         if self._machine is None:
-            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
             self._machine = Machine(self.state)
         return self._machine
@@ -260,7 +268,7 @@ class Scheduler:
     def compile_where_it_pays(self) -> None:
         """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
         count = self.state.count
-        if count[JOBS] + count[COME] - count[QUEUED] >= COMPILED_FROM:
+        if machine_code_pays(count[JOBS] + count[COME] - count[QUEUED]):
             self.compile()
 
     def note(self, event: Event) -> None:
@@ -322,13 +330,13 @@ class Scheduler:
         queues = policy.queue_kernels(named=self.resources.named)
         if queues and len(s.types.capacity) == 1 and self._keeps(queues, simulated=simulated):
             s.queue_of, s.serve = queues.queue_of, queues.serve
-            s.parameters = queues.parameters if s.compiled else queues.parameters.tolist()
+            s.memory = queues.memory if s.compiled else queues.memory.tolist()
             return QUEUES
         kernel = policy.kernel(named=self.resources.named)
         if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
-            from volvelle.core.machine import allocating  # noqa: PLC0415 - loads Numba
+            from volvelle.core.machine import allocating  # noqa: PLC0415 - loads llvmlite
 
-            s.allocate, s.parameters = allocating(kernel.decide), kernel.parameters
+            s.allocate, s.memory = allocating(kernel.decide), kernel.memory
             return KERNEL
         return ASKED
 
@@ -343,16 +351,18 @@ class Scheduler:
         return not self.pools and self._rates_are_known()
 
     def remember(self) -> bool:
-        """Let kernels that hand over go on with what their policy remembers; whether it is new to them."""
-        if not self.rules.hands_over:
+        """Let kernels go on with what their policy remembers; whether that is another array now."""
+        policy, named = self.composition.policy, self.resources.named
+        kernels: Kernel | QueueKernels | None = None
+        if self.rules.hands_over:
+            kernels = policy.queue_kernels(named=named)
+        elif self.rules.decides == KERNEL:
+            kernels = policy.kernel(named=named)
+        if kernels is None or kernels.memory is self.state.memory:
             return False
-        queues = self.composition.policy.queue_kernels(named=self.resources.named)
-        assert queues is not None
-        new = queues.parameters is not self.state.parameters
-        if new:
-            self.state.parameters = queues.parameters
-            self.renew()
-        return new
+        self.state.memory = kernels.memory
+        self.renew()
+        return True
 
     def _queues(self, policy: Policy) -> Queues:
         """The policy's queues, with nobody in them yet."""
@@ -412,11 +422,11 @@ class Scheduler:
         )
 
     @property
-    def ahead(self) -> "Ahead":
-        """What would become of the jobs, if."""
-        from volvelle.core.ahead import Ahead  # noqa: PLC0415 - it runs schedulers
+    def ahead(self) -> "Fork":
+        """A look-ahead with the jobs that are admitted, and no others."""
+        from volvelle.core.fork import Fork  # noqa: PLC0415 - it runs schedulers
 
-        return Ahead(self)
+        return Fork(self).without_queue()
 
     def spec(self, number: int) -> JobSpec:
         """What the user of a job in the system declared."""
@@ -507,6 +517,10 @@ class Scheduler:
         s.clock[LIMIT] = INFINITY if limit is None else limit
 
 
+Answers = Mapping[int, Callable[[Scheduler], object]]
+"""What is done where the forward loop asks a question, by question (ASK_...)."""
+
+
 def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
     """The rules that follow from a policy, and who decides for it."""
     key = kept_order(policy) if decides == ORDER else None
@@ -526,14 +540,13 @@ def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
 
 def _compiled(key: Key) -> Callable[..., None] | None:
     """``key`` as a kernel; None where it is beyond Numba."""
-    from numba.core.errors import NumbaError  # noqa: PLC0415 - heavy, and not always needed
-
-    from volvelle.core.machine import address  # noqa: PLC0415 - as above
+    from volvelle.core.machine_code.loading import NotCompilable, address  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.words import KERNELS  # noqa: PLC0415 - as above
 
     keys = compilable_keys(key)
     try:
-        address(keys, "key")
-    except NumbaError:
+        address(keys, KERNELS["key"])
+    except NotCompilable:
         return None
     return keys
 

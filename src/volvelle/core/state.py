@@ -467,7 +467,7 @@ class Rules(NamedTuple):
     """What does not change while time passes, as kernels want it.
 
     decides: ORDER, QUEUES, KERNEL or ASKED. hands_over: the policy's queues leave decisions to Python from
-    the time on with which their parameters begin. keys_fall: keys of running jobs never rise. keys_move:
+    the time on with which their memory begins. keys_fall: keys of running jobs never rise. keys_move:
     those of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places:
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
     judges who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
@@ -505,7 +505,7 @@ class State:
     count, clock: single numbers. spare: unused rows. ranked: rows of running jobs by what bounds their keys,
     which is in ``bound``. keys: of whom they were just worked out. changed, unrated, order: rows. arrivals:
     jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
-    type][GPUs]. parameters: of the kernel that decides. events, decisions, moments, slots_log: the log.
+    type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
     key, queue_of, serve, allocate, place: the policy's and the placement's kernels.
     """
@@ -536,7 +536,7 @@ class State:
     arrivals: Matrix
     verdict: Ints
     rates: Cube
-    parameters: Floats
+    memory: Floats
     key: Callable[..., Any]
     queue_of: Callable[..., Any]
     serve: Callable[..., Any]
@@ -562,7 +562,7 @@ class State:
             setattr(self, name, [0] * rows)
         self.bound, self.keys, self.slots_log = [0.0] * rows, [0.0], [0] * _LOG
         self.arrivals, self.verdict = [[] for _ in range(ARRIVAL_COLUMNS)], []
-        self.rates, self.parameters = [], []
+        self.rates, self.memory = [], []
         self.count[SPARE] = rows
         self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
         for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
@@ -615,7 +615,7 @@ class State:
         self.spare[:more] = np.arange(len(self.order) - 1, len(other.order) - 1, -1)
         self.spare[more : more + spare] = other.spare[:spare]
         self.count[SPARE] += more
-        self.rates, self.parameters = other.rates, other.parameters
+        self.rates, self.memory = other.rates, other.memory.copy()
         for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
             self.count[counter] = 0
 
@@ -675,9 +675,7 @@ ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
 """Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
 State.layout = repr(([(name, kind.layout) for name, kind in TABLES.items()], list(ARRAYS), KERNELS))
 OWN_ARRAYS: Final = [
-    name
-    for name in ARRAYS
-    if name not in ("arrivals", "verdict", "rates", "parameters", "slots_log")
+    name for name in ARRAYS if name not in ("arrivals", "verdict", "rates", "slots_log")
 ]
 """Arrays that every state has of its own; copies share the others."""
 

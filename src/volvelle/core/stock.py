@@ -19,9 +19,6 @@ IntColumn = NDArray[np.int64]
 CPUS, MEMORY = 0, 1
 """Rows of every array of amounts."""
 
-FITS = 1e-9
-"""What sums may be over by rounding, as a share of what there is."""
-
 
 class Stock(NamedTuple):
     """CPUs and GB of memory at each place (2, places), infinite where nobody says; and its GPUs."""

@@ -1,32 +1,50 @@
 """The columns of the rows that the page reads, from a server or from a run."""
 
-JOB_COLUMNS = (
-    "number",
-    "name",
-    "user",
-    "state",
-    "gpus",
-    "submitted",
-    "started",
-    "predicted_start",
-    "predicted_p50",
-    "predicted_p90",
-    "reason",
-    "promised",
-    "guaranteed",
-    "attempt",
-    "preemptions",
-    "progress",
-    "grants",
-)
-"""Of a job that is not over, as in the status view of a server.
+from typing import NamedTuple
 
-guaranteed: when it is guaranteed to finish. progress: share of its iterations, in hundredths. grants: names
-of nodes, each with the numbers of its GPUs.
+
+class JobColumn(NamedTuple):
+    """One column of a job that is not over, under the name that it has in the status view of a server.
+
+    moment: whether it is a point in time, given in whole seconds.
+    title: heading of a number that the queue's table shows as it stands; empty where the page arranges the
+    column itself (``queue.js``).
+    """
+
+    name: str
+    moment: bool = False
+    title: str = ""
+
+
+JOB_TABLE = (
+    JobColumn("number"),
+    JobColumn("name"),
+    JobColumn("user"),
+    JobColumn("state"),
+    JobColumn("gpus"),
+    JobColumn("submitted", moment=True),
+    JobColumn("started", moment=True),
+    JobColumn("predicted_start", moment=True),
+    JobColumn("predicted_p50", moment=True),
+    JobColumn("predicted_p90", moment=True),
+    JobColumn("reason"),
+    JobColumn("promised", moment=True),
+    JobColumn("guaranteed", moment=True),
+    JobColumn("attempt", title="Attempt"),
+    JobColumn("preemptions", title="Preempted"),
+    JobColumn("progress"),
+    JobColumn("grants"),
+)
+"""A new column is a line here, and an attribute of `JobStatusView` if it is not one yet.
+
+A run gives the values that it knows (`volvelle.dashboard.run`), None otherwise.
 """
 
+JOB_COLUMNS = tuple(one.name for one in JOB_TABLE)
+JOB_TITLES = {one.name: one.title for one in JOB_TABLE if one.title}
+
 NODE_COLUMNS = ("name", "gpu_type", "gpus", "free", "state", "jobs")
-"""Of a node. free: GPUs that nobody holds. jobs: numbers."""
+"""Of a node. free: GPUs that no job holds. jobs: numbers."""
 
 HOLDING_COLUMNS = ("number", "name", "user", "start", "end", "grants")
 """Of a past holding of GPUs."""

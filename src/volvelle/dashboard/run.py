@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from volvelle.dashboard.columns import HOLDING_COLUMNS, JOB_COLUMNS, NODE_COLUMNS
+from volvelle.dashboard.columns import HOLDING_COLUMNS, JOB_COLUMNS, JOB_TITLES, NODE_COLUMNS
 from volvelle.metrics import series
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.model.cluster import Cluster
@@ -84,8 +84,8 @@ class RunMoments:
         held: defaultdict[str, list[int]] = defaultdict(list)
         used: defaultdict[str, set[int]] = defaultdict(set)
         for row in jobs:
-            for node, gpus in row[-1]:
-                held[node].append(row[0])
+            for node, gpus in row["grants"]:
+                held[node].append(row["number"])
                 used[node].update(gpus)
         nodes = [
             (name, kind, gpus, gpus - len(used[name]), "up", held[name])
@@ -93,7 +93,9 @@ class RunMoments:
         ]
         return {
             "seq": 0, "time": at, "policy": self.policy, "admission": "accept-all",
-            "job_columns": JOB_COLUMNS, "jobs": jobs, "node_columns": NODE_COLUMNS, "nodes": nodes,
+            "job_columns": JOB_COLUMNS, "job_titles": JOB_TITLES,
+            "jobs": [tuple(map(row.get, JOB_COLUMNS)) for row in jobs],
+            "node_columns": NODE_COLUMNS, "nodes": nodes,
         }  # fmt: skip
 
     def _present(self, at: float) -> list[int]:
@@ -103,24 +105,32 @@ class RunMoments:
         ).tolist()
         return present
 
-    def _job_row(self, job: int, at: float) -> Row:
+    def _job_row(self, job: int, at: float) -> dict[str, Any]:
+        """What a run knows of a job, by the names of `JOB_COLUMNS`."""
         outcomes, spec = self.outcomes, self.outcomes.specs[job]
         holdings = self._holdings.get(job, [])
         current = next((each for each in holdings if each.start <= at < each.end), None)
         upcoming = next((each.start for each in holdings if each.start > at), None)
-        finish = float(outcomes.finish[job]) - self._origin
-        told = outcomes.predicted_p50
-        known = None if isnan(finish) else round(finish)
+        finish = _moment(outcomes.finish[job], self._origin)
+        promised = outcomes.predicted_p50
         earlier = sum(each.end <= at for each in holdings)
-        return (
-            job, spec.name or spec.id, spec.user, "waiting" if current is None else "running",
-            float(outcomes.gpus[job]), round(float(self._submitted[job])),
-            None if current is None else round(current.start),
-            None if upcoming is None or current is not None else round(upcoming),
-            known, known, "", _moment(None if told is None else told[job], self._origin), None,
-            earlier + (current is not None), earlier, None,
-            [] if current is None else current.grants,
-        )  # fmt: skip
+        return {
+            "number": job,
+            "name": spec.name or spec.id,
+            "user": spec.user,
+            "state": "waiting" if current is None else "running",
+            "gpus": float(outcomes.gpus[job]),
+            "submitted": round(float(self._submitted[job])),
+            "started": None if current is None else round(current.start),
+            "predicted_start": None if current is not None else _moment(upcoming, 0.0),
+            "predicted_p50": finish,
+            "predicted_p90": finish,
+            "reason": "",
+            "promised": _moment(None if promised is None else promised[job], self._origin),
+            "attempt": earlier + (current is not None),
+            "preemptions": earlier,
+            "grants": [] if current is None else current.grants,
+        }
 
     def holdings(self, at: float) -> dict[str, Any]:
         """Holdings that were over by then, as ``/v1/holdings`` has them."""

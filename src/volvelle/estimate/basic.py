@@ -16,7 +16,7 @@ PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 
 @estimators.register
 class Oracle(Estimator):
-    """The truth, told by the simulated world."""
+    """The truth, which the simulated world discloses."""
 
     name: ClassVar[str] = "oracle"
     needs_truth: ClassVar[bool] = True
@@ -25,7 +25,7 @@ class Oracle(Estimator):
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is."""
-        return Belief(told(job, self.name))
+        return Belief(disclosed(job, self.name))
 
 
 @estimators.register
@@ -45,7 +45,7 @@ class Noisy(Estimator):
         """The truth, scaled. The factor depends on seed and job alone, so forks agree on it."""
         draw = random.Random((seed << 32) ^ job.number)
         noise = draw.gauss() if self.shape == "gaussian" else draw.uniform(-1.0, 1.0)
-        return Belief(told(job, self.name), max(1.0 + self.error * noise, 0.01))
+        return Belief(disclosed(job, self.name), max(1.0 + self.error * noise, 0.01))
 
 
 @estimators.register
@@ -103,8 +103,8 @@ def lasting(spec: JobSpec, seconds: float) -> Truth:
     return spec.declared(seconds * throughput.rate(spec.gpus, spec.first_type))
 
 
-def told(job: JobSubmitted, estimator: str) -> Truth:
-    """The truth, for an estimator that needs it. Raises RuntimeError where nobody told it."""
+def disclosed(job: JobSubmitted, estimator: str) -> Truth:
+    """The truth, for an estimator that needs it. Raises RuntimeError where it was not disclosed."""
     if job.truth is None:
         raise RuntimeError(
             f"estimator {estimator!r} needs the truth about job {job.spec.id!r}, "

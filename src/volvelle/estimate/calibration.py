@@ -1,6 +1,6 @@
-"""Conformal calibration: from raw quantiles of a time to some that hold as often as they say.
+"""Conformal calibration: from raw quantiles of a time to quantiles that hold as often as they say.
 
-Of a quantile of durations that was reckoned for past jobs, raw_i, and what they took, took_i, the score is
+A past job i has a raw quantile of its duration, raw_i, and a duration, took_i. Its score is
 log(took_i / raw_i). The next raw quantile is multiplied by exp of the ``share``-quantile of past scores,
 the (n + 1) share-th smallest (split conformal prediction). Jobs of a trace are not exchangeable, hence:
 
@@ -13,11 +13,11 @@ the (n + 1) share-th smallest (split conformal prediction). Jobs of a trace are 
 - the share is steered by what came of earlier statements, by ``gain`` times (aim - held) each, as soon as
   a statement has held or not (adaptive conformal inference, Gibbs and Candes, 2021), within ``within``;
 - the aim is the share, and more by what is missing of it in all statements so far (an integral, as in the
-  conformal PID control of Angelopoulos, Candes and Tibshirani, 2023): what a burst cost is made up for;
+  conformal PID control of Angelopoulos, Candes and Tibshirani, 2023): the cost of a burst is made up for;
 - up to ``slack`` is added, relative to the time: more by `_TRACKING` times (aim - held) each (their quantile
-  tracking). What makes many jobs a thousandth late at once is not among past scores;
-- a job that takes just as long as was stated counts as held by ``tie``: where most do, a median has half of
-  them on either side.
+  tracking). Past scores say nothing of events that make many jobs a thousandth late at once;
+- a job that takes just as long as was stated counts as held by ``tie``: where most jobs do, a median has half
+  of them on either side.
 
 The defaults were chosen on the trace 0e4a51 of PCS' simulator, under srsf and pcs; that lengths are left out
 on a window of 6c71a0 and on ee9e8c too.
@@ -29,7 +29,7 @@ from collections import deque
 import numpy as np
 
 from volvelle.core.view import FloatColumn
-from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.model.tolerances import SAME_MOMENT
 
 
 class Calibration:
@@ -105,7 +105,7 @@ class Calibration:
 
     def steer(self, stated: float, ended: float) -> None:
         """A job that was stated to be through by ``stated`` ended at ``ended``; infinite: it goes on."""
-        held = self._tie if abs(ended - stated) <= ROUNDING_SECONDS else float(ended < stated)
+        held = self._tie if abs(ended - stated) <= SAME_MOMENT else float(ended < stated)
         self._judged, self._held = self._judged + 1.0, self._held + held
         aim = self._bounded(2.0 * self._share - self._held / self._judged)
         self._steered = self._bounded(self._steered + self._gain * (aim - held))

@@ -1,9 +1,9 @@
-"""What live jobs show of themselves: a first belief, and then their own iterations.
+"""Estimates from the iterations that live jobs report, after a first belief.
 
-How long a job takes is settled by measuring it (Blox, EuroSys'24, section 7, collects
-per-iteration times through its client library): once a job says how many iterations it has, what remains is
-the rest of them, each as long as those of late. On another number of GPUs the rate follows as the job's
-declared throughput says.
+The duration of a job is settled by measuring it (Blox, EuroSys'24, section 7, collects
+per-iteration times through its client library): once a job says how many iterations it has, the remaining
+time is that of the other iterations, each as long as the latest. On another number of GPUs the rate follows
+as the job's declared throughput says.
 """
 
 from typing import Annotated, ClassVar
@@ -28,7 +28,7 @@ class Measured(History):
     )
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
-        """What the user declares, or what `History` believes."""
+        """The user's declaration, or the belief of `History`."""
         if job.spec.estimate_seconds is not None:
             return Belief(lasting(job.spec, job.spec.estimate_seconds))
         return super().believe(job, seed)

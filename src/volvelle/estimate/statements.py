@@ -13,7 +13,7 @@ import numpy as np
 
 from volvelle.core.view import FloatColumn
 from volvelle.estimate.calibration import Agreement, Calibration
-from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.model.tolerances import SAME_MOMENT
 
 SHARES = (0.5, 0.9)
 """Of jobs that are through by P50, and by P90."""
@@ -65,14 +65,14 @@ class Statements:
         """
         agreed = False
         if beliefs_known:
-            agreed = float(np.quantile(finishes, _AGREEING) - finishes.min()) <= ROUNDING_SECONDS
+            agreed = float(np.quantile(finishes, _AGREEING) - finishes.min()) <= SAME_MOMENT
             self._agreement.saw(agreed=agreed)
         asked = SHARES if agreed else tuple(map(self._agreement.asked, SHARES))
         seconds = tuple(float(np.quantile(finishes, share)) - submitted for share in asked)
         return Reckoned(seconds, asked, agreed)
 
     def reckon_alone(self, seconds: float) -> Reckoned:
-        """The same where a job is known to take so long if nobody comes and beliefs hold, and no more."""
+        """The same where only a job's duration without later arrivals, by current beliefs, is known."""
         return Reckoned((seconds,) * len(SHARES), tuple(map(self._agreement.asked, SHARES)))
 
     def stated(
@@ -122,7 +122,7 @@ class Statements:
 
     def pass_time(self, now: float) -> None:
         """Judge those that go on and were stated to be through before ``now``."""
-        while self._bounds and self._bounds[0][0] < now - ROUNDING_SECONDS:
+        while self._bounds and self._bounds[0][0] < now - SAME_MOMENT:
             bound, number, which = heappop(self._bounds)
             job = self._going_on.get(number)
             if job is not None and job.stated[which] == bound:  # not of a number given again
@@ -151,14 +151,14 @@ class Statements:
         if foreseen and self._misled(which, foreseen):
             ends = [foreseen.get(number, math.nan) for number in self._going_on]
             takes = np.fmax(takes, np.array(ends) - submitted)
-        overdue = (takes > raw + ROUNDING_SECONDS) & (raw > 0.0)
+        overdue = (takes > raw + SAME_MOMENT) & (raw > 0.0)
         late: FloatColumn = takes[overdue] / raw[overdue]
         return late
 
     def _misled(self, which: int, foreseen: Mapping[int, float]) -> bool:
         """Whether fewer of the open statements are foreseen to hold than they say."""
         holds = [
-            foreseen[number] <= self._going_on[number].stated[which] + ROUNDING_SECONDS
+            foreseen[number] <= self._going_on[number].stated[which] + SAME_MOMENT
             for number, each in self._unjudged
             if each == which and number in foreseen
         ]

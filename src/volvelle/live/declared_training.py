@@ -1,4 +1,4 @@
-"""What a job request declares of how the job trains: rates, sensitivity to CPUs and memory, batch sizes."""
+"""Declarations of a job's training: rates, sensitivity to CPUs and memory, batch sizes."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, cast
@@ -64,7 +64,7 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SensitivityProfile(StrictModel):
-    """What a job's rate is with fewer CPUs and less memory, as shares of that with enough of both."""
+    """Rates of a job with fewer CPUs and less memory, as shares of the rate with enough of both."""
 
     cpus: _Grid = Field(description="per GPU, ascending")
     memory_gb: _Grid = Field(description="per GPU, ascending")

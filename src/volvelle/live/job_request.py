@@ -9,13 +9,14 @@ import re
 import shlex
 import signal
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     JsonValue,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -26,7 +27,7 @@ from volvelle.live.notify import NotifyList
 from volvelle.live.strict_model import StrictModel
 from volvelle.live.uploads import DIGEST
 from volvelle.model.job import Dependency, JobClass, JobSpec, Reward, wrong_steps
-from volvelle.model.node import LABEL
+from volvelle.model.job_schema import GPUS, SECONDS, JobField, with_key
 from volvelle.model.throughput import AnyThroughput, named_types
 from volvelle.model.units import DAY, parse_duration
 
@@ -139,7 +140,7 @@ class Deadline(StrictModel):
 
 
 class Checkpoint(StrictModel):
-    """How the job is told to stop, and where it saves its state."""
+    """The signal that stops the job, and the place of its saved state."""
 
     path: PathText = Field("", description="folder or file")
     signal: Annotated[str | None, AfterValidator(_signal_name)] = Field(
@@ -209,10 +210,59 @@ class After(StrictModel):
         return range(self.job, self.job + self.count)
 
 
-class JobRequest(StrictModel):
-    """A job request."""
+_KEYS_OF_SPEC = [(one.name, one.about.key) for one in with_key(JobSpec)]
+_GPUS_OF_SPEC = [one.name for one in with_key(JobSpec) if one.about.unit == GPUS]
 
-    name: Name = Field("", description="for people, and for what past runs of it teach")
+
+def _key_type(field: JobField) -> Any:
+    """The type of the request's key for ``field``."""
+    bounds, unit = field.about.bounds, field.about.unit
+    kind: Any = Annotated[field.type, Field(**bounds)]
+    if field.type is float:
+        number = Annotated[float, Field(**(bounds or {"ge": 0}), allow_inf_nan=False)]
+        kind = {GPUS: Gpus, SECONDS: PositiveDuration}.get(unit, number)
+    elif field.type is str:
+        kind = Name
+    elif field.type == tuple[str, ...]:
+        text: Any = (
+            Annotated[str, Field(pattern=field.about.pattern)] if field.about.pattern else Name
+        )
+        kind = Annotated[tuple[text, ...], Field(**bounds)]
+    return kind | None if field.optional else kind
+
+
+def _keys() -> dict[str, Any]:
+    """The keys of a request that follow from the schema of a job, each with its type and field."""
+    return {
+        one.about.key: (
+            _key_type(one),
+            Field(
+                int(one.default) if one.default and one.about.unit == GPUS else one.default,
+                description=one.about.meaning,
+            ),
+        )
+        for one in with_key(JobSpec)
+    }
+
+
+if TYPE_CHECKING:
+
+    class _Declared(StrictModel):
+        """The keys that follow from the schema of a job."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    _Declared = create_model("_Declared", __base__=StrictModel, **_keys())
+
+
+class JobRequest(_Declared):
+    """A job request: the keys that follow from the schema of a job, and those that say how it is run."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **keys: Any) -> None: ...
+
     command: Command = Field(description="the program and its arguments")
     setup: Annotated[tuple[Command, ...], Field(max_length=20)] = Field(
         (), description="commands that are run before it on each of its nodes, in every attempt"
@@ -224,31 +274,7 @@ class JobRequest(StrictModel):
         None, description="hash of an uploaded tar, in whose files it starts"
     )
     directory: PathText = Field("", description="where it starts; default: a folder of its own")
-    gpus: Gpus = Field(1, description="all or nothing, over all nodes")
-    min_gpus: Gpus | None = Field(None, description="fewest it runs on")
-    max_gpus: Gpus | None = Field(None, description="most it can use")
-    gpu_types: tuple[Name, ...] = Field((), description="types that will do; empty: any")
-    constraints: Annotated[
-        tuple[Annotated[str, Field(pattern=f"^{LABEL}$")], ...], Field(max_length=20)
-    ] = Field((), description="labels that its nodes have to have: nvlink, zone=a")
-    exclusive: bool = Field(
-        False, description="whole nodes of its own; gpus counts all GPUs of these"
-    )
-    cpus: Amount = Field(0.0, description="for the job as a whole")
-    memory_gb: Amount = Field(0.0, description="for the job as a whole")
-    pool: Name = Field("", description="whose quota it uses")
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        1.0, description="where the policy heeds it"
-    )
-    priority: Annotated[int, Field(ge=-1000, le=1000)] = Field(
-        0, description="the higher the sooner, where the policy heeds it"
-    )
-    preemptible: bool = Field(True, description="whether it may be stopped and resumed")
     deadline: Deadline | None = Field(None, description="when it has to be done")
-    estimate: PositiveDuration | None = Field(None, description="run time on the GPUs asked for")
-    time_limit: PositiveDuration | None = Field(
-        None, description="it is ended when it has run for so long"
-    )
     batch_sizes: BatchSizes | None = Field(
         None, description="how it changes its batch size; estimator declared-regimes predicts it"
     )
@@ -256,17 +282,8 @@ class JobRequest(StrictModel):
         None,
         description="units of work per second on the GPUs asked for, or by number of GPUs; by GPU type",
     )
-    spread_slowdown: Annotated[float, Field(ge=0, le=1000)] = Field(
-        0.0, description="longer iterations for each node beyond the fewest, as a share"
-    )
     sensitivity: SensitivityProfile | None = Field(
         None, description="what it loses with fewer CPUs or less memory per GPU"
-    )
-    skew: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="share of its model that lies in the largest tensor"
-    )
-    lowest_loss: Annotated[float, Field(ge=-1e12, le=1e12)] | None = Field(
-        None, description="training loss it is expected to reach; termination loss ends it there"
     )
     checkpoint: Checkpoint = Field(Checkpoint(), description="how it stops and resumes")
     environment: dict[VariableName, Text] = Field(
@@ -277,7 +294,6 @@ class JobRequest(StrictModel):
         description="variables too; stored encrypted, and only their names are shown",
         json_schema_extra={"additionalProperties": False},
     )
-    retries: Annotated[int, Field(ge=0, le=1000)] = Field(3, description="after failures")
     after: Annotated[
         tuple[
             Annotated[
@@ -336,41 +352,27 @@ class JobRequest(StrictModel):
         """The scheduler's view of job ``number``, submitted at ``submit_time`` on the journal's clock."""
         kind = JobClass.BEST_EFFORT if self.deadline is None else JobClass(self.deadline.kind)
         batch_sizes = self.batch_sizes
+        declared = {name: getattr(self, key) for name, key in _KEYS_OF_SPEC}
+        for name in _GPUS_OF_SPEC:
+            declared[name] = None if declared[name] is None else float(declared[name])
+        declared["constraints"] = tuple(sorted(set(self.constraints)))
         return JobSpec(
             id=str(number),
             submit_time=submit_time,
-            gpus=float(self.gpus),
-            min_gpus=None if self.min_gpus is None else float(self.min_gpus),
-            max_gpus=None if self.max_gpus is None else float(self.max_gpus),
-            gpu_types=self.gpu_types,
-            constraints=tuple(sorted(set(self.constraints))),
-            exclusive=self.exclusive,
-            cpus=self.cpus,
-            memory_gb=self.memory_gb,
             user=user,
-            pool=self.pool,
-            name=self.name,
             job_class=kind,
             rewards=() if self.deadline is None else self.deadline.rewards,
             accept_later=self.deadline is not None and self.deadline.accept_later,
-            weight=self.weight,
-            preemptible=self.preemptible,
-            max_retries=self.retries,
-            estimate_seconds=self.estimate,
-            priority=self.priority,
-            time_limit_seconds=self.time_limit,
             throughput=self.throughput,
-            skew=self.skew,
-            spread_slowdown=self.spread_slowdown,
             sensitivity=None if self.sensitivity is None else self.sensitivity.profile,
-            lowest_loss=self.lowest_loss,
             checkpoint_seconds=self.checkpoint.takes,
             restore_seconds=self.checkpoint.restore,
             adaptation=None if batch_sizes is None else batch_sizes.adaptation,
+            **declared,
         )
 
     def dependencies(self, position: int) -> tuple[Dependency, ...]:
-        """What the job at ``position`` of the array waits for."""
+        """The dependencies of the job at ``position`` of the array."""
         return tuple(
             Dependency(str(number), one.end is JobEnd.ANY)
             for one in self.after

@@ -1,16 +1,17 @@
 """Rates that jobs of a name showed while they ran, from which later jobs of that name are declared.
 
-How fast a job is on so many GPUs of a type, over so many nodes, is in its progress reports. The latest
-measure counts, of the jobs of the same user and name: scripts change. Where a request does not say it itself,
+Progress reports give the rate of a job on so many GPUs of a type, over so many nodes. The latest
+measurement counts, of the jobs of the same user and name: scripts change. Where a request does not say it
+itself,
 
-- its run time is the work that the latest job of the name told, at the rate measured on the GPUs asked for;
+- its run time is the work that the latest job of the name reported, at the rate measured on its GPUs;
 - its rates by GPUs and types are those measured, linear between them and in proportion beyond
   (`volvelle.model.throughput.through`), in 1-GPU seconds and rounded to two digits, so that the scheduler
-  meets few different ones; a type on which none ran is taken to be as quick as the slowest on which one did;
+  meets few different ones; a type without a measurement is taken to be as quick as the slowest with one;
 - its slowdown over nodes is the mean over numbers of GPUs that were measured on several numbers of nodes.
 
-A job counts epochs where its script tells them, else iterations. These have to be as much work on any number
-of GPUs; measures in the other unit are not compared with them.
+A job counts epochs where its script reports them, else iterations. These have to be as much work on any
+number of GPUs; measures in the other unit are not compared with them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +46,7 @@ _MAX_RATIO = 1e6
 
 
 class MeasuredRates:
-    """What was measured, by user and name of job. Any thread may read it."""
+    """Measurements by user and name of job. Any thread may read them."""
 
     def __init__(self, measured: Iterable[RateMeasured] = ()) -> None:
         self._names: dict[tuple[str, str], tuple[RateMeasured, ...]] = {}
@@ -58,7 +59,7 @@ class MeasuredRates:
         return tuple(one for kept in self._names.values() for one in kept)
 
     def of(self, user: str, name: str) -> tuple[RateMeasured, ...]:
-        """What was measured of jobs of this name, the latest last."""
+        """Measurements of jobs of this name, the latest last."""
         return self._names.get((user, name), ())
 
     def is_news(self, one: RateMeasured) -> bool:

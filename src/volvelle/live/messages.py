@@ -3,11 +3,11 @@
 Every order and report names its attempt. Orders may be sent twice; reports may come twice or late. Both sides
 treat a repeat as a no-op, and ignore messages about other attempts. A `Start` is repeated if it is not
 known whether it arrived. An executor starts an attempt only if its number is higher than those of all earlier
-orders about the job from the same start of the server, also after it was told to forget them. It answers a
+orders about the job from the same start of the server, also after an order to forget them. It answers a
 repeat again.
 
 An attempt is named by its numbers and by its identity. Numbers are for people, and are given again by a store
-that was set back; identities never are. So nobody takes an attempt for another one.
+that was set back; identities never are. So no attempt is taken for another one.
 """
 
 import re
@@ -38,9 +38,9 @@ def new_identity() -> str:
 
 
 class AttemptKey(NamedTuple):
-    """What names an attempt. ``identity``: of the job, and of the start of the server that ordered it.
+    """The name of an attempt. ``identity``: of the job, and of the start of the server that ordered it.
 
-    Both are empty in what was written before there were identities.
+    Both are empty in messages of versions without identities.
     """
 
     number: int
@@ -97,9 +97,9 @@ MAX_JOURNALS = 20
 
 
 class JournalPosition(msgspec.Struct, frozen=True):
-    """How far a server had written its journal: to entry ``seq``; its jobs are below ``next_number``.
+    """A position in a server's journal: written to entry ``seq``; its jobs are below ``next_number``.
 
-    Nodes remember what they are told, and so notice a store that was set back.
+    Nodes remember the latest, and so notice a store that was set back.
     """
 
     server: str
@@ -190,7 +190,7 @@ Squared = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
 
 
 class TrainingMeasure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job that lets its batch size be tuned measured in an epoch (`volvelle.client.pollux`).
+    """Measurements in an epoch of a job that lets its batch size be tuned (`volvelle.client.pollux`).
 
     step_seconds: of an iteration. grad_sqr, grad_var: squared norm and variance of the gradient at batch size
     ``first``. limit: the largest. A GPU takes ``least_local`` to ``most_local`` samples at once.
@@ -236,8 +236,8 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     """No process of the attempt is left on any node. Repeated until it is forgotten.
 
     ``reason`` is for people; empty for a normal end. permanent: the next attempt would fail like this one.
-    ago: seconds since the end, as the node measured them when it reported; None: it does not know. Clocks of
-    two machines are not compared.
+    node_failed: its node could not start it, for a reason of the node's own. ago: seconds since the end, as
+    the node measured them when it reported; None: it does not know. Clocks of two machines are not compared.
     """
 
     outcome: Outcome
@@ -247,6 +247,7 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     iterations: Field = 0
     saved_iterations: Field = 0
     ago: float | None = None
+    node_failed: bool = False
 
 
 class UnknownEnded(OfAttempt, frozen=True, tag="unknown-ended", kw_only=True):
@@ -260,13 +261,21 @@ class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
 
     leaving: its attempts may run on, nothing new may start. attempts: all that run on it, or ended and are
     not forgotten. An ordered attempt that is missing here has not started; ordering it again is safe. known:
-    how far journals had been written, as the node was told.
+    the latest positions of journals that the node has received. problem: see `NodeCondition`.
     """
 
     node: Node
     leaving: bool = False
     attempts: tuple[AttemptKey, ...] = ()
     known: tuple[JournalPosition, ...] = ()
+    problem: str = ""
+
+
+class NodeCondition(msgspec.Struct, frozen=True, tag="node-condition"):
+    """Why a connected node can start nothing, such as a full disk; an empty ``problem``: it can again."""
+
+    name: str
+    problem: str
 
 
 class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
@@ -279,4 +288,12 @@ class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
     reason: str
 
 
-Report = AttemptStarted | AttemptProgress | AttemptEnded | UnknownEnded | NodeJoined | NodeLost
+Report = (
+    AttemptStarted
+    | AttemptProgress
+    | AttemptEnded
+    | UnknownEnded
+    | NodeJoined
+    | NodeCondition
+    | NodeLost
+)

@@ -1,4 +1,4 @@
-"""Who is told of what: events, and targets that are web addresses (webhooks) or mail addresses."""
+"""Notifications: events, and targets, which are web addresses (webhooks) or mail addresses."""
 
 import re
 from enum import StrEnum
@@ -15,10 +15,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class NotifiedEvent(StrEnum):
-    """What somebody can be told of."""
+    """Events that can be notified."""
 
     FINISHED = "finished"
-    FAILED = "failed"  # also: rejected; not: cancelled, which somebody asked for
+    FAILED = "failed"  # also: rejected; not: cancelled, which is a user's wish
     PREEMPTED = "preempted"
     DEADLINE_AT_RISK = "deadline-at-risk"
     NODE_LOST = "node-lost"
@@ -67,7 +67,7 @@ Target = Annotated[
 
 
 class Notify(StrictModel):
-    """Somebody who is told what becomes of a job."""
+    """A target of the events of a job."""
 
     to: Target = Field(
         description="web address of a webhook, or mail address; where the operator allows it"

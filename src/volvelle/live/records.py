@@ -1,6 +1,6 @@
-"""Records: what the controller learns in a cycle and the scheduler is not told.
+"""Records: facts that the controller learns in a cycle and that are no input of the scheduler.
 
-They are stored beside the events and the decision of the cycle. From all three together follows which attempt
+They are stored beside the events and the decision of the cycle. All three together say which attempt
 occupies which GPU.
 """
 
@@ -17,7 +17,7 @@ class NodeDrained(msgspec.Struct, frozen=True, tag="node-drained"):
 
 
 class AskedBy(msgspec.Struct, frozen=True, tag="asked-by"):
-    """Who had a job cancelled, held or released, a node drained or resumed, or the policy changed.
+    """The user who cancelled, held or released a job, drained or resumed a node, or changed the policy.
 
     what: as in ``cancel``. subject: the job's number, the node, or the parts as they are written.
     """
@@ -61,7 +61,7 @@ class AttemptLostNode(OfAttempt, frozen=True, tag="attempt-lost-node", kw_only=T
 
 
 class ProfileQueued(msgspec.Struct, frozen=True, tag="profile-queued"):
-    """A job was accepted and is to be profiled first; the scheduler is told of it after that."""
+    """A job was accepted and is to be profiled first; the scheduler gets it after that."""
 
     number: int
     time: float
@@ -114,9 +114,9 @@ class ServerBegan(msgspec.Struct, frozen=True, tag="server-began"):
 class StoreBehind(msgspec.Struct, frozen=True, tag="store-behind"):
     """A node knows more than the journal: the store was set back.
 
-    position: how far a journal had been written, as the node was told; None: an operator restored a backup.
+    position: the last position of a journal that the node has received; None: an operator restored a backup.
     first: numbers of jobs from here to below ``position.next_number`` were given, and are not in the store.
-    node: that says so.
+    node: the one that knows more.
     """
 
     position: JournalPosition | None
@@ -125,7 +125,7 @@ class StoreBehind(msgspec.Struct, frozen=True, tag="store-behind"):
 
 
 class StoreSettled(msgspec.Struct, frozen=True, tag="store-settled"):
-    """After the store was set back, every node has told what runs there, or is lost."""
+    """After the store was set back, every node has reported its attempts, or is lost."""
 
 
 ProfileRecord = ProfileQueued | ProfileStarted | ProfileRunOver | ProfileRunEnded | ProfileConcluded

@@ -1,4 +1,4 @@
-"""What the live world reads of a scheduler's state, in one place: its jobs, and who waits or is held."""
+"""Queries of the live world to a scheduler's state: its jobs, and jobs that wait or are held."""
 
 from collections.abc import Iterable
 

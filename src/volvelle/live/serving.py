@@ -53,7 +53,7 @@ class RunningServer:
 
 
 def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -> None:
-    """Serve until told to stop; jobs run on. ``on_ready`` is called when requests are answered.
+    """Serve until a signal to stop; jobs run on. ``on_ready`` is called when requests are answered.
 
     Raises `Problem` if ``config`` cannot be served.
     """

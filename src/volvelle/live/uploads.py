@@ -9,8 +9,9 @@ import secrets
 import shutil
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
+from typing import NamedTuple
 
 from volvelle.model.problems import Problem
 
@@ -19,8 +20,16 @@ UPLOADS = "uploads"
 
 DIGEST = "^[0-9a-f]{64}$"
 MAX_UPLOAD_BYTES = 64 << 20
+_MAX_FILES = 50_000
+"""Of one upload."""
+
 _MAX_KEPT_BYTES = 100 * MAX_UPLOAD_BYTES
+_MAX_KEPT_BYTES_OF_A_USER = 25 * MAX_UPLOAD_BYTES
+_FRESH_SECONDS = 600.0
+"""An upload that no job names yet is kept for so long: its job may be on its way."""
+
 _UNUSED_SECONDS = 30 * 86_400.0
+_USER = ".user"
 _IGNORED = ".git"
 
 
@@ -86,8 +95,9 @@ def _files(root: Path) -> list[Path]:
 def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None:
     """Write the files of ``archive`` to ``directory``, all or none; nothing where it is there already.
 
-    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is told of
-    each before they are moved. Raises OSError, also where the archive holds what would be written elsewhere.
+    They are written beside the folder of ``directory``, which may be another user's, and ``give`` is
+    called with each before they are moved. Raises OSError; `UnusableUploadError` where the archive is
+    compressed, has sparse or too many files, or paths outside of it.
     """
     if directory.exists():
         return
@@ -96,20 +106,40 @@ def unpack(archive: Path, directory: Path, give: Callable[[Path], None]) -> None
     partial = own.with_name(f".{own.name}.{secrets.token_hex(8)}")
     partial.mkdir(mode=0o700)
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter="data")
+        with tarfile.open(
+            archive, "r:"
+        ) as tar:  # what is not compressed has the size that was uploaded
+            tar.extractall(partial, _members(tar), filter="data")
         for path in (partial, *partial.rglob("*")):
             give(path)
         with contextlib.suppress(OSError):  # another node, of the same folder, was first
             partial.rename(directory)
     except tarfile.TarError as error:
-        raise OSError(f"its working directory cannot be written: {error}") from None
+        raise UnusableUploadError(
+            f"its working directory cannot be written: {error}; upload a tar that is not compressed"
+        ) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members of a bounded tar. Raises tarfile.TarError where it has sparse or too many files."""
+    for count, member in enumerate(tar):
+        if member.issparse() or count >= _MAX_FILES:
+            raise tarfile.TarError(f"it has sparse files, or more than {_MAX_FILES:,}")
+        yield member
+
+
+class UnusableUploadError(OSError):
+    """No attempt can start in what was uploaded."""
+
+
 class Uploads:
-    """What is kept in ``folder``, of a server or of an agent, for 30 days after its last use."""
+    """Archives kept in ``folder``, of a server or of an agent, for 30 days after their last use.
+
+    The oldest goes first where there is no room, except for archives that jobs name. A user's share is a
+    quarter of all. A file beside each upload, by its name and ``.user``, holds the user that sent it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -125,21 +155,31 @@ class Uploads:
             return None
         return path
 
-    def keep(self, digest: str, content: bytes) -> Path:
-        """Keep ``content`` under its ``digest``. Raises OSError, and `Problem` where it is too much."""
+    def keep(
+        self, digest: str, content: bytes, user: str = "", named: Set[str] = frozenset()
+    ) -> Path:
+        """Keep ``content`` of ``user`` under its ``digest``.
+
+        named: digests that jobs name, which are not removed. Raises OSError, and `Problem` where it is too
+        much.
+        """
         if digest_of(content) != digest:
             raise Problem(f"this is not the content with the hash {digest}", mend="send it again")
         if len(content) > MAX_UPLOAD_BYTES:
             raise _too_large("what is uploaded")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._remove_unused() + len(content) > _MAX_KEPT_BYTES:
-            raise Problem(
-                f"more than {_MAX_KEPT_BYTES >> 20} MiB are uploaded already",
-                mend="ask the operator to remove what is not needed from the folder 'uploads'",
-            )
+        if (there := self.find(digest)) is not None:
+            return there
+        self._make_room(len(content), user, named)
         path, partial = self._folder / digest, self._folder / f"{digest}.{secrets.token_hex(8)}"
-        partial.write_bytes(content)
-        partial.replace(path)
+        try:
+            if user:
+                path.with_suffix(_USER).write_text(user)
+            partial.write_bytes(content)
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
         return path
 
     def read(self, digest: str, offset: int, max_bytes: int) -> bytes | None:
@@ -151,14 +191,56 @@ class Uploads:
             file.seek(offset)
             return file.read(max_bytes)
 
-    def _remove_unused(self) -> int:
-        """Remove what nobody used for long. Returns the bytes that stay."""
-        kept, before = 0, time.time() - _UNUSED_SECONDS
+    def _make_room(self, size: int, user: str, named: Set[str]) -> None:
+        """Remove archives that are not needed. Raises `Problem` where that does not leave ``size`` bytes."""
+        now = time.time()
+        for each in self._kept():
+            if each.used < now - _UNUSED_SECONDS:
+                self._remove(each)
+        if user:
+            own = [each for each in self._kept() if each.user == user and each.name not in named]
+            used = sum(each.size for each in self._kept() if each.user == user)
+            excess = used + size - _MAX_KEPT_BYTES_OF_A_USER
+            self._remove_oldest(own, excess, f"{_MAX_KEPT_BYTES_OF_A_USER >> 20} MiB of {user}")
+        latest = now - _FRESH_SECONDS if user else now  # an agent has taken what it needs
+        kept = self._kept()
+        old = [each for each in kept if each.used <= latest and each.name not in named]
+        excess = sum(each.size for each in kept) + size - _MAX_KEPT_BYTES
+        self._remove_oldest(old, excess, f"{_MAX_KEPT_BYTES >> 20} MiB")
+
+    def _remove_oldest(self, files: list["_Kept"], excess: int, limit: str) -> None:
+        """Remove the oldest of ``files`` until they are ``excess`` bytes less. Raises `Problem`."""
+        for each in files:
+            if excess > 0:
+                self._remove(each)
+                excess -= each.size
+        if excess > 0:
+            raise Problem(
+                f"more than {limit} are uploaded already, for jobs that are not over",
+                mend="wait until some are, or leave data where all nodes see them",
+            )
+
+    def _kept(self) -> list["_Kept"]:
+        """All files, the one that was used first at first."""
+        found = []
         for path in self._folder.iterdir():
             with contextlib.suppress(OSError):
-                status = path.stat()
-                if status.st_mtime < before:
-                    path.unlink()
-                else:
-                    kept += status.st_size
-        return kept
+                status, owner = path.stat(), path.with_suffix(_USER)
+                if path.suffix != _USER:
+                    user = owner.read_text() if owner.exists() else ""
+                    found.append(_Kept(status.st_mtime, path.name, status.st_size, user))
+        return sorted(found)
+
+    def _remove(self, kept: "_Kept") -> None:
+        path = self._folder / kept.name
+        for each in (path, path.with_suffix(_USER)):
+            each.unlink(missing_ok=True)
+
+
+class _Kept(NamedTuple):
+    """A file that is kept. used: last, in seconds since the Unix epoch. user: that sent it."""
+
+    used: float
+    name: str
+    size: int
+    user: str

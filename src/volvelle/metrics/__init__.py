@@ -1,4 +1,4 @@
-"""What a run was worth: from the journal to the numbers of the papers.
+"""Metrics: from the journal of a run to the numbers of the papers.
 
     journal --recorder--> Outcomes --per_job, fairness, deadlines--> a number for each job
                               |------series--> Steps, a quantity over time

@@ -11,8 +11,7 @@ import numpy as np
 from volvelle.metrics import labels, per_job
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Outcomes
 from volvelle.model.problems import Problem
-
-_SAME = 1e-9  # completion times that differ by less than this share are the same time
+from volvelle.model.tolerances import SAME_SHARE
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def against(outcomes: Outcomes, baseline: Outcomes) -> AgainstBaseline:
     row = _matching_rows(outcomes, baseline)
     after, before = per_job.jct(outcomes), per_job.jct(baseline)[row]
     after[~outcomes.tracked] = np.nan
-    added = np.where(after - before > _SAME * before, after - before, 0.0)
+    added = np.where(after - before > SAME_SHARE * before, after - before, 0.0)
     return AgainstBaseline(
         speed_up=per_job.ratio(before, after),
         slowdown_seconds=np.where(np.isnan(after + before), np.nan, added),

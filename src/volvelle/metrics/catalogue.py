@@ -18,7 +18,7 @@ Kind = Literal["job", "time", "run"]
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured. ``title`` heads a column; ``better`` says which way is good, if any."""
+    """A metric. ``title`` heads a column; ``better`` says which way is good, if any."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Metric:
 
     @property
     def description(self) -> str:
-        """What it means and whose it is, in a line: the first of the function's own docstring."""
+        """Its meaning and source in a line: the first of the function's own docstring."""
         return (self.of.__doc__ or "").partition("\n")[0]
 
 
@@ -74,7 +74,7 @@ def _profiled_only(outcomes: Outcomes) -> FloatColumn:
 
 
 def _profile_error(outcomes: Outcomes) -> FloatColumn:
-    """How far the run time that a profile measured is from the true one, relative to that."""
+    """Difference of the run time that a profile measured from the true one, relative to that."""
     return 100.0 * profiling.error(outcomes)
 
 

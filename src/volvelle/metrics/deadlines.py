@@ -70,22 +70,6 @@ def earned_value(outcomes: Outcomes) -> FloatColumn:
     return np.where(np.isnan(_late(outcomes, last)), np.nan, value)
 
 
-def miss_rate(outcomes: Outcomes) -> float:
-    """Share of the tracked jobs with a deadline that missed it, 0 to 1; NaN without any."""
-    return _tracked_mean(outcomes, missed(outcomes))
-
-
-def miss_rate_by_class(outcomes: Outcomes) -> dict[str, float]:
-    """`miss_rate` of each job class that has deadlines, by the name of the class."""
-    classes = np.array([spec.job_class.value for spec in outcomes.specs], dtype=np.str_)
-    column = missed(outcomes)
-    counted = outcomes.tracked & ~np.isnan(column)
-    return {
-        str(name): float(column[counted & (classes == name)].mean())
-        for name in np.unique(classes[counted])
-    }
-
-
 def weighted_miss(
     outcomes: Outcomes, reward_min: float | None = None, reward_max: float | None = None
 ) -> FloatColumn:
@@ -101,13 +85,6 @@ def weighted_miss(
     least = most * _FLOOR if reward_min is None else reward_min
     earned = np.clip(earned_value(outcomes), least, most)
     return 1.0 - per_job.ratio(earned - least, np.full(len(outcomes), most - least))
-
-
-def weighted_miss_rate(
-    outcomes: Outcomes, reward_min: float | None = None, reward_max: float | None = None
-) -> float:
-    """Chronus' wDMR, as 1 minus Eq. 9, over the tracked jobs with a deadline; NaN without any."""
-    return _tracked_mean(outcomes, weighted_miss(outcomes, reward_min, reward_max))
 
 
 @once
@@ -136,8 +113,3 @@ def _late(outcomes: Outcomes, deadline: FloatColumn) -> FloatColumn:
     open_yet = still_there & (outcomes.end_time - outcomes.submit_time < deadline)
     undecided = open_yet | per_job.has_status(outcomes, JobStatus.CANCELLED)
     return np.where(undecided | np.isnan(deadline), np.nan, late)
-
-
-def _tracked_mean(outcomes: Outcomes, column: FloatColumn) -> float:
-    counted = column[outcomes.tracked & ~np.isnan(column)]
-    return float(counted.mean()) if len(counted) else float("nan")

@@ -14,6 +14,7 @@ import numpy as np
 
 from volvelle.metrics import per_job, series
 from volvelle.metrics.outcomes import FloatColumn, Outcomes
+from volvelle.model.tolerances import SAME_SHARE
 
 
 class FairShare(StrEnum):
@@ -51,12 +52,8 @@ def egalitarian_seconds(outcomes: Outcomes, share: FairShare = FairShare.SHARE) 
 
 
 def contention_factor(contenders: FloatColumn, gpus: float) -> FloatColumn:
-    """``max(1, contenders / gpus)``: nobody's fair share is more than was asked for."""
+    """``max(1, contenders / gpus)``: a fair share is never more than was requested."""
     return np.maximum(1.0, contenders / gpus)
-
-
-_ROUNDING = 1e-9
-"""The relative error that times may carry: finish times are sums of floats."""
 
 
 def unfair(
@@ -64,21 +61,12 @@ def unfair(
 ) -> FloatColumn:
     """1 where rho exceeds ``threshold``, 0 where not (Shockwave, section 8.2); NaN without a rho.
 
-    The paper's text says 1.0, its artifact 1.05, and its figure 7 was drawn with 1.1. What exceeds
+    The paper's text says 1.0, its artifact 1.05, and its figure 7 was drawn with 1.1. A rho above
     it by a rounding error alone does not count.
     """
     fairness = rho(outcomes, share)
-    unfair_ones = fairness > threshold * (1.0 + _ROUNDING)
+    unfair_ones = fairness > threshold * (1.0 + SAME_SHARE)
     return np.where(np.isnan(fairness), np.nan, unfair_ones.astype(np.float64))
-
-
-def unfair_fraction(
-    outcomes: Outcomes, share: FairShare = FairShare.SHARE, threshold: float = 1.0
-) -> float:
-    """Share of the tracked jobs with a rho that were served unfairly, 0 to 1; NaN without any."""
-    column = unfair(outcomes, share, threshold)[outcomes.tracked]
-    column = column[~np.isnan(column)]
-    return float(column.mean()) if len(column) else float("nan")
 
 
 def unfairness(outcomes: Outcomes) -> FloatColumn:

@@ -14,14 +14,14 @@ from volvelle.core.log import Batch
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Segments
 
 SmallColumn = NDArray[np.int32]
-"""There may be millions of rows."""
+"""A log may have millions of rows."""
 
 _NOBODY = -1
 
 
 @dataclass(frozen=True)
 class HoldingHistory:
-    """What a log adds up to: segments by start, and a row for each job."""
+    """The sums of a log: segments by start, and a row for each job."""
 
     segments: Segments
     first_start: FloatColumn
@@ -31,7 +31,7 @@ class HoldingHistory:
 
 
 class HoldingLog:
-    """Who holds how many GPUs from when on, in the order in which it happened."""
+    """The GPUs that jobs hold, and from when on, in the order of decisions."""
 
     def __init__(self) -> None:
         self._job: list[SmallColumn] = []

@@ -68,7 +68,7 @@ class JobsTable:
 
 
 def jobs_table(outcomes: Outcomes) -> JobsTable:
-    """What `write_jobs` writes, as columns."""
+    """The columns that `write_jobs` writes."""
     unknown = np.full(len(outcomes), np.nan)
     predicted, p50, p90 = (
         unknown if each is None else each
@@ -131,8 +131,8 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
         per_job.queueing_delay(outcomes),
         outcomes.gpu_seconds,
     ]
-    told = (outcomes.predicted_finish, outcomes.predicted_p50, outcomes.predicted_p90)
-    predicted = [np.full(len(outcomes), np.nan) if each is None else each for each in told]
+    given = (outcomes.predicted_finish, outcomes.predicted_p50, outcomes.predicted_p90)
+    predicted = [np.full(len(outcomes), np.nan) if each is None else each for each in given]
     named = (labels.pools(outcomes), labels.users(outcomes), labels.widths(outcomes))
     for first in range(0, len(outcomes), _BLOCK):
         part = slice(first, first + _BLOCK)

@@ -1,4 +1,4 @@
-"""What jobs are told apart by (pool, user, class, GPUs requested), as numbered names."""
+"""Labels by which jobs are grouped (pool, user, class, GPUs requested), as numbered names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def pools(outcomes: Outcomes) -> Labels:
 
 @once
 def users(outcomes: Outcomes) -> Labels:
-    """Who submitted each job, "" where that is not known."""
+    """The user of each job, "" where unknown."""
     return Labels.read([spec.user for spec in outcomes.specs])
 
 

@@ -1,4 +1,4 @@
-"""What became of every job of a run, as columns: the one input of metrics, tables and pictures.
+"""Outcomes of every job of a run, as columns: the one input of metrics, tables and pictures.
 
 Outcomes are folded from the journal's events and decisions (`volvelle.metrics.recorder`), so that a
 simulated run, a live run and a replayed journal are measured by the same code.
@@ -22,7 +22,7 @@ IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
 
 RECORDED = "recorded"
-"""What stands for the policy where outcomes are not a simulation's, but what a trace says of its jobs."""
+"""The name in place of a policy where outcomes are not simulated, but recorded by a trace."""
 
 Quantity = TypeVar("Quantity")
 
@@ -40,7 +40,7 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Segments:
-    """Who held how many GPUs from when to when, one row for each unbroken holding, by start.
+    """Holdings of GPUs over time, one row for each unbroken holding, by start.
 
     ``job`` indexes the rows of `Outcomes`. ``slots`` are the cluster-wide numbers of the GPUs held in
     segment ``i``, at ``slots[slot_offsets[i]:slot_offsets[i + 1]]``; empty where the placement only counts.
@@ -71,7 +71,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Promised(msgspec.Struct, frozen=True):
-    """What a job was told at ``time`` of its finish."""
+    """The finish that was predicted for a job at ``time``."""
 
     time: float
     promise: Promise
@@ -79,9 +79,9 @@ class Promised(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ProfiledJobs:
-    """What happened on a profiling partition, a row for each job; times are seconds.
+    """Runs on a profiling partition, a row for each job; times are seconds.
 
-    start, end: of the profile. ended_there: those that never came to the scheduler, done or crashed.
+    start, end: of the profile. ended_there: jobs that never reached the scheduler, done or crashed.
     seconds: that the job was measured to take on the GPUs it requests, NaN where it was not. run_seconds,
     gpu_seconds: what it held there. The partition has ``partition_gpus[i]`` GPUs from
     ``partition_times[i]`` on.
@@ -106,7 +106,7 @@ class ProfiledJobs:
 class Outcomes:
     """Columns with one row for each submitted job, in order of submission. Times are seconds.
 
-    specs: what was declared (ids, users, pools, classes, rewards, GPUs).
+    specs: declarations (ids, users, pools, classes, rewards, GPUs).
     exclusive_seconds: time the job needs alone on the GPUs it requested; NaN where unknown.
     first_start, finish: NaN where it never started or finished.
     gpu_seconds: GPUs held integrated over time, overheads included.
@@ -121,10 +121,10 @@ class Outcomes:
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
-    predicted_p50, predicted_p90: by when the job is through with these chances, as told then.
+    predicted_p50, predicted_p90: by when the job is through with these chances, as predicted then.
     solver_gap: of the programs that the policy solved, how much better, relative to it, an answer could at
     most be, at worst; None if it solved none or where that is not known (a journal does not say).
-    profiled: what happened on the profiling partition, None without one (a journal does not say). Capacity,
+    profiled: runs on the profiling partition, None without one (a journal does not say). Capacity,
     segments and first starts are the scheduler's; jobs that ended in the partition started there.
     """
 
@@ -179,11 +179,11 @@ class Outcomes:
 
     @cached_property
     def derived(self) -> dict[Callable[["Outcomes"], Any], Any]:
-        """What functions of these outcomes gave, where they are worked out only `once`."""
+        """Results of functions of these outcomes that are worked out only `once`."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """The columns alone: what is derived from them is left to whoever reads them."""
+        """The columns alone, without derived results."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 

@@ -1,15 +1,15 @@
 """One number for each job: `Outcomes` in, a column in the order of its rows out.
 
-What a job has not (a completion time before it completes, a first start if it never started) is
-NaN, so a mean can neither count it as zero nor lose it silently: `volvelle.metrics.summary` counts
-the statuses beside the figures. A rejected job was never the scheduler's to serve and is NaN
+A number that a job does not have (a completion time before it completes, a first start if it never
+started) is NaN, so a mean can neither count it as zero nor lose it silently: `volvelle.metrics.summary`
+counts the statuses beside the figures. A rejected job was never the scheduler's to serve and is NaN
 throughout.
 """
 
 import numpy as np
 
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, JobStatus, Outcomes
-from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.model.tolerances import SAME_MOMENT
 
 
 def has_status(outcomes: Outcomes, *statuses: JobStatus) -> BoolColumn:
@@ -129,7 +129,7 @@ def _covered(outcomes: Outcomes, bound: FloatColumn | None, *, tie: float = 100.
     if bound is None:
         return np.full(len(outcomes), np.nan)
     late = outcomes.submit_time + jct(outcomes) - bound
-    covered = np.where(np.abs(late) <= ROUNDING_SECONDS, tie, np.where(late < 0.0, 100.0, 0.0))
+    covered = np.where(np.abs(late) <= SAME_MOMENT, tie, np.where(late < 0.0, 100.0, 0.0))
     return np.where(np.isnan(late), np.nan, covered)
 
 

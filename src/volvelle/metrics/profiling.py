@@ -1,4 +1,4 @@
-"""What profiling cost, and how well it measured (Chronus, SoCC'21, sections 3.2 and 5.1).
+"""The cost of profiling, and its accuracy (Chronus, SoCC'21, sections 3.2 and 5.1).
 
 A run without a profiling partition has none of these figures: they are NaN.
 """

@@ -14,16 +14,16 @@ from volvelle.metrics.outcomes import FloatColumn, JobStatus, Outcomes, once
 
 @once
 def finish_by(outcomes: Outcomes) -> FloatColumn:
-    """When each job was last guaranteed to finish, seconds on the workload's clock; NaN for never."""
+    """The latest guaranteed finish of each job, seconds on the workload's clock; NaN without one."""
     last = np.full(len(outcomes), np.nan)
-    for told in outcomes.promises:
-        if told.promise.finish_by is not None:
-            last[told.promise.number] = told.promise.finish_by
+    for change in outcomes.promises:
+        if change.promise.finish_by is not None:
+            last[change.promise.number] = change.promise.finish_by
     return last
 
 
 def promised(outcomes: Outcomes) -> FloatColumn:
-    """1 for jobs that were guaranteed a finish, 0 for others with deadlines; NaN where nobody promises."""
+    """1 for jobs that were guaranteed a finish, 0 for others with deadlines; NaN without promises."""
     guaranteed = ~np.isnan(finish_by(outcomes))
     asked = np.array([bool(spec.rewards) for spec in outcomes.specs], dtype=np.bool_)
     asked &= bool(outcomes.promises)
@@ -31,11 +31,11 @@ def promised(outcomes: Outcomes) -> FloatColumn:
 
 
 def broken(outcomes: Outcomes) -> FloatColumn:
-    """1 where a promise was not kept, 0 where it was, NaN where there was none."""
+    """1 where a promise was not kept, 0 where it was, NaN without a promise."""
     due = finish_by(outcomes)
     withdrawn = np.zeros(len(outcomes), dtype=np.bool_)
-    for told in outcomes.promises:
-        withdrawn[told.promise.number] = told.promise.finish_by is None
+    for change in outcomes.promises:
+        withdrawn[change.promise.number] = change.promise.finish_by is None
     not_kept = np.full(len(outcomes), np.nan)
     for job in np.flatnonzero(~np.isnan(due)).tolist():
         kept = keeps(float(outcomes.finish[job]), float(due[job]))

@@ -42,9 +42,9 @@ from volvelle.metrics.outcomes import (
     Promised,
     Steps,
 )
+from volvelle.model.alone import seconds_alone
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.workload.workload import Workload
 
 _NAN = float("nan")
 _FAILED, _CANCELLED = 100, 101
@@ -87,8 +87,8 @@ class Recorder:
         kind, number = self._plain(batch)
         time = batch.event_time
         rows = (kind == SUBMITTED).nonzero()[0]
-        told = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
-        self._specs += [submission(each, which).spec for each, which in told]
+        arrived = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
+        self._specs += [submission(each, which).spec for each, which in arrived]
         moment = np.repeat(np.arange(len(batch.time)), np.diff(batch.events_end, prepend=0))
         decided = np.isin(kind, _BY_DECISION)
         if decided.any():  # decisions follow events
@@ -159,9 +159,9 @@ class Recorder:
         tracked: BoolColumn | None = None,
         single_gpu_seconds: FloatColumn | None = None,
     ) -> Outcomes:
-        """What became of the jobs seen so far.
+        """Outcomes of the jobs seen so far.
 
-        exclusive_seconds, single_gpu_seconds: what each job takes alone on the GPUs it requests, and
+        exclusive_seconds, single_gpu_seconds: durations of each job alone on the GPUs it requests, and
         on one, where known (by default: unknown).
         tracked: the jobs to measure (by default: all).
         """
@@ -175,8 +175,8 @@ class Recorder:
         status = np.full(jobs, JobStatus.WAITING.value, dtype=f"<U{longest}")
         status[history.running] = JobStatus.RUNNING.value
         finish = np.full(jobs, _NAN)
-        for which, told in _STATUS.items():
-            status[number[kind == which]] = told.value
+        for which, status_then in _STATUS.items():
+            status[number[kind == which]] = status_then.value
         over = np.isin(kind, (FINISHED, CONCLUDED))
         finish[number[over]] = time[over]
         rejected = number[kind == REJECTED].tolist()
@@ -265,11 +265,14 @@ def recorded(recorder: Recorder, entries: Iterable[Entry]) -> Iterable[JobSubmit
 
 
 def outcomes_of(header: Header, entries: Iterable[Entry]) -> Outcomes:
-    """The outcomes of a journal. What jobs take alone is known where the truth was disclosed."""
+    """The outcomes of a journal. Durations of jobs alone are known where the truth was disclosed."""
     recorder = Recorder(header.cluster)
     submitted = [Job(event.spec, event.truth or _UNKNOWN) for event in recorded(recorder, entries)]
-    jobs = Workload(submitted)
-    return recorder.outcomes(jobs.durations, single_gpu_seconds=jobs.single_gpu_seconds)
+    requested = np.array([job.spec.gpus for job in submitted])
+    return recorder.outcomes(
+        seconds_alone(submitted, requested),
+        single_gpu_seconds=seconds_alone(submitted, np.ones(len(submitted))),
+    )
 
 
 _UNKNOWN = Truth(work=_NAN)
@@ -314,7 +317,7 @@ class _Rows:
     def _rows(self, numbers: IntColumn) -> IntColumn:
         return np.array([self._row_of[each] for each in numbers.tolist()], dtype=np.int64)
 
-    def _of_row(self, told: Any) -> Any:
+    def _of_row(self, record: Any) -> Any:
         """An event or a promise, of a job's row if it is of a job."""
-        number = getattr(told, "number", None)
-        return told if number is None else structs.replace(told, number=self._row_of[number])
+        number = getattr(record, "number", None)
+        return record if number is None else structs.replace(record, number=self._row_of[number])

@@ -60,11 +60,6 @@ def running_jobs(outcomes: Outcomes) -> Steps:
     return _holdings(outcomes).count()
 
 
-def jobs_in_system(outcomes: Outcomes) -> Steps:
-    """Jobs that are waiting or running."""
-    return _stays(outcomes).count()
-
-
 @once
 def queue_length(outcomes: Outcomes) -> Steps:
     """Jobs that wait, preempted ones included."""

@@ -22,7 +22,7 @@ GROUPINGS: dict[str, Callable[[Outcomes], Labels]] = {
     "class": labels.classes,
     "width": labels.widths,
 }
-"""What jobs are grouped by; width is the GPUs requested."""
+"""The labels by which jobs are grouped; width is the GPUs requested."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Summary:
     groups: dict[str, dict[str, Group]]
 
     def as_json(self) -> dict[str, Any]:
-        """What metrics.json holds: plain JSON values, NaN and infinity as null."""
+        """The content of metrics.json: plain JSON values, NaN and infinity as null."""
         return {
             "jobs": {
                 "submitted": self.submitted,

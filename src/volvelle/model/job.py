@@ -8,13 +8,18 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from volvelle.model.adaptation import Adaptation
+from volvelle.model.job_schema import GPUS, RUNNING, SECONDS, TIMES, Attribute
+from volvelle.model.node import LABEL
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import LINEAR, AnyThroughput, named_types
-from volvelle.model.training import Training
+
+if TYPE_CHECKING:
+    from volvelle.model.training import Training
 
 
 class JobClass(StrEnum):
@@ -78,47 +83,88 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
 
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
-    ``gpu_types`` empty means any. ``constraints``: labels that its nodes have to have, all of them.
-    ``exclusive``: it has whole nodes, all of whose GPUs are in ``gpus``. Costs left at None are the
-    world's defaults. ``skew`` is the share of the model that lies in its largest tensor. ``lowest_loss``
-    is the training loss its user expects to reach in the end. ``spread_slowdown`` and ``sensitivity`` are
-    as of `Truth`, by its user's word. ``accept_later``: where no deadline can be promised, the earliest
-    finish that can will do. ``adaptation``: how it changes its batch size; its ``throughput`` then is
-    epochs per second. ``after``: the jobs that have to end before it comes. ``priority``: the higher the
-    sooner, where the policy heeds it. It is ended when it has held GPUs for ``time_limit_seconds``.
+    Costs left at None are the world's defaults. ``accept_later``: where no deadline can be promised, the
+    earliest finish that can will do. With an ``adaptation``, ``throughput`` is epochs per second. The job is
+    ended when it has held GPUs for ``time_limit_seconds``.
     """
 
-    id: str
-    submit_time: float
-    gpus: float = 1.0
-    min_gpus: float | None = None
-    max_gpus: float | None = None
-    gpu_types: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
-    exclusive: bool = False
-    cpus: float = 0.0
-    memory_gb: float = 0.0
-    user: str = ""
-    pool: str = ""
-    name: str = ""
-    job_class: JobClass = JobClass.BEST_EFFORT
-    rewards: tuple[Reward, ...] = ()
-    weight: float = 1.0
-    preemptible: bool = True
-    checkpoint_seconds: float | None = None
-    restore_seconds: float | None = None
-    max_retries: int = 3
-    estimate_seconds: float | None = None
-    throughput: AnyThroughput | None = None
-    skew: float = 0.0
-    spread_slowdown: float = 0.0
-    sensitivity: Sensitivity | None = None
-    lowest_loss: float | None = None
+    # fmt: off
+    id: Annotated[str, Attribute("the job's name in all output; the row's number where missing")]
+    submit_time: Annotated[float, Attribute("seconds, or an ISO time", unit=SECONDS)]
+    gpus: Annotated[float, Attribute(
+        "GPUs of the gang, all or nothing", unit=GPUS,
+        cell="; fractions are GPU shares", key="gpus", flag="--gpus -g", need=True)] = 1.0
+    min_gpus: Annotated[float | None, Attribute(
+        "fewest GPUs it runs on", unit=GPUS, key="min_gpus", flag="--min-gpus", need=True)] = None
+    max_gpus: Annotated[float | None, Attribute(
+        "most GPUs it can use", unit=GPUS, key="max_gpus", flag="--max-gpus", need=True)] = None
+    gpu_types: Annotated[tuple[str, ...], Attribute(
+        "GPU types that will do; none: any", column="gpu_type", cell="; joined by |",
+        separator="|", key="gpu_types", flag="--gpu-type", need=True)] = ()
+    constraints: Annotated[tuple[str, ...], Attribute(
+        "labels that its nodes have to have: nvlink,zone=a", column="constraint",
+        separator=",", key="constraints", bounds={"max_length": 20}, pattern=f"^{LABEL}$",
+        flag="--constraint", metavar="LABELS", need=True)] = ()
+    exclusive: Annotated[bool, Attribute(
+        "whole nodes of its own, with all of their GPUs", key="exclusive",
+        flag="--exclusive", state="exclusive", need=True)] = False
+    cpus: Annotated[float, Attribute("CPUs of the whole job", key="cpus", need=True)] = 0.0
+    memory_gb: Annotated[float, Attribute(
+        "memory of the whole job, in GB", key="memory_gb", need=True)] = 0.0
+    user: Annotated[str, Attribute("who submitted it")] = ""
+    pool: Annotated[str, Attribute(
+        "queue, account or tenant whose quota it uses", key="pool", flag="--pool",
+        need=True)] = ""
+    name: Annotated[str, Attribute(
+        "for people, and for what past runs teach", key="name", flag="--name -n",
+        panel=RUNNING)] = ""
+    job_class: Annotated[JobClass, Attribute(
+        "best-effort, soft or strict", column="class")] = JobClass.BEST_EFFORT
+    rewards: Annotated[tuple[Reward, ...], Attribute(
+        "reward steps, deadline:value joined by ;")] = ()
+    weight: Annotated[float, Attribute(
+        "its weight in shares, if the policy heeds it", key="weight", bounds={"gt": 0},
+        state="weight")] = 1.0
+    preemptible: Annotated[bool, Attribute(
+        "whether it may be stopped and resumed", key="preemptible", state="preemptible")] = True
+    checkpoint_seconds: Annotated[float | None, Attribute(
+        "how long a checkpoint takes", unit=SECONDS, column="checkpoint", need=True)] = None
+    restore_seconds: Annotated[float | None, Attribute(
+        "how long a restart takes", unit=SECONDS, column="restore", need=True)] = None
+    max_retries: Annotated[int, Attribute(
+        "restarts after failures", key="retries", bounds={"ge": 0, "le": 1000}, flag="--retries",
+        panel=RUNNING)] = 3
+    estimate_seconds: Annotated[float | None, Attribute(
+        "run time on the GPUs asked for", unit=SECONDS, column="estimate",
+        key="estimate", flag="--estimate", panel=TIMES)] = None
+    throughput: Annotated[AnyThroughput | None, Attribute(
+        "the throughput model its user declares", column="declared_throughput")] = None
+    skew: Annotated[float, Attribute(
+        "share of its model that lies in the largest tensor", key="skew",
+        bounds={"ge": 0, "le": 1})] = 0.0
+    spread_slowdown: Annotated[float, Attribute(
+        "longer iterations for each node beyond the fewest, as a share",
+        column="declared_spread_slowdown", cell=", as its user declares it", key="spread_slowdown",
+        bounds={"ge": 0, "le": 1000})] = 0.0
+    sensitivity: Annotated[Sensitivity | None, Attribute(
+        "its profile over CPUs and memory per GPU, as its user declares it",
+        column="declared_sensitivity")] = None
+    lowest_loss: Annotated[float | None, Attribute(
+        "training loss it is expected to reach; termination loss ends it there", key="lowest_loss",
+        bounds={"ge": -1e12, "le": 1e12})] = None
     accept_later: bool = False
-    adaptation: Adaptation | None = None
-    after: tuple[Dependency, ...] = ()
-    priority: int = 0
-    time_limit_seconds: float | None = None
+    adaptation: Annotated[Adaptation | None, Attribute(
+        "how its user says that it changes its batch size")] = None
+    after: Annotated[tuple[Dependency, ...], Attribute(
+        "ids of jobs that have to succeed first, joined by ;; "
+        "12:any: any end, 12:any:10m: think time")] = ()
+    priority: Annotated[int, Attribute(
+        "the higher the sooner, if the policy heeds it", key="priority",
+        bounds={"ge": -1000, "le": 1000}, flag="--priority", panel=TIMES, state="priority")] = 0
+    time_limit_seconds: Annotated[float | None, Attribute(
+        "it is ended when it has run for so long", unit=SECONDS, column="time_limit",
+        key="time_limit", flag="--time-limit", panel=TIMES, state="time_limit")] = None
+    # fmt: on
 
     @property
     def least_gpus(self) -> float:
@@ -160,14 +206,20 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     its GPUs with another job, by that job's name.
     """
 
-    work: float
-    throughput: AnyThroughput = LINEAR
-    regimes: tuple[Regime, ...] = ()
-    failures: tuple[float, ...] = ()
-    loss_curve: tuple[LossPoint, ...] = ()
-    spread_slowdown: float = 0.0
-    sensitivity: Sensitivity | None = None
-    beside: dict[str, AnyThroughput] = {}
+    # fmt: off
+    work: Annotated[float, Attribute("units of work; 1-GPU seconds unless a throughput is given")]
+    throughput: Annotated[AnyThroughput, Attribute("its true throughput model")] = LINEAR
+    regimes: Annotated[tuple[Regime, ...], Attribute("batch-size regimes")] = ()
+    failures: Annotated[tuple[float, ...], Attribute(
+        "amounts of work after which it crashes")] = ()
+    loss_curve: Annotated[tuple[LossPoint, ...], Attribute("training loss by work")] = ()
+    spread_slowdown: Annotated[float, Attribute(
+        "longer iterations for each node beyond the fewest, as a share")] = 0.0
+    sensitivity: Annotated[Sensitivity | None, Attribute(
+        "its profile over CPUs and memory per GPU")] = None
+    beside: Annotated[dict[str, AnyThroughput], Attribute(
+        "its throughput models while it shares its GPUs, by the other job's name")] = {}
+    # fmt: on
 
     def rate(
         self, gpus: float, gpu_type: str = "", nodes: int = 1, work_done: float = 0.0
@@ -238,7 +290,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     spec: JobSpec
     truth: Truth
-    training: Training | None = None
+    training: "Training | None" = None
     recorded: Recorded | None = None
 
     def seconds_on(self, gpus: float, gpu_type: str = "", nodes: int = 1) -> float:

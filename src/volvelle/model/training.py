@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import WHOLE_SAMPLE
 
 if TYPE_CHECKING:
     from scipy.interpolate import LinearNDInterpolator
@@ -38,7 +39,6 @@ MOST_NODES = 16
 """Nodes beyond which placements were not measured."""
 MOST_GPUS = 64
 """GPUs beyond which placements were not measured."""
-_EPSILON = 1e-8  # of rounding up
 
 
 class StepTime(NamedTuple):
@@ -173,11 +173,11 @@ class Application:
 
     def passes(self, batch_size: int, gpus: int) -> Passes:
         """How GPUs share a batch: rounded up to whole samples a GPU, at most `most_batch` in all."""
-        share = math.ceil(batch_size / gpus - _EPSILON)
-        passes = math.ceil(share / self.most_local - _EPSILON)
+        share = math.ceil(batch_size / gpus - WHOLE_SAMPLE)
+        passes = math.ceil(share / self.most_local - WHOLE_SAMPLE)
         if gpus == 1 and batch_size > self.initial_batch:
             passes = max(passes, 2)
-        local = math.ceil(share / passes - _EPSILON)
+        local = math.ceil(share / passes - WHOLE_SAMPLE)
         return self.limited(local, passes, gpus)
 
     def limited(self, local: int, passes: int, gpus: int) -> Passes:

@@ -25,7 +25,3 @@ def format_duration(seconds: float) -> str:
         return f"{sign}{minutes // 60}h {minutes % 60:02d}m"
     hours = round(seconds / HOUR)
     return f"{sign}{hours // 24}d {hours % 24:02d}h"
-
-
-ROUNDING_SECONDS = 1e-6
-"""Times on one clock that differ by no more are the same."""

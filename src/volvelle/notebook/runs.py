@@ -32,7 +32,8 @@ from volvelle.report.verdict import Sentence, baseline_of, verdict
 from volvelle.simulate import run_directory
 from volvelle.simulate.compare import ComparedRun
 from volvelle.simulate.compare import compare as compare_runs
-from volvelle.simulate.experiment import SINGULAR, Experiment, PlannedRun, WorkloadKey
+from volvelle.simulate.experiment import Experiment, PlannedRun, WorkloadKey
+from volvelle.simulate.experiment_file import SINGULAR
 from volvelle.simulate.run import Progress, Simulation, check
 from volvelle.simulate.run import simulate as simulate_run
 from volvelle.simulate.run_directory import RunRecord, RunStatus

@@ -1,1 +1,1 @@
-"""What is to happen: a resource-time profile, plans over windows of slots, the programs that find them."""
+"""Plans ahead: a resource-time profile, plans over windows of slots, the programs that find them."""

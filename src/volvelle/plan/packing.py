@@ -1,12 +1,12 @@
-"""Packing: from how many slots each job is to have to which ones.
+"""Packing: from the number of slots of each job to the slots themselves.
 
 Jobs are gangs: in a slot a job holds all its GPUs or none. Slots are filled one after another by
 **slack**, how many slots a job could still miss: least slack first, wider jobs first among equals. A job
 that does not fit into what is left of a slot is passed over.
 
 Least slack alone lets jobs of about equal slack take turns, and each turn is a restart. With ``keep`` a job
-that ran in the slot before goes on, as long as nobody without slack needs its place. Which of the two
-wastes less depends on the gangs, so callers try both.
+that ran in the slot before goes on, as long as no job without slack needs its place. The better of the two
+depends on the gangs, so callers try both.
 """
 
 import numpy as np
@@ -37,12 +37,12 @@ def pack(
     keep: bool,
     whole: bool,
 ) -> Bools:
-    """Who holds its GPUs in which slot, (jobs, slots).
+    """The slots in which each job holds its GPUs, (jobs, slots).
 
-    order: the rows to be packed; ties go to those that come first. gpus, slots, deadline: by row, GPUs of
-    the gang, slots that it is to have, and by the end of how many. capacity: GPUs of each slot. ran:
-    whether it runs right before the first slot. whole: a job that cannot have all its slots any more gets
-    no further ones.
+    order: the rows to be packed; ties go to the earlier ones. gpus, slots, deadline: by row, GPUs of
+    the gang, slots that it is to have, and the number of slots by whose end it has them. capacity: GPUs of
+    each slot. ran: whether it runs right before the first slot. whole: a job that cannot have all its slots
+    any more gets no further ones.
     """
     held = np.zeros((len(gpus), len(capacity)), dtype=np.bool_)
     left = slots.copy()
@@ -76,11 +76,12 @@ def pack(
 def in_turn(
     order: Ints, gpus: Floats, counts: Ints, slots: int, capacity: Floats, ran_on: Ints
 ) -> Bools:
-    """Who has its rounds in which cells, (jobs, slots * types): who has none to miss, then by ``order``.
+    """The cells in which each job has its rounds, (jobs, slots * types). Jobs with no slot to miss go first,
+    the others by ``order``.
 
     A slot has a cell for each GPU type, cell ``slot * types + type``. counts: (jobs, types) rounds that each
-    is to have. capacity: GPUs by type. ran_on: the type that each job holds right before, -1 for none; who
-    has rounds of the type that it had last goes on there.
+    is to have. capacity: GPUs by type. ran_on: the type that each job holds right before, -1 for none; a
+    job with rounds of the type that it had last goes on there.
     """
     jobs, types = counts.shape
     held = np.zeros((jobs, slots * types), dtype=np.bool_)

@@ -1,6 +1,6 @@
-"""A plan: who is to hold how many GPUs in which slot of a window.
+"""A plan: the GPUs of each job in each slot of a window.
 
-A **slot** is a round or a lease: a stretch of time in which nobody's GPUs change. A **window** is some
+A **slot** is a round or a lease: a stretch of time in which holdings do not change. A **window** is some
 slots, one after another.
 """
 
@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
 
 BoolTable = NDArray[np.bool_]
 IntTable = NDArray[np.int64]
-
-_ROUNDING = 1e-9
-"""Of a slot: how far a time may be before the slot that it is meant to begin."""
 
 
 class Window(NamedTuple):
@@ -36,7 +34,7 @@ class Window(NamedTuple):
 
     def slot(self, when: float) -> int:
         """The slot in which ``when`` is: below 0 before the window, `slots` or more after it."""
-        return int(np.floor((when - self.start) / self.slot_seconds + _ROUNDING))
+        return int(np.floor((when - self.start) / self.slot_seconds + WHOLE_NUMBER))
 
 
 class Plan:
@@ -151,7 +149,7 @@ class Plan:
         """
         shift = (window.start - self.window.start) / self.window.slot_seconds
         first = round(shift)
-        if window.slot_seconds != self.window.slot_seconds or abs(shift - first) > 1e-6:
+        if window.slot_seconds != self.window.slot_seconds or abs(shift - first) > WHOLE_ROUND:
             raise ValueError(f"the slots of {window} are not those of {self.window}")
         gpus = np.zeros((len(number), window.slots))
         rows = self.rows_of(number)
@@ -162,7 +160,7 @@ class Plan:
         return gpus
 
     def next_change(self, slot: int) -> int:
-        """The first slot after ``slot`` in which somebody holds other GPUs; the window's end if none."""
+        """The first slot after ``slot`` with other holdings; the window's end if none."""
         after: BoolColumn = (self.gpus[:, slot + 1 :] != self.gpus[:, slot, None]).any(axis=0)
         if self.types is not None:
             after |= (self.types[:, slot + 1 :] != self.types[:, slot, None]).any(axis=0)

@@ -48,15 +48,15 @@ class PlanPolicy(Policy):
 
     @abstractmethod
     def plan(self, view: View, window: Window) -> Plan:
-        """Who is to hold what in the rounds of ``window``, which begins now.
+        """The holdings of jobs in the rounds of ``window``, which begins now.
 
         Jobs that are not in the plan are as if they had no GPUs in it.
         """
 
     def plan_basis(self, view: View) -> bytes:
-        """What a plan follows from: it is made anew where this is not what it was.
+        """The inputs of a plan, which is made anew where they have changed.
 
-        Here the jobs in the system, and GPUs by type and pool. A policy that looks at more adds it.
+        Inputs are the jobs in the system, and GPUs by type and pool. A policy that looks at more adds it.
         """
         numbers, capacity, quota = view.jobs.number, view.capacity, view.quota
         return numbers.tobytes() + b"|" + capacity.tobytes() + b"|" + quota.tobytes()
@@ -82,7 +82,7 @@ class PlanPolicy(Policy):
             return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
         if plan.types is None:
             return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
-        # What a job holds is what `fill` gives it first; here that is what the plan gives.
+        # `fill` serves current holdings first; here the plan's GPUs stand for them.
         matrix, types = jobs.matrix.copy(), plan.types_by(jobs.number, slot)
         stays = jobs.running & ((matrix[PINNED] == 1.0) | (matrix[PREEMPTIBLE] == 0.0))
         matrix[TYPE] = np.where((types >= 0) & ~stays, types, matrix[TYPE])

@@ -1,11 +1,11 @@
 """Linear and integer programs, solved by HiGHS through ``highspy`` (the extra ``solvers``).
 
-Whoever has a program to solve brings an **incumbent**, a feasible answer found without the solver, and a
+Callers bring an **incumbent**, a feasible answer found without the solver, and a
 **bound**, a gain that no answer can exceed. The solver has a time limit; where it fails, is late or finds
 nothing better, the incumbent stands. Every answer comes with its **gap**: how much more, relative to what
 it gains, an answer could at most gain. It is 0 for a proven optimum.
 
-HiGHS is told to use one thread, so that an answer does not depend on the machine (it would keep the
+HiGHS runs on one thread, so that an answer does not depend on the machine (it would keep the
 thread count of the first solve in a process anyway). ``highspy`` and ``ortools`` cannot be imported into
 one process.
 """
@@ -18,9 +18,7 @@ import numpy as np
 
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.problems import Problem
-
-_NOTHING = 1e-12
-"""A gain below which a gap is not taken relative to it."""
+from volvelle.model.tolerances import LEAST_DIVISOR
 
 
 class Rows:
@@ -125,7 +123,7 @@ def maximise(
 
 def relative_gap(found: float, bound: float) -> float:
     """How much more than ``found``, relative to it, the ``bound`` is."""
-    return max(bound - found, 0.0) / max(abs(found), _NOTHING)
+    return max(bound - found, 0.0) / max(abs(found), LEAST_DIVISOR)
 
 
 def _highspy() -> ModuleType:

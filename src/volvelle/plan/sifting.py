@@ -12,11 +12,11 @@ import time
 import numpy as np
 
 from volvelle.core.view import BoolColumn, FloatColumn
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.plan.programs import Answer, Program, Rows, maximise, relative_gap
 
 _SAMPLE = 40
 """One in so many variables is free in the first turn."""
-_OPTIMAL = 1e-9
 
 
 def sift(
@@ -40,7 +40,7 @@ def sift(
         elsewhere = np.where(reduced > 0.0, program.upper - x, x)
         missed = np.where(free, 0.0, np.abs(reduced) * elsewhere)
         bound = min(bound, value + float(missed.sum()))
-        if relative_gap(value, bound) <= max(gap, _OPTIMAL):
+        if relative_gap(value, bound) <= max(gap, SAME_SHARE):
             break
         duals = None
         free |= missed > 0.0

@@ -10,7 +10,7 @@ Conservative (TPDS'01, section 3): every job that waits has a reservation, at th
 fits beside those of jobs before it. A later job starts if it delays none of them. Reservations are made
 anew at each decision, in order of submission, so that they move up when a job ends early.
 
-Both keep what is free from when on in profiles (`volvelle.plan.profile`), in seconds from now. Believed
+Both keep what is free from when on in profiles (`volvelle.policies.profile`), in seconds from now. Believed
 durations come from the estimator; with wrong ones reservations move, as on real clusters. Jobs are gangs
 here: elastic jobs run on the GPUs they request.
 """
@@ -26,12 +26,11 @@ from volvelle.core.columns import (
     PRIORITY,
     TYPES,
 )
-from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
-from volvelle.core.policy import Allocation, Kernel, Policy, policies
-from volvelle.core.state import Reason
-from volvelle.core.view import View
-from volvelle.plan.profile import add, earliest_fit, fits, write_running
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import ClusterNow, keep_running, seconds_left
+from volvelle.core.policy import Kernel, Policy, policies
+from volvelle.core.state import INFINITY, Reason
+from volvelle.policies.profile import add, earliest_fit, fits, write_running
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,16 +56,8 @@ class EasyBackfill(Policy):
         """Jobs are gangs here."""
         return False
 
-    def allocate(self, view: View) -> Allocation:
-        """Keep what runs, start the head jobs that fit, reserve, backfill."""
-        jobs = view.jobs
-        order = by_priority(jobs.matrix)
-        loop = backfill if jobs.interpreted else _compiled_backfill
-        given = loop(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
-
     def kernel(self, *, named: bool) -> Kernel:
-        """The same as machine code."""
+        """Keep what runs, start the head jobs that fit, reserve, backfill."""
         return Kernel(decide, np.zeros(0), rates=False)
 
 
@@ -78,16 +69,8 @@ class ConservativeBackfill(EasyBackfill):
     source: ClassVar[str] = "Mu'alem and Feitelson (TPDS'01)"
     optimises: ClassVar[str] = "utilisation, with a start for every job that arrivals do not delay"
 
-    def allocate(self, view: View) -> Allocation:
-        """Keep what runs, then start each job that waits, or reserve."""
-        jobs = view.jobs
-        order = by_priority(jobs.matrix)
-        loop = reserve_all if jobs.interpreted else _compiled_reserve_all
-        given = loop(jobs.matrix, order, jobs.seconds_to_end, view.capacity, view.quota)
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
-
     def kernel(self, *, named: bool) -> Kernel:
-        """The same as machine code."""
+        """Keep what runs, then start each job that waits, or reserve."""
         return Kernel(decide_conservatively, np.zeros(0), rates=False)
 
 
@@ -98,35 +81,23 @@ def by_priority(matrix: Floats) -> Ints:
 
 
 @kernel
-def decide(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    parameters: Floats,
-    given: Floats,
-) -> None:
-    """`EasyBackfill.allocate` as machine code."""
-    order = by_priority(matrix)
-    given[3] = order
-    given[:3] = backfill(matrix, order, seconds_left(matrix, now), capacity, quota)
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """EASY's decision (`Kernel`)."""
+    order = by_priority(jobs)
+    out[3] = order
+    ends = seconds_left(jobs, cluster.now)
+    out[:3] = backfill(jobs, order, ends, cluster.capacity, cluster.quota)
+    return INFINITY
 
 
 @kernel
-def decide_conservatively(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    parameters: Floats,
-    given: Floats,
-) -> None:
-    """`ConservativeBackfill.allocate` as machine code."""
-    order = by_priority(matrix)
-    given[3] = order
-    given[:3] = reserve_all(matrix, order, seconds_left(matrix, now), capacity, quota)
+def decide_conservatively(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of conservative backfill (`Kernel`)."""
+    order = by_priority(jobs)
+    out[3] = order
+    ends = seconds_left(jobs, cluster.now)
+    out[:3] = reserve_all(jobs, order, ends, cluster.capacity, cluster.quota)
+    return INFINITY
 
 
 @kernel
@@ -335,6 +306,3 @@ def _first_start(
         if start == within:
             break
     return start
-
-
-_compiled_backfill, _compiled_reserve_all = compiled(backfill), compiled(reserve_all)

@@ -27,6 +27,7 @@ from volvelle.core.policy import Allocation, Policy, policies, rank
 from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.model.cluster import NodeState
+from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,11 +38,6 @@ _POLICY = int(Reason.POLICY)
 
 _USER, _CPUS, _MEMORY = 0, 1, 2
 """Own columns: the user's number from 1 on (0: not known yet), CPUs and GB of memory for each GPU."""
-
-_FEATHER = 1e-12
-"""What a weight of nothing weighs."""
-_FITS = 1e-9
-"""CPUs and memory that sums may be over by rounding."""
 
 
 @policies.register
@@ -126,7 +122,7 @@ def fill_by_dominant_share(
     free = capacity.copy()
     left = quota.copy()
     used = np.zeros((len(totals), users))
-    weight = np.full(users, _FEATHER)
+    weight = np.full(users, LEAST_DIVISOR)
     for row in range(jobs):
         weight[user[row]] = max(weight[user[row]], matrix[WEIGHT, row])
         stays = matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0
@@ -139,7 +135,7 @@ def fill_by_dominant_share(
         for each in range(users):
             if active[each]:
                 share = (used[:, each] / totals).max() / weight[each]
-                if share < least_share - _FITS:
+                if share < least_share - SAME_SHARE:
                     poorest, least_share = each, share
         if poorest < 0:
             break
@@ -189,7 +185,9 @@ def _type_for(
         return -1
     result[2, row] = 0.0 if result[0, row] > 0.0 else _POLICY
     for resource in range(1, len(totals)):
-        if used[resource].sum() + step * per_gpu[resource, row] > totals[resource] * (1.0 + _FITS):
+        if used[resource].sum() + step * per_gpu[resource, row] > totals[resource] * (
+            1.0 + SAME_SHARE
+        ):
             return -1
     result[2, row] = 0.0 if result[0, row] > 0.0 else _GPUS_SHORT
     if result[0, row] > 0.0:

@@ -20,14 +20,11 @@ from volvelle.core.compiled import compiled
 from volvelle.core.fill import water_fill
 from volvelle.core.policy import Allocation, Policy, policies, rank
 from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.model.tolerances import LEAST_DIVISOR
 from volvelle.policies.growth import least_then_more, may_grow
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-_FEATHER = 1e-12
-"""What a weight of nothing weighs."""
 
 
 @policies.register
@@ -68,7 +65,7 @@ def grow_by_weight(matrix: Floats, rows: Ints, gpus: Floats, free: float, left: 
     while free >= 1.0:
         best, least_share = -1, np.inf
         for row in rows:
-            share = gpus[row] / max(matrix[WEIGHT, row], _FEATHER)
+            share = gpus[row] / max(matrix[WEIGHT, row], LEAST_DIVISOR)
             if share < least_share and may_grow(matrix, row, gpus, left):
                 best, least_share = row, share
         if best < 0:

@@ -29,7 +29,7 @@ DEFAULT_COLUMNS = (
     "utilisation",
     "makespan",
 )
-"""What a comparison shows unless it is told; columns without a number are left out."""
+"""Default columns of a comparison; columns without a number are left out."""
 
 _GROUPINGS = {"class": "job class", "width": "GPUs requested"}
 _GROUP_MEASURES = (
@@ -147,7 +147,7 @@ def _side_by_side(
 
 
 def _unfinished_note(summaries: Mapping[str, Summary]) -> str:
-    """What became of the jobs, for the runs that did not finish them all."""
+    """Numbers of jobs by status, for the runs that did not finish them all."""
     parts = [
         f"{name}: "
         + ", ".join(f"{count:,} {status}" for status, count in total.statuses.items() if count)

@@ -71,7 +71,7 @@ def write_describe_report(
 
 
 def load_drawing(description: Description) -> Drawing:
-    """GPUs that would be busy if nobody waited, and the work submitted each day, over time."""
+    """GPUs that would be busy if no job waited, and the work submitted each day, over time."""
     hourly, daily = description.hourly, description.daily
     span = (hourly.start_seconds, description.first_submit_seconds + description.span_seconds)
     span = (span[0], max(span[1], span[0] + hourly.bin_seconds))

@@ -15,6 +15,7 @@ import numpy as np
 from volvelle.metrics import labels, series
 from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import FloatColumn, IntColumn, Outcomes, Segments
+from volvelle.model.tolerances import SAME_MOMENT, WHOLE_NUMBER
 
 MOST_BARS = 60_000
 """Holdings in the page; beyond, the longest are kept."""
@@ -115,7 +116,7 @@ def _share_gpus(
     for bar in np.flatnonzero((segments.gpus[owner] < 1) & (height == per_gpu)):
         need = max(1, round(float(segments.gpus[owner[bar]]) * per_gpu))
         mine = free_from[lane[bar] : lane[bar] + per_gpu]
-        free = mine <= segments.start[owner[bar]] + 1e-6
+        free = mine <= segments.start[owner[bar]] + SAME_MOMENT
         lane[bar] += _first_run(sum(1 << at for at in np.flatnonzero(free).tolist()), need) or 0
         height[bar] = need
         free_from[lane[bar] : lane[bar] + need] = end[owner[bar]]
@@ -128,7 +129,7 @@ def _greedy(
 
     Lanes are the bits of an integer, set while they are free.
     """
-    needs = np.maximum(1, np.ceil(gpus * per_gpu - 1e-9)).astype(int).tolist()
+    needs = np.maximum(1, np.ceil(gpus * per_gpu - WHOLE_NUMBER)).astype(int).tolist()
     lanes = max(1, capacity * per_gpu)
     free = (1 << lanes) - 1
     held: list[tuple[float, int]] = []  # a heap: until when, which lanes
@@ -136,7 +137,7 @@ def _greedy(
     for row, (begin, stop, need) in enumerate(
         zip(start.tolist(), end.tolist(), needs, strict=True)
     ):
-        while held and held[0][0] <= begin + 1e-6:
+        while held and held[0][0] <= begin + SAME_MOMENT:
             free |= heappop(held)[1]
         missing = need - free.bit_count()
         if missing > 0:

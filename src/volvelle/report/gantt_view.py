@@ -29,7 +29,7 @@ _GROUP_NAMES: dict[str, Callable[[str], str]] = {
 
 
 def coloring(outcomes: Outcomes) -> str:
-    """The first of class, width, pool and user that tells the jobs apart."""
+    """The first of class, width, pool and user by which the jobs differ."""
     apart = (name for name in _GROUP_NAMES if len(GROUPINGS[name](outcomes).names) > 1)
     return next(apart, "class")
 

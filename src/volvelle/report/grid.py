@@ -30,7 +30,7 @@ from volvelle.report.table import (
 )
 
 SWEEP_COLUMNS = ("jct:mean", "responsiveness:mean", "utilisation")
-"""What a comparison over rates shows unless it is told: a table and a row of panels for each."""
+"""Default columns of a comparison over rates: a table and a row of panels for each."""
 
 _MOST_PANELS = 12
 
@@ -86,7 +86,7 @@ class Grid:
         return self.seeds <= 1 and len(self.rates) <= 1
 
     def tables(self, columns: Sequence[str], default: Sequence[str]) -> list[Table]:
-        """What people are shown: ``columns``, or where there are none ``default``.
+        """The columns shown: ``columns``, or ``default`` where these are empty.
 
         Raises `Problem` for a measure that does not exist.
         """
@@ -240,7 +240,7 @@ def _figures(summary: Summary) -> dict[str, float]:
 
 
 _SCALE = {"%": 100.0}
-"""What divides a figure for its axis, which counts shares from 0 to 1."""
+"""The divisor of a figure for its axis, which counts shares from 0 to 1."""
 
 _QUANTITIES: dict[str, Quantity] = {"s": "duration", "%": "share"}
 

@@ -74,7 +74,7 @@ def listed(sentences: Iterable[str]) -> str:
 
 
 def folded(html: str) -> str:
-    """What is shown once it is asked for."""
+    """A part of a page that is folded until a reader opens it."""
     return f"<details><summary>Show the tables</summary>{html}</details>"
 
 

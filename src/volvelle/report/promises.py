@@ -35,7 +35,7 @@ def promises_by_class(outcomes: Outcomes) -> Table:
 def reasons_of_promises(outcomes: Outcomes) -> Table:
     """Why no finish was guaranteed, or one no longer is: how often each was said, the most frequent first."""
     said = Counter(
-        told.promise.reason for told in outcomes.promises if told.promise.finish_by is None
+        change.promise.reason for change in outcomes.promises if change.promise.finish_by is None
     )
     rows = tuple((reason, count) for reason, count in said.most_common(_MOST_REASONS))
     return Table("Why not", (Column("reason", "reason"), Column("times", "times")), rows)

@@ -348,7 +348,7 @@ def _html_cell(table: Table, row: int, at: int, best: bool) -> str:
 
 
 def _delta(table: Table, row: int, at: int) -> str:
-    """What a cell differs by from the baseline's, small beside it."""
+    """The difference of a cell from the baseline's, small beside it."""
     text = table.delta_text(row, at).replace("-", "\u2212")
     return f' <span class="delta">{text}</span>' if text else ""
 

@@ -17,7 +17,7 @@ class Styled(NamedTuple):
 
 
 Cell = Sequence[Styled]
-"""What stands in a cell, one text under the other."""
+"""The texts of a cell, one under the other."""
 
 
 def aligned(

@@ -1,9 +1,9 @@
-"""A comparison in words: who is best for what, what that needs, who loses by it, what it costs.
+"""A comparison in words: the best policy by each metric, its needs, its costs, and the jobs that lose by it.
 
 Every sentence is a small record of the figures that it speaks of, so that a test can hold it against the
-runs. Figures of several seeds are their means. What the trace itself recorded stands
+runs. Figures of several seeds are their means. The trace's own record stands
 beside the policies as a run called `RECORDED`. Runs that finished fewer jobs than others are not judged:
-their completion times are those of the jobs that were quick.
+their completion times are those of quick jobs.
 """
 
 import math
@@ -32,11 +32,11 @@ CONTESTS = {
     "deadline_miss:mean": "missed deadlines",
     "makespan": "makespan",
 }
-"""What is judged, and how a sentence calls it. Lower is better in each."""
+"""The metrics judged, and their names in sentences. Lower is better in each."""
 
 _SAME = 0.005  # figures that differ by less than this share are as good as each other
 _LOSES = 0.05  # a group of jobs loses if its mean completion time grows by more
-_FEW = 10  # groups of fewer jobs are nobody to speak of
+_FEW = 10  # smaller groups are not named
 _RARELY = 0.05  # preemptions a job, below which a run is said not to preempt
 _DEFAULT_BASELINE = "fifo"
 
@@ -81,7 +81,7 @@ class Best(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What ``run`` asks for: known durations, how often it takes a job's GPUs away, elastic jobs.
+    """The needs of ``run``: known durations, how often it takes a job's GPUs away, elastic jobs.
 
     resized: share of the jobs that held another number of GPUs than they ask for, 0 to 1.
     """
@@ -122,7 +122,7 @@ class Without(NamedTuple):
 
 
 class Loses(NamedTuple):
-    """Whose jobs end later under ``run`` than under the baseline.
+    """Groups of jobs that end later under ``run`` than under the baseline.
 
     share: of all jobs that finished in both, 0 to 1. worst: groups by name, and by which share their mean
     completion time grows.
@@ -246,9 +246,9 @@ class _Composition:
 def verdict(
     grid: Grid, reference: str | None = None, price: float | None = None
 ) -> tuple[Sentence, ...]:
-    """What the runs of ``grid`` come to; nothing where they are over several rates, or only one.
+    """Sentences on the runs of ``grid``; none where these are over several rates, or only one.
 
-    They are judged against the policy ``reference``; without one against what the trace recorded, where it is
+    Runs are judged against the policy ``reference``; without one against the trace's own record, where it is
     a run of the grid, against fifo, or the first.
     ``price``: of a GPU-hour.
     """

@@ -3,6 +3,6 @@
 workload ──▶ World (truth, exact event loop) ⇄ Scheduler (belief) ──▶ Recorder ──▶ Outcomes
 """
 
-from volvelle.notebook.callable_room import make_callable
+from volvelle.callable_room import make_callable
 
 make_callable(__name__, "volvelle.notebook.runs", "simulate")

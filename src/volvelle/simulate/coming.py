@@ -4,20 +4,19 @@ Most jobs are alike to it (they scale linearly, on whatever GPUs) and are writte
 one by one.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.beliefs import newcomer, table_of
-from volvelle.core.curves import unit_rate
+from volvelle.core.beliefs import newcomer, table_of, true_columns
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.job_schema import Needs, with_state
 from volvelle.model.throughput import Linear
 from volvelle.workload.workload import after_earlier
 
@@ -26,19 +25,24 @@ Floats = NDArray[np.float64]
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _OWN = (
-    *("number", "submit", "weight", "preemptible", "priority", "time_limit"),
-    *("total", "scale", "true_work"),
+    *("number", "submit", "total", "scale", "true_work"),
+    *(one.about.state for one in with_state(JobSpec)),
 )
 _SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
 """Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
+_NEEDS = Needs(JobSpec)
+_UNLIKE = Needs(
+    JobSpec,
+    besides=("gpus", "cpus", "memory_gb", "pool", "restore_seconds", "checkpoint_seconds"),
+)
+"""What sets a job apart from those that are written down all at once."""
 
 
 class Coming:
     """The jobs of a world: what the scheduler will be told of them, and what is true.
 
-    numbers: theirs (default: from 0 on). believed: what the scheduler will believe of them (default: what its
-    estimator says, when they are admitted where it learns). profiles: of jobs that were profiled first and
+    Their numbers count from 0 on. profiles: of jobs that were profiled first and
     come when that is over, in this order (default: they come when they are submitted). open_ended: more may
     come (`insert`), so that nobody's number is known before it is submitted.
     """
@@ -47,16 +51,13 @@ class Coming:
         self,
         scheduler: Scheduler,
         jobs: Sequence[Job],
-        numbers: Sequence[int] | None = None,
-        believed: Sequence[Belief] | None = None,
         profiles: Sequence[JobProfile] | None = None,
         *,
         open_ended: bool = False,
     ) -> None:
-        self.jobs = after_earlier(jobs) if numbers is None else jobs
+        self.jobs: Sequence[Job] = after_earlier(jobs)
         self._profiles = profiles
-        self.numbers = range(len(jobs)) if numbers is None else numbers
-        self._places = {n: i for i, n in enumerate(numbers)} if numbers is not None else None
+        self.numbers = range(len(jobs))
         self._disclose = scheduler.composition.estimator.needs_truth
         self.arrivals: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
@@ -64,11 +65,11 @@ class Coming:
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
         asked = learning or (open_ended and not estimator.believes_truth)
-        self.prepared = believed is not None or not asked
-        if believed is None and self.prepared and not estimator.believes_truth:
+        self.prepared = not asked
+        self.believed: list[Belief] | None = None
+        if self.prepared and not estimator.believes_truth:
             seed = scheduler.seed
-            believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
-        self.believed = believed
+            self.believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
         self._write(scheduler)
 
     def insert(self, scheduler: Scheduler, jobs: Sequence[Job], come: int) -> None:
@@ -76,7 +77,6 @@ class Coming:
 
         All jobs have to be `open_ended`, with numbers from 0 on, and the table of arrivals is another then.
         """
-        assert self._places is None
         assert self.believed is None
         more = Coming(scheduler, jobs, open_ended=True)
         merged = [*self.jobs[come:], *jobs]
@@ -109,21 +109,16 @@ class Coming:
             time = job.spec.submit_time if profile is None else profile.ended
         return JobSubmitted(time, self.numbers[place], job.spec, truth, profile)
 
-    def place(self, number: int) -> int:
-        """Which of the jobs has a number."""
-        return number if self._places is None else self._places[number]
-
     def __contains__(self, number: object) -> bool:
-        return number in (self.numbers if self._places is None else self._places)
+        return number in self.numbers
 
     def job(self, number: int) -> Job:
         """The job with a number."""
-        return self.jobs[self.place(number)]
+        return self.jobs[number]
 
     def known(self, number: int) -> KnownJob:
         """What the scheduler knows of a job once it is admitted."""
-        place = self.place(number)
-        return KnownJob(self.jobs[place].spec, self.belief(place).truth)
+        return KnownJob(self.jobs[number].spec, self.belief(number).truth)
 
     def belief(self, place: int) -> Belief:
         """What the scheduler believes of one of the jobs."""
@@ -248,17 +243,17 @@ class Coming:
                     self.arrivals[_PLACE[name], others] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
-        job, number = self.jobs[place], self.numbers[place]
+        job = self.jobs[place]
         if obstacle := scheduler.obstacle(job.spec):
             self._foretell(place, OBSTACLE, obstacle)
             return
         if self.prepared:
-            values = newcomer(scheduler, number, job.spec, self.belief(place))
+            values = newcomer(scheduler, self.numbers[place], job.spec, self.belief(place))
             if isinstance(values, str):
                 self._foretell(place, NO_PROGRESS, values)
                 return
             self.arrivals[:, place] = values
-        self.arrivals[TRUTH, place] = _true_columns(scheduler, job)
+        self.arrivals[TRUTH, place] = true_columns(scheduler, job)
 
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
@@ -267,27 +262,9 @@ class Coming:
 
 def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
     return {
-        "weight": [spec.weight for spec in specs],
-        "preemptible": [spec.preemptible for spec in specs],
-        "priority": [spec.priority for spec in specs],
-        "time_limit": [spec.time_limit_seconds or 0.0 for spec in specs],
+        one.about.state: [getattr(spec, one.name) or 0.0 for spec in specs]
+        for one in with_state(JobSpec)
     }
-
-
-def machine_code_knows(arrivals: Floats) -> bool:
-    """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
-    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
-
-
-def _true_columns(scheduler: Scheduler, job: Job) -> tuple[float, float, float, float]:
-    """The truth about a job as the forward loop has it: `true_work` to `truly_asked`."""
-    truth = job.truth
-    unit, table = unit_rate(truth), table_of(scheduler, truth)
-    eventful = truth.failures or truth.regimes or job.training is not None
-    reports = scheduler.composition.loss_every is not None and truth.loss_curve
-    asked = bool(eventful or reports or (math.isnan(unit) and table < 0))
-    return truth.work, unit, float(table), float(asked)
 
 
 def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:
@@ -303,11 +280,7 @@ def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:
 def _is_alike(job: Job) -> bool:
     spec, truth = job.spec, job.truth
     return (
-        spec.min_gpus is None
-        and spec.max_gpus is None
-        and not spec.gpu_types
-        and not spec.constraints
-        and not spec.exclusive
+        _UNLIKE.of(spec) == _UNLIKE.none
         and not truth.failures
         and not truth.loss_curve
         and job.training is None
@@ -324,17 +297,7 @@ def _kind(job: Job, belief: Belief) -> Any:
         return None
     return (
         *(id(truth.throughput) for truth in truths),
-        spec.gpus,
-        spec.min_gpus,
-        spec.max_gpus,
-        spec.gpu_types,
-        spec.constraints,
-        spec.exclusive,
-        spec.cpus,
-        spec.memory_gb,
-        spec.pool,
-        spec.restore_seconds,
-        spec.checkpoint_seconds,
+        *_NEEDS.of(spec),
     )
 
 

@@ -9,176 +9,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import resolved, seen_from
-from volvelle.core.written import Written
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
-from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
-from volvelle.model.validation import Seconds, describe_validation
+from volvelle.model.validation import describe_validation
+from volvelle.simulate.experiment_file import SINGULAR, ExperimentFile
 from volvelle.simulate.past import read_past
 from volvelle.simulate.recorded import fits_record, recorded_jobs
-from volvelle.simulate.run import PLAY_OUTS, Setting
-from volvelle.simulate.run_directory import SYNTHESIZER
+from volvelle.simulate.run import Setting
 from volvelle.simulate.sources import (
     Read,
     Source,
     generated,
     read_source,
     resubmitted,
-    split_pairs,
 )
-from volvelle.systems.blox.synthesizer import Synthesis, read_foreseen
+from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.workload.habits import Habits
 from volvelle.workload.proposing import proposed_cluster, seen_types
 from volvelle.workload.workload import Workload
-
-SINGULAR = {
-    "policy": "policies",
-    "placement": "placements",
-    "admission": "admissions",
-    "estimator": "estimators",
-    "termination": "terminations",
-    "seed": "seeds",
-    "metric": "metrics",
-}
-"""How keys are written where there is one of what may be several."""
 
 _WORKLOADS = ("trace", "from_journal", "generate")
 _PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
 
-def _pairs(value: object) -> object:
-    return split_pairs(value) if isinstance(value, str) else value
-
-
-def _mapping(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    from volvelle.workload.readers.mapping import parse_map  # noqa: PLC0415 - only for a table's columns
-
-    return parse_map([value])
-
-
-def _listed(value: object) -> object:
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
-
-
-def _span(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    first, colon, last = value.partition(":")
-    if not (colon and first.isdigit() and last.isdigit() and int(first) <= int(last)):
-        raise ValueError("write FIRST:LAST, numbers of jobs from 0, as in 3000:4000")
-    return int(first), int(last)
-
-
-_MOST_RATES = 1000
-
-
-def _read_rates(value: object) -> object:
-    """``"1:9"`` as 1, 2, ... 9, ``"1:2:0.5"`` as 1, 1.5, 2; several of these, and plain numbers."""
-    found: list[object] = []
-    for one in value if isinstance(value, (list, tuple)) else (value,):
-        found += _rate_span(one) if isinstance(one, str) else [one]
-    return tuple(dict.fromkeys(found))
-
-
-def _rate_span(text: str) -> list[float]:
-    mend = "write a number, FIRST:LAST or FIRST:LAST:STEP, as in 1:9"
-    try:
-        first, *rest = (float(part) for part in text.split(":"))
-    except ValueError:
-        raise ValueError(mend) from None
-    if not rest:
-        return [first]
-    last, step = (*rest, 1.0)[:2]
-    if len(rest) > 2 or not (first <= last and 0 < step <= last) or last / step > _MOST_RATES:
-        raise ValueError(mend)
-    return [first + index * step for index in range(int((last - first) / step + 1e-9) + 1)]
-
-
-def _foreseen(objectives: tuple[str, ...]) -> tuple[str, ...]:
-    for one in objectives:
-        read_foreseen(one)
-    return objectives
-
-
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Names = Annotated[tuple[Written, ...], BeforeValidator(_listed), Field(min_length=1)]
-
-
-class Experiment(BaseModel):
-    """What to run. Names of parts may have parameters, ``las:round=600``, or name a ``.py`` file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    trace: Path | None = Field(None, description="the trace's file or folder")
-    from_journal: Path | None = Field(
-        None,
-        description="a run's journal: its jobs again, its cluster and parts unless said otherwise",
-    )
-    format: str | None = Field(None, description="its format, with options: swf:procs_as=gpu")
-    map: Annotated[dict[str, str], BeforeValidator(_mapping)] = Field(
-        {}, description="our column names on the trace's"
-    )
-    dates: str | None = Field(
-        None, description="how the trace's times are written, for strptime: %d.%m.%Y %H:%M"
-    )
-    strict: bool = Field(False, description="stop at the first row that cannot be read")
-    ignore_types: bool = Field(False, description="let a trace's jobs run on any GPU type")
-    generate: Written | None = Field(None, description="a generator instead of a trace")
-    cluster: str | dict[str, Any] | None = Field(None, description="120x8, a file, or a table")
-    policies: Names = Field(("fifo",), description="who gets how many GPUs")
-    reference: Written | None = Field(
-        None, description="a policy against which the others are judged, job by job"
-    )
-    placements: Names = Field(("none",), description="which GPUs")
-    admissions: Names = Field(("accept-all",), description="who may enter")
-    estimators: Names = Field(("oracle",), description="what is believed of jobs")
-    terminations: Names = Field(("completion",), description="when a job ends")
-    overheads: Annotated[Overheads, BeforeValidator(_pairs)] = Field(
-        Overheads(), description="what starting and stopping costs"
-    )
-    seeds: Annotated[tuple[int, ...], BeforeValidator(_listed), Field(min_length=1)] = Field(
-        (0,), description="of generators, and of all that is random in a run"
-    )
-    jobs_per_hour: Annotated[tuple[Rate, ...], BeforeValidator(_read_rates)] = Field(
-        (), description="rates of submission to try, as in 1:9; a trace's jobs come as Poisson then"
-    )
-    track: Annotated[tuple[int, int] | None, BeforeValidator(_span)] = Field(
-        None, description="first and last job to measure, as in 3000:4000"
-    )
-    users: Path | None = Field(
-        None,
-        description="file with habits of users who submit again when their jobs end",
-    )
-    tick: Annotated[Seconds, Field(gt=0)] | None = Field(
-        None, description="ends of jobs are noticed at multiples of this"
-    )
-    until: Annotated[Seconds, Field(gt=0)] | None = Field(None, description="end of the simulation")
-    synthesize: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_foreseen)] = (
-        Field((), description="choose among policies x admissions while running, as by jct:mean")
-    )
-    synthesize_every: Annotated[Seconds, Field(gt=0)] = Field(
-        3000.0, description="how often to choose"
-    )
-    predict: bool = Field(False, description="forecast every job's finish at its submission")
-    refresh: bool = Field(False, description="and the finish of all jobs at every event")
-    play_outs: Annotated[int, Field(ge=0)] = Field(
-        PLAY_OUTS, description="futures like the recent past, for P50 and P90 of a prediction"
-    )
-    metrics: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
-        (), description="columns of the comparison, as in jct:p99"
-    )
-    out: Path | None = Field(None, description="folder for the results")
+class Experiment(ExperimentFile):
+    """What to run: the content of an experiment file, with the options of a command in place of its own."""
 
     @classmethod
     def of(cls, config: Path | None, given: Mapping[str, Any]) -> "Experiment":

@@ -24,16 +24,16 @@ from volvelle.core.events import (
     Recomposed,
     WakeUp,
 )
-from volvelle.core.log import Batch, Moment, Submission, batch_of
+from volvelle.core.fork import Fork
+from volvelle.core.log import Batch, Moment, batch_of
 from volvelle.core.orders import remaining_work
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
-from volvelle.core.state import EXPECTED, STOPPED, WAKE
+from volvelle.core.state import EVENTS, EXPECTED, MOMENTS, STOPPED
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.simulate.forecast import believed_world
 from volvelle.simulate.run import Setting, Simulation
 from volvelle.workload.workload import Workload
 
@@ -65,15 +65,14 @@ def onward(snapshot: Snapshot, setting: Setting) -> Simulation:
     recorder = Recorder(setting.cluster)
     watch = _Renumbered(recorder, scheduler)
     began = time.process_time()
-    world = believed_world(scheduler, [watch])
-    scheduler.state.clock[WAKE] = scheduler.now
-    world.run()
+    ahead = Fork(scheduler).play(watch.take)
     cpu_seconds = time.process_time() - began
     remaining = Workload(watch.jobs)
     outcomes = recorder.outcomes(
         remaining.durations, single_gpu_seconds=remaining.single_gpu_seconds
     )
-    return Simulation(outcomes, scheduler, None, cpu_seconds, world.events, world.moments)
+    events, moments = (int(ahead.state.count[counter]) for counter in (EVENTS, MOMENTS))
+    return Simulation(outcomes, ahead, None, cpu_seconds, events, moments)
 
 
 class _Renumbered:
@@ -88,7 +87,8 @@ class _Renumbered:
             (expected.of[i], expected.stamp[i]) for i in places if expected.kind[i] == STOPPED
         }
         """Attempts that had ended before, though their checkpoints were still being written."""
-        known = {event.number: event.spec for event in submissions(scheduler)}
+        self._submitted = {event.number: event for event in submissions(scheduler)}
+        known = {number: event.spec for number, event in self._submitted.items()}
         known |= {number: job.spec for number, job in scheduler.known.items()}
         self._numbers = np.array(sorted(known), dtype=np.int64)
         self.jobs = [_remaining(scheduler, n, known[n]) for n in self._numbers.tolist()]
@@ -96,9 +96,9 @@ class _Renumbered:
         held = self._numbered(_holdings(scheduler))
         recorder.take(*batch_of([Moment(0.0, submitted, held)]))
 
-    def take(self, batch: Batch, submission: Submission) -> None:
-        """A stretch of moments of the world."""
-        moments = batch.moments(submission)
+    def take(self, batch: Batch) -> None:
+        """A stretch of moments."""
+        moments = batch.moments(self._submission)
         told = (
             Moment(
                 time - self._start,
@@ -108,6 +108,9 @@ class _Renumbered:
             for time, events, decision in moments
         )
         self._recorder.take(*batch_of(told))
+
+    def _submission(self, time: float, number: int) -> JobSubmitted:
+        return msgspec.structs.replace(self._submitted[number], time=time)
 
     def _concerns(self, event: Event) -> bool:
         return not (isinstance(event, JobStopped) and (event.number, event.attempt) in self._before)

@@ -7,29 +7,44 @@ submitted at the same moment each knows of those before it, as if the others cam
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volvelle.core.entry import waiting_for_admission
-from volvelle.core.events import JobFinished, LossReported
+from volvelle.core.entry import submissions, waiting_for_admission
+from volvelle.core.events import JobCancelled, JobFinished, LossReported
+from volvelle.core.fork import (
+    Arrays,
+    Forecast,
+    Fork,
+    can_play_out,
+    machine_code_knows,
+    rules_ahead,
+)
 from volvelle.core.log import Batch, Submission
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import CONCLUDED, FINISHED, OBJECT
+from volvelle.core.state import (
+    CONCLUDED,
+    FINISHED,
+    INFINITY,
+    LIMIT,
+    LOG_FULL,
+    NEWCOMERS_CAME,
+    NODE_AT,
+    OBJECT,
+    ROWS_FULL,
+    THROUGH,
+    Jobs,
+)
 from volvelle.estimate.statements import SHARES, Statements
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
-from volvelle.simulate.forecast import Forecast, forecast, withdrawn
 from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
-
-if TYPE_CHECKING:
-    from volvelle.simulate.play_out import PlayOuts
 
 COLUMNS = ("time", "job_id", "start_time", "finish_time")
 """The header of predictions.csv; seconds on the workload's clock."""
@@ -72,7 +87,7 @@ class Predictor:
         self._play_outs = play_outs
         self._rng = np.random.default_rng([seed, 0x9C5])
         self._predicted = 0
-        self._compiled: PlayOuts | None = None
+        self._arrays: Arrays | None = None
         self._policy: Policy | None = None
         self._past = RecentPast()
         self._statements = Statements()
@@ -120,11 +135,11 @@ class Predictor:
         for number in come:
             self._predict(world.scheduler, number, come[number - come.start + 1 :])
         if self._refresh:
-            self.refreshed.append(Refreshed(world.now, forecast(world.scheduler)))
+            self.refreshed.append(Refreshed(world.now, Fork(world.scheduler).until()))
 
     def _predict(self, scheduler: Scheduler, number: int, later: range) -> None:
-        compiled = self._play_outs_of(scheduler)
-        finish = predicted_finish(scheduler, number, later, compiled)
+        fork = self._fork(scheduler)
+        finish = predicted_finish(fork, number, later)
         if finish is None:
             return
         self._finish[number] = finish
@@ -138,8 +153,8 @@ class Predictor:
             self._believed_seconds[number] = work / float(jobs.request_rate[row])
             if self._play_outs:
                 after = number + 1 + len(later)
-                times = self._play_out(scheduler, number, finish - submit, after, compiled)
-                foreseen = _finishes_of_all(scheduler, later)
+                times = self._play_out(fork, number, finish - submit, after)
+                foreseen = _finishes_of_all(fork, later)
         self._state(number, scheduler.now, finish, times, foreseen)
 
     def _state(
@@ -161,34 +176,26 @@ class Predictor:
         self._stated[number] = [*np.maximum.accumulate(submit + seconds).tolist()]
         statements.add(number, submit, reckoned, self._stated[number])
 
-    def _play_outs_of(self, scheduler: Scheduler) -> "PlayOuts | None":
-        """Compiled play-outs, where they do for this scheduler now."""
+    def _fork(self, scheduler: Scheduler) -> Fork:
+        """A look-ahead, in arrays of its own where machine code does."""
         if not scheduler.state.compiled:
-            return None
-        from volvelle.simulate import play_out  # noqa: PLC0415 - loads Numba
-
-        self._compiled = self._compiled or play_out.PlayOuts()
-        return self._compiled if play_out.can_play_out(scheduler) else None
+            return Fork(scheduler)
+        self._arrays = self._arrays or Arrays()
+        return Fork(scheduler).in_arrays(self._arrays)
 
     def _play_out(
-        self,
-        scheduler: Scheduler,
-        number: int,
-        horizon: float,
-        next_number: int,
-        compiled: "PlayOuts | None",
+        self, fork: Fork, number: int, horizon: float, next_number: int
     ) -> FloatColumn | None:
         """When the job is through in futures like the recent past; None where there are none."""
-        self._past.arrived(arrival_of(scheduler, number))
+        self._past.arrived(arrival_of(fork.scheduler, number))
         return finishes(
-            scheduler,
+            fork,
             self._past,
             number,
             horizon=horizon,
             next_number=next_number,
             play_outs=self._play_outs,
             rng=self._rng,
-            compiled=compiled,
         )
 
     def predictions(self, jobs: int) -> Predictions:
@@ -200,35 +207,62 @@ class Predictor:
         return Predictions(*columns)
 
 
-def _finishes_of_all(scheduler: Scheduler, without: Iterable[int]) -> dict[int, float]:
-    """When the jobs in the system will finish, ``without`` those that are to be taken for not there yet."""
-    later = [number for number in without if number in scheduler.known]
-    if later:
-        scheduler = withdrawn(scheduler, later)
-    return forecast(scheduler).finish
+def _without(fork: Fork, numbers: Collection[int]) -> Fork:
+    """The same without jobs that are to be taken for not there yet."""
+    scheduler = fork.scheduler
+    waiting = {event.number for event in submissions(scheduler)} if numbers else set[int]()
+    there = [number for number in numbers if number in scheduler.known or number in waiting]
+    events = [JobCancelled(scheduler.now, number) for number in there]
+    return fork.under(*events) if events else fork
 
 
-def predicted_finish(
-    scheduler: Scheduler,
-    number: int,
-    without: Iterable[int] = (),
-    compiled: "PlayOuts | None" = None,
-) -> float | None:
+def _finishes_of_all(fork: Fork, without: Collection[int]) -> dict[int, float]:
+    """When the jobs in the system will finish, ``without`` those to be taken for not there yet."""
+    return _without(fork, without).until().finish
+
+
+def predicted_finish(fork: Fork, number: int, without: Collection[int] = ()) -> float | None:
     """When job ``number`` will finish if beliefs hold and nobody else arrives; None for never.
 
-    without: jobs that are to be taken for not there yet. compiled: with which machine code plays it out.
+    without: jobs that are to be taken for not there yet.
     """
+    scheduler = fork.scheduler
     waiting = {event.number for event in waiting_for_admission(scheduler)}
     waiting |= scheduler.dependents.aside.keys()
     if number not in scheduler.known and number not in waiting:
         return None
-    later = [other for other in without if other in scheduler.known or other in waiting]
-    if later:
-        scheduler = withdrawn(scheduler, later)
-    if compiled is not None:
-        finish = compiled.finish(scheduler, number)
-        return finish if finish < math.inf else None
-    return forecast(scheduler, until_finish_of=number).finish.get(number)
+    finish = _without(fork, without).finish_of(number)
+    return finish if finish < math.inf else None
+
+
+def run_and_predict(world: World) -> FloatColumn | None:
+    """Let time pass to the end, and predict when each job will finish once it has come; NaN for never.
+
+    None where Python has to be asked; then nothing has happened.
+    """
+    scheduler, s = world.scheduler, world.scheduler.state
+    admits_all = s.clock[LIMIT] == INFINITY and scheduler.prepared
+    if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
+        return None
+    truly_asked = s.arrivals[Jobs.float_columns.index("truly_asked")]
+    if truly_asked.any() or not machine_code_knows(s.arrivals):
+        return None
+    from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+
+    scheduler.apply_rules(pauses=NEWCOMERS_CAME)
+    predicted = np.full(len(world.coming.jobs), np.nan)
+    known, why = np.zeros(1, dtype=np.int64), ROWS_FULL
+    while why in (ROWS_FULL, LOG_FULL):
+        machine = Machine(scheduler.state)
+        ahead = scheduler.state.copy()
+        ahead.arrivals, ahead.verdict = scheduler.state.arrivals[:, :0], np.zeros(0, dtype=np.int64)
+        rules = scheduler.rules
+        why = machine.foresee(Machine(ahead), rules, rules_ahead(scheduler), predicted, known)
+        if why == ROWS_FULL:
+            scheduler.grow(ROWS_FULL)
+        world.hand_over()
+    assert why == THROUGH, "machine code asked nobody"
+    return predicted
 
 
 def write_predictions(refreshed: Iterable[Refreshed], ids: list[str], path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from volvelle.core.parts import Belief
 from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
+from volvelle.model.tolerances import SAME_SHARE
 
 _BEYOND = 20  # arrivals after the horizon
 _LEAST = 20  # arrivals, or ends, before anything is drawn from them
@@ -82,7 +83,7 @@ class RecentPast:
     @property
     def beliefs_err(self) -> bool:
         """Whether jobs were seen to take longer or shorter than believed."""
-        return self.beliefs_known and max(self._ratios) - min(self._ratios) >= 1e-9
+        return self.beliefs_known and max(self._ratios) - min(self._ratios) >= SAME_SHARE
 
     def ratios(self, done: FloatColumn, rng: np.random.Generator) -> FloatColumn:
         """What jobs take over what is believed, of which they have ``done`` these shares."""

@@ -36,14 +36,13 @@ from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
+from volvelle.simulate.experiment_file import PLAY_OUTS
 from volvelle.simulate.predict import write_predictions
-from volvelle.simulate.run import PLAY_OUTS, Setting, Simulation
-from volvelle.systems.blox.synthesizer import Synthesis
+from volvelle.simulate.run import Setting, Simulation
+from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 
 FORMAT = 1
 
-SYNTHESIZER = "synthesizer"
-"""What stands for policy and admission where these are chosen while the run goes on."""
 
 RECORD, JOBS, METRICS, OUTCOMES, JOURNAL, PREDICTIONS = (
     "run.json",

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem
 from volvelle.model.units import HOUR
 from volvelle.workload.workload import Workload
@@ -34,7 +35,7 @@ def read_source(
     strict: bool,
     read: Read | None = None,
 ) -> Source:
-    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``.
+    """The workload of a trace; ``format`` may have options, ``swf:procs_as=gpu``, or be a file, ``lab.py``.
 
     dates: how its times are written, for ``strptime``. Raises `Problem`.
     """
@@ -80,27 +81,27 @@ def generated(
     ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
     ``jobs_per_hour`` sets the rate of submission in place of the generator's own.
     """
-    from volvelle.workload.generators import known_generators, make_generator  # noqa: PLC0415
+    from volvelle.workload.generators import generators  # noqa: PLC0415
 
     try:
         name, parameters = split_written(written)
     except ValueError as error:
         raise Problem(f"--generate {written}: {error}", usage=True) from None
-    family = known_generators().get(name)
-    if gpus is not None and family is not None and "gpus" in family.model_fields:
+    family = generators.written(name)
+    if gpus is not None and "gpus" in family.model_fields:
         parameters.setdefault("gpus", str(gpus))
     if jobs_per_hour is not None:
-        if family is not None and "jobs_per_hour" not in family.model_fields:
+        if "jobs_per_hour" not in family.model_fields:
             raise Problem(
                 f"generator {name!r} has no rate of submission that could be {jobs_per_hour:g} an hour",
                 mend="leave out --jobs-per-hour, or choose a generator with a jobs_per_hour",
                 usage=True,
             )
         parameters["jobs_per_hour"] = repr(jobs_per_hour)
-    generator = make_generator(name, parameters)
+    generator = generators.build(family, parameters)
     workload = generator.generate(np.random.default_rng(seed))
     origin: dict[str, Any] = {
-        "generator": name,
+        "generator": family.name,
         "parameters": generator.model_dump(mode="json"),
         "seed": seed,
     }
@@ -144,6 +145,6 @@ def split_pairs(text: str) -> dict[str, str]:
 
 
 def split_written(text: str) -> tuple[str, dict[str, str]]:
-    """``name:key=value,...`` as name and parameters. Raises ValueError."""
-    name, _, rest = text.partition(":")
-    return name, split_pairs(rest)
+    """``name:key=value,...``, or a file in place of the name, as name and parameters. Raises ValueError."""
+    found = WrittenPart.read(text)
+    return found.part, split_pairs(found.rest)

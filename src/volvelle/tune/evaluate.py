@@ -9,6 +9,7 @@ from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.simulate.coming import Coming
+from volvelle.simulate.predict import run_and_predict
 from volvelle.simulate.run import Setting, check, simulate
 from volvelle.simulate.world import World
 from volvelle.workload.workload import Workload
@@ -41,8 +42,6 @@ def outcomes_for(workload: Workload, setting: Setting, objectives: Sequence[Obje
 
 def _predicted_outcomes(workload: Workload, setting: Setting) -> Outcomes | None:
     """Outcomes with predictions but without their quantiles; None where Python is to be asked."""
-    from volvelle.simulate.play_out import run_and_predict  # noqa: PLC0415 - loads Numba
-
     check(workload, setting)
     scheduler = setting.header.scheduler()
     recorder = Recorder(setting.cluster)

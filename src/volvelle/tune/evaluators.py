@@ -1,7 +1,8 @@
-"""Who evaluates candidates: processes of this machine here, a Ray cluster in `volvelle.tune.on_ray`.
+"""Evaluators of candidates: processes of this machine; a Ray cluster is in `volvelle.tune.on_ray`.
 
-A search submits a candidate's parameters and the number of a sample, and is promised the figures. They
-depend on nothing else, so who finds them, where and in which order decides nothing.
+A search submits a candidate's parameters and the number of a sample, and gets a future of the figures.
+Figures
+depend on nothing else: the order and place of evaluations decide nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ Submit = Callable[[str, int], "Future[Figures]"]
 
 @dataclass(frozen=True)
 class EvaluatorStage:
-    """What all evaluations of a search share, given to every worker once."""
+    """The common inputs of all evaluations of a search, given to every worker once."""
 
     workloads: tuple[Workload, ...]
     setting: Setting
@@ -46,9 +47,9 @@ class EvaluatorStage:
 
 @contextmanager
 def processes(stage: EvaluatorStage, workers: int | None = None) -> Iterator[Submit]:
-    """Evaluate in so many processes, one for each CPU we may use unless told otherwise.
+    """Processes of this machine; by default one for each CPU that may be used.
 
-    Where the search ends early, evaluations that are under way are given up.
+    A search that ends early gives up evaluations under way.
     """
     with Workers(workers or usable_cpus(), _enter, stage) as pool:
         try:

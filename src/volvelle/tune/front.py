@@ -29,7 +29,7 @@ _BEST = {
     "unfair": "fairest",
     "rho": "fairest",
 }
-"""What the best point by a metric is called; by another metric it is ``best-METRIC``."""
+"""Names of the best points by a metric; by another metric it is ``best-METRIC``."""
 
 BALANCED = "balanced"
 
@@ -60,16 +60,17 @@ class Candidate:
 
     @property
     def tested(self) -> tuple[float, ...]:
-        """Each objective's mean over the samples to tell by; empty where it was not tested."""
+        """Each objective's mean over the samples of the test; empty where it was not tested."""
         return _means(self.test) if self.test else ()
 
 
 @dataclass(frozen=True)
 class Front:
-    """What a search found: the candidates that no other beats in all objectives, best first by the first.
+    """The result of a search: candidates that no other beats in all objectives, best first by the first.
 
-    search: all that decides what is tried, as plain JSON values. evaluated: all that was tried, in order.
-    present: the policy that is in place, as it is written in its ``parameters``; None where none is known.
+    search: all that decides which candidates are tried, as plain JSON values. evaluated: all candidates
+    tried, in order. present: the policy in place, as it is written in its ``parameters``; None where none
+    is known.
     """
 
     policy: str
@@ -105,7 +106,7 @@ class Front:
         return format_cell(candidate.mean[column], self.objectives[column].metric.unit)
 
     def in_words(self, index: int) -> str:
-        """What point ``index`` gains and costs against the best by the first objective."""
+        """Gains and costs of point ``index`` against the best by the first objective."""
         first = self.points[0]
         point = self.points[index]
         title = title_of(self.objectives[0])
@@ -115,7 +116,7 @@ class Front:
         return f"{', '.join(said)}, {self._price(first.mean[0], point.mean[0])} {title}"
 
     def against_present(self, index: int) -> str:
-        """What point ``index`` changes against the policy that is in place; empty where none is known."""
+        """Changes of point ``index`` against the policy in place; empty where none is known."""
         if self.present is None:
             return ""
         columns = range(len(self.objectives))
@@ -144,7 +145,7 @@ class Front:
         return f"for {factor}x the" if factor != "1" else "at about the same"
 
     def as_json(self) -> dict[str, Any]:
-        """What the file holds."""
+        """The content of the file."""
         return {
             "format": FORMAT,
             "policy": self.policy,
@@ -211,7 +212,7 @@ class Front:
 
 
 def read_evaluated(path: Path, search: Mapping[str, Any]) -> tuple[Candidate, ...]:
-    """What an earlier search tried, if it was the same ``search``. Raises `Problem`."""
+    """The candidates that an earlier search tried, if it was the same ``search``. Raises `Problem`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         earlier = document["search"]
@@ -245,7 +246,7 @@ def read_evaluated(path: Path, search: Mapping[str, Any]) -> tuple[Candidate, ..
 
 
 def front_of(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> list[Candidate]:
-    """Those that no other beats or equals in all objectives, best first by the first objective."""
+    """Candidates that no other beats or equals in all objectives, best first by the first objective."""
     if not candidates:
         return []
     costs = costs_of([candidate.mean for candidate in candidates], objectives)

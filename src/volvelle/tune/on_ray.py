@@ -71,7 +71,7 @@ def ray_cluster(stage: EvaluatorStage, address: str) -> Iterator[Submit]:
 
 @dataclass(frozen=True)
 class _Shipment:
-    """What travels: a stage in which all parts are called by name, and the files that some are in."""
+    """A stage as it is sent: all parts by name, and the files that some are in."""
 
     stage: EvaluatorStage
     files: Mapping[str, bytes]
@@ -110,7 +110,7 @@ def _by_name(registry: Registry[Any], written: str) -> str:
 
 
 def _figures(version: str, shipped: tuple[Any], parameters: str, sample: int) -> Figures:
-    """What `EvaluatorStage.figures` says. The shipment is in a tuple: Ray does not unpack these."""
+    """As `EvaluatorStage.figures`. The shipment is in a tuple, which Ray does not unpack."""
     if version != __version__:
         raise Problem(
             f"a node of the Ray cluster has Volvelle {__version__}, this search is of {version}",

@@ -1,4 +1,4 @@
-"""What a search tries next: what an algorithm proposes, gaps of the front, what lies beside its points.
+"""Proposals of a search: by an algorithm, in gaps of the front, and beside its points.
 
 Three sources of points, all seeded. An evolutionary algorithm (pymoo's) over a policy's own space. Points
 put between neighbours on the front, the farthest apart first. And, to refine what was found, variations of
@@ -17,7 +17,7 @@ from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem
 
 _JITTER = 0.03
-"""How far a point that is put between two others lies from their line, of each dimension."""
+"""Distance of a point that is put between two others from their line, as a share of each dimension."""
 
 _STEPS = (-2.5, -0.5)
 """Powers of ten between which the step of a variation is drawn, of each dimension's range."""

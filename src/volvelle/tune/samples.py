@@ -1,11 +1,11 @@
-"""What candidates are tried on: random samples of a workload's history (PCS, OSDI'24, section 3.3).
+"""Workloads to try candidates on: random samples of a history (PCS, OSDI'24, section 3.3).
 
-The history is cut in two by time: samples of the earlier part choose, samples of the later part tell
-how good the choice is. A sample is a workload of about a thousand jobs like that part's
+The history is cut in two by time: samples of the earlier part choose, samples of the later part test
+the choice. A sample is a workload of about a thousand jobs like that part's
 (`volvelle.workload.fitting`): jobs are resampled whole, in blocks with their gaps, so that besides the
 distribution of sizes and the rate of submission, bursts and the rhythm of the week stay (the paper samples
 sizes and the average rate). Jobs that request more GPUs than the cluster has are left out. With no samples
-the part itself is what candidates are tried on: who looks back, and not ahead, wants that.
+candidates are tried on the part itself: for a look back, not ahead.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _FEWEST = 20
 
 
 class Samples(NamedTuple):
-    """Workloads to choose by, and workloads to tell by how good the choice is."""
+    """Workloads to choose by, and workloads to test the choice on."""
 
     train: tuple[Workload, ...]
     test: tuple[Workload, ...]

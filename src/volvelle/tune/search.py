@@ -56,11 +56,11 @@ def algorithm_named(name: str) -> Algorithm:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What to look for, and how long.
+    """The scope of a search.
 
     candidates: configurations to simulate, each on ``samples`` workloads of ``jobs`` jobs (0: on the history
-    itself). refine: so many more after them, beside those that no other beats, each number of theirs on its
-    own. test: share of the history, its latest jobs, that is kept to tell how good the front is. population:
+    itself). refine: so many more after them, beside unbeaten ones, each of their numbers on its
+    own. test: share of the history, its latest jobs, that is kept to test the front. population:
     candidates that the algorithm keeps, and that are proposed at a time.
     """
 
@@ -99,7 +99,7 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """How far a search is: candidates simulated, of how many, and the front so far."""
+    """Progress of a search: candidates simulated, of how many, and the front so far."""
 
     done: int
     candidates: int
@@ -122,10 +122,11 @@ def tune(
 
     The policy's own parameters in ``setting`` stay unless they are searched. workers: processes
     (default: one for each CPU we may use). ray: the address of a Ray cluster to evaluate on instead.
-    known: given what decides the search, what an earlier one tried (`volvelle.tune.front.read_evaluated`).
-    progress: told after every generation. counted: told candidates simulated and in all, after each of them.
+    known: from the inputs of the search to the candidates of an earlier one
+    (`volvelle.tune.front.read_evaluated`).
+    progress: called after every generation. counted: called with candidates simulated and in all, after each.
     present: the policy that is in place, as it is written, simulated on the same samples to compare with.
-    Ctrl-C ends the search with what is found, untested. Raises `Problem` before anything is simulated, and
+    Ctrl-C ends the search with the points found, untested. Raises `Problem` before anything is simulated, and
     where an objective has no figure on these workloads.
     """
     search.check()
@@ -227,7 +228,7 @@ class _Run:
         return cls(search, policy, kept, space, samples, described, {}, {}, counted)
 
     def figures_of(self, policy: str, setting: Setting) -> Candidate:
-        """What a policy, as it is written, comes to on the samples; it is none of those that are tried."""
+        """Figures of a policy, as it is written, on the samples; it is no candidate."""
         composition = msgspec.structs.replace(setting.composition, policy=policy)
         there = replace(setting, composition=composition)
         figures = [evaluate(one, there, self.search.objectives) for one in self.samples.all]
@@ -361,7 +362,7 @@ class _Run:
 
     @property
     def _own(self) -> list[Candidate]:
-        """What this search tried, in order; what was found when it was stopped, too."""
+        """The candidates of this search in order, also where it was stopped."""
         order = [*self.order, *(one for one in self.tried if one not in self.order)]
         return [self.tried[parameters] for parameters in order]
 
@@ -371,7 +372,7 @@ class _Run:
         tested: Mapping[str, tuple[Figures, ...]] | None = None,
         complete: bool = True,
     ) -> Front:
-        """What is found so far."""
+        """The front so far."""
         tried = self._own
         points = [
             self._told(one, (tested or {}).get(one.parameters, ()))

@@ -99,7 +99,7 @@ class Phase(NamedTuple):
 
 
 def executed(model: str, batch_size: int, mode: Mode, gpus: int, epochs: int) -> list[Phase]:
-    """What the simulator executes of a job whose first size is ``batch_size``; never empty."""
+    """The regimes that the simulator executes for a job whose first size is ``batch_size``; never empty."""
     if mode is Mode.GNS:
         return _doubled(model, batch_size, gpus, epochs)
     if mode is Mode.ACCORDION:
@@ -108,7 +108,7 @@ def executed(model: str, batch_size: int, mode: Mode, gpus: int, epochs: int) ->
 
 
 def profiled(model: str, batch_size: int, mode: Mode, gpus: int, epochs: int) -> list[Phase]:
-    """What the artifact's profile says of the same job."""
+    """The same job by the artifact's profile."""
     if mode is Mode.GNS:
         phases = _doubled(model, batch_size, gpus, epochs)
         if len(phases) > 2:

@@ -1,9 +1,9 @@
-"""What is in a workload: counts, load over time, and distributions, ready for tables and plots.
+"""The description of a workload: counts, load over time, and distributions, for tables and plots.
 
 Load is work submitted over capacity, GPU-seconds / (cluster GPUs x time), over the span from the
-first submission to the last. Series say two things for each bin: what was submitted in it
-(``submitted_gpus``: its GPU-seconds divided by the bin, so 48 means 48 GPUs' worth) and what would
-run if every job started when it was submitted (``demanded_gpus``, the time average). Bins are
+first submission to the last. Series have two values for each bin: the work submitted in it
+(``submitted_gpus``: its GPU-seconds divided by the bin, so 48 means 48 GPUs' worth) and the GPUs that
+would be busy if every job started when it was submitted (``demanded_gpus``, the time average). Bins are
 aligned to whole hours and days of the trace's own clock.
 """
 

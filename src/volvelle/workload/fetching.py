@@ -29,7 +29,7 @@ _RANGE_NOT_SATISFIABLE = 416
 
 
 class PublishedFile(BaseModel):
-    """A file of a trace. sha256, bytes: of what is downloaded, "" and 0 where the publisher tells none.
+    """A file of a trace. sha256, bytes: of the download, "" and 0 where the publisher states none.
 
     unpack: the member of a tar archive that is kept of it.
     """

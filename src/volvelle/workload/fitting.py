@@ -1,9 +1,9 @@
 """A generator that resembles a given trace (``--like TRACE``) and stretches it.
 
-What is kept of the trace, and how:
+Properties of the trace that are kept:
 
 - Rhythm: the rate of submission in each hour of the week (`volvelle.workload.rhythm`).
-- Bursts, and who submits what together: a circular block bootstrap (Politis and Romano, 1992) of
+- Bursts, and sweeps of one user: a circular block bootstrap (Politis and Romano, 1992) of
   jobs with their gaps in operational time, that is with the rhythm taken out. A block of
   neighbouring jobs keeps a user's sweep together. Every job is used equally often (a balanced
   bootstrap: Davison, Hinkley and Schechtman, 1986), so that a heavy tail does not move the load.
@@ -12,7 +12,7 @@ What is kept of the trace, and how:
   kernel no wider than the trace is dense, so that a longer workload is not the same jobs again;
   work, deadlines and estimates stretch along.
 
-What can be changed: the number of jobs or the length, the load, the size of the cluster. A cluster
+Parameters: the number of jobs or the length, the load, the size of the cluster. A cluster
 twice as large gets twice the rate of the same jobs, since widths are what users ask for; where it
 is smaller, jobs wider than it are left out. Trends over weeks are kept only inside blocks.
 
@@ -74,7 +74,7 @@ class FittedTrace:
 
     @property
     def source(self) -> str:
-        """What it was fitted to."""
+        """The trace it was fitted to."""
         return f"fitted to {self.trace.name or 'a trace'} of {len(self.trace):,} jobs"
 
     def generate(self, rng: np.random.Generator) -> Workload:
@@ -297,7 +297,7 @@ def _smoothing(ordered: FloatColumn) -> FloatColumn:
     places = np.arange(size)
     above = ordered[np.minimum(places + reach, size - 1)] - ordered
     below = ordered - ordered[np.maximum(places - reach, 0)]
-    # Beyond the ends there is nobody: there the one side that has neighbours speaks.
+    # The ends have neighbours on one side only, which counts alone.
     above = np.where(places + reach < size, above, below)
     below = np.where(places - reach >= 0, below, above)
     kernel: FloatColumn = np.minimum(0.45 * spread * size**-0.2, np.minimum(above, below))

@@ -64,7 +64,7 @@ class UserBatch:
 
 
 class Habits(BaseModel):
-    """How users of a workload submit again. Who says no user is one user of each pool."""
+    """Closed-loop users of a workload. Jobs without a user are those of one user of each pool."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -151,7 +151,7 @@ def fit_habits(
 
 
 def _batches(workload: Workload, gap: float) -> Iterator[tuple[tuple[str, str], list[int]]]:
-    """Who submitted which rows together."""
+    """Rows that each user submitted together."""
     by_user: dict[tuple[str, str], list[int]] = {}
     for row, spec in enumerate(workload.specs):
         by_user.setdefault((spec.pool, spec.user), []).append(row)

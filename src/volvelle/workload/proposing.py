@@ -1,8 +1,8 @@
 """The cluster that a trace ran on, or could: GPU types and widths seen, as a line for ``--cluster``.
 
 Where the trace recorded starts, a type's GPUs are the most that its jobs held at once; otherwise as many as
-its work needs at `TYPICAL_LOAD`, and no more than are enough for nobody to wait. Nodes are as large as the
-widest job that a node of `MOST_OF_A_NODE` takes.
+its work needs at `TYPICAL_LOAD`, and no more than are enough for all jobs to run at once. Nodes are as
+large as the widest job that a node of `MOST_OF_A_NODE` takes.
 """
 
 import math
@@ -26,9 +26,9 @@ _PLAIN = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True)
 class SeenType:
-    """What a trace says of a GPU type, "" for jobs that name none.
+    """A GPU type by the jobs of a trace, "" for jobs that name none.
 
-    widths: GPUs that jobs ask for, ascending. gpus: that there must have been, or should be. load: work
+    widths: GPUs that jobs request, ascending. gpus: the least that the trace needs, or a proposal. load: work
     submitted over the time of submission, in GPUs.
     """
 

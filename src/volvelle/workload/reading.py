@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from volvelle.core.written import WrittenPart
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
+from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.mapping import rivals, suggested
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
@@ -33,10 +35,9 @@ def read_trace(
 ) -> Workload:
     """The jobs of the trace at ``path``, a file or a folder of tables, the first submitted at 0 s.
 
-    ``columns`` maps our column names to the file's (see `readers.own`), ``dates`` says for ``strptime`` how
-    its times are written, ``options`` are the
-    format's own, ``progress`` is told now and then how many rows were read. ``formats`` are those
-    to choose among: by default all that are known on this machine. Raises `Problem`.
+    columns: from our column names to the file's (see `readers.own`). dates: the form of its times, as for
+    ``strptime``. options: the format's own. progress: called now and then with the number of rows read.
+    formats: to choose among; by default all that are known on this machine. Raises `Problem`.
     """
     path = Path(path)
     formats = known_formats() if formats is None else formats
@@ -69,8 +70,13 @@ def read_trace(
 
 
 def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) -> TraceFormat:
-    """The format called ``name``. Raises `Problem` naming the nearest one."""
+    """The format called ``name``, or in the file ``path/to/file.py[:name]``.
+
+    Raises `Problem` naming the nearest one.
+    """
     formats = known_formats() if formats is None else formats
+    if WrittenPart.read(name).in_a_file:
+        return catalogue.written(name)()
     if name in formats:
         return formats[name]
     raise Problem(
@@ -78,14 +84,6 @@ def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) ->
         mend=f"formats are {', '.join(formats)}",
         usage=True,
     )
-
-
-def guess_format(
-    path: Path | str, formats: Mapping[str, TraceFormat] | None = None
-) -> TraceFormat | None:
-    """The format that is surest of the trace at ``path``, or None. Raises `Problem`."""
-    formats = known_formats() if formats is None else formats
-    return _surest(Sample.of(_main_table(Path(path), list(formats.values()))), formats)
 
 
 def _surest(sample: Sample, formats: Mapping[str, TraceFormat]) -> TraceFormat | None:
@@ -136,7 +134,7 @@ def _main_table(path: Path, formats: list[TraceFormat]) -> Path:
 
 
 def _rebase(jobs: list[Job]) -> None:
-    """Sort by submission and let the first be at 0 s, in place: the jobs are nobody else's yet."""
+    """Sort by submission and let the first be at 0 s, in place: the jobs are not shared yet."""
     jobs.sort(key=lambda job: job.spec.submit_time)
     start = jobs[0].spec.submit_time
     if start == 0.0:

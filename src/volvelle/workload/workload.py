@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.alone import seconds_alone
 from volvelle.model.job import Job, JobSpec, Recorded
-from volvelle.model.throughput import LINEAR
 
 FloatColumn = NDArray[np.float64]
 
 
 @dataclass
 class ImportReport:
-    """What became of a trace's rows: how many were read, kept, repaired and dropped, and why.
+    """Counts of a trace's rows that were read, kept, repaired and dropped, with reasons.
 
     ``examples`` holds for each reason the first few places (file, line, column, value).
     """
@@ -68,7 +68,7 @@ class Workload:
 
     @cached_property
     def specs(self) -> list[JobSpec]:
-        """What is declared of each job."""
+        """The declarations of each job."""
         return [job.spec for job in self.jobs]
 
     @cached_property
@@ -84,34 +84,12 @@ class Workload:
     @cached_property
     def durations(self) -> FloatColumn:
         """Seconds each job takes alone on the GPUs it requests (of its first wished type)."""
-        return self._alone(self.gpus)
+        return seconds_alone(self.jobs, self.gpus)
 
     @cached_property
     def single_gpu_seconds(self) -> FloatColumn:
         """Seconds each job would take on one GPU (of its first wished type)."""
-        return self._alone(np.ones(len(self)))
-
-    @cached_property
-    def _works(self) -> FloatColumn:
-        """How much work there is, in the unit of each job."""
-        return np.array([job.truth.work for job in self.jobs], dtype=np.float64)
-
-    @cached_property
-    def _other_rates(self) -> list[int]:
-        """The rows of the jobs that go another rate than the number of their GPUs."""
-        truths = enumerate(job.truth for job in self.jobs)
-        return [row for row, one in truths if one.throughput is not LINEAR or one.regimes]
-
-    def _alone(self, gpus: FloatColumn) -> FloatColumn:
-        """Seconds each job takes on so many GPUs (of its first wished type)."""
-        seconds: FloatColumn = np.full(len(gpus), np.inf)
-        np.divide(self._works, gpus, out=seconds, where=gpus > 0)
-        seconds[~(self._works > 0)] = 0.0
-        for row in self._other_rates:
-            job = self.jobs[row]
-            kind = job.spec.gpu_types[0] if job.spec.gpu_types else ""
-            seconds[row] = job.seconds_on(float(gpus[row]), kind)
-        return seconds
+        return seconds_alone(self.jobs, np.ones(len(self)))
 
     def of_any_type(self) -> "Workload":
         """The same jobs, that run on any GPU type."""

@@ -11,19 +11,16 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-import msgspec
-
-from volvelle.model.job import Dependency, Job, JobClass, Reward
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.job_schema import fields_of
 from volvelle.model.problems import Problem, nearest
-from volvelle.model.throughput import LINEAR
+from volvelle.workload.readers.cells import Cell, text_of, written_cells
 from volvelle.workload.readers.parquet import import_parquet
 from volvelle.workload.workload import Workload
-
-Cell = str | float | bool | None
-"""What stands in a cell; None and "" are written as nothing."""
 
 SUFFIXES = {".csv": "volvelle", ".parquet": "parquet", ".swf": "swf"}
 
@@ -57,7 +54,24 @@ def write_trace(workload: Workload, path: Path | str, format: str | None = None)
 def columns_of(jobs: Iterable[Job]) -> dict[str, list[Cell]]:
     """The jobs as columns of our own table, without those that say nothing."""
     jobs = list(jobs)
-    columns = {name: [cell(job) for job in jobs] for name, cell in _CELLS.items()}
+    recorded = [job.recorded for job in jobs]
+    columns: dict[str, list[Cell]] = {
+        "id": [job.spec.id for job in jobs],
+        "submit_time": [float(job.spec.submit_time) for job in jobs],
+        "gpus": [float(job.spec.gpus) for job in jobs],
+        "duration": [_duration(job) for job in jobs],
+        "start_time": [None if one is None else float(one.start) for one in recorded],
+        "end_time": [None if one is None else float(one.end) for one in recorded],
+        "work": [float(job.truth.work) for job in jobs],
+    }
+    for part, struct in (("spec", JobSpec), ("truth", Truth)):
+        for field in fields_of(struct):
+            values = list(map(attrgetter(f"{part}.{field.name}"), jobs))
+            columns.setdefault(field.column, written_cells(field, values))
+    columns["class"] = [
+        job.spec.job_class.value if job.spec.rewards else cell
+        for job, cell in zip(jobs, columns["class"], strict=True)
+    ]  # with rewards, a row without a class is read as strict
     return {
         name: cells
         for name, cells in columns.items()
@@ -71,7 +85,7 @@ def _write_csv(workload: Workload, path: Path) -> None:
         table = csv.writer(stream, lineterminator="\n")
         table.writerow(columns)
         for cells in zip(*columns.values(), strict=True):
-            table.writerow([_text(cell) for cell in cells])
+            table.writerow([text_of(cell) for cell in cells])
 
 
 def _write_parquet(workload: Workload, path: Path) -> None:
@@ -111,14 +125,14 @@ def _swf_line(
     memory = round(spec.memory_gb * 1024**2 / gpus) if spec.memory_gb else -1
     fields = [
         number,
-        _text(spec.submit_time),
-        -1 if job.recorded is None else _text(max(job.recorded.start - spec.submit_time, 0.0)),
-        _text(run) if math.isfinite(run) else -1,
+        text_of(spec.submit_time),
+        -1 if job.recorded is None else text_of(max(job.recorded.start - spec.submit_time, 0.0)),
+        text_of(run) if math.isfinite(run) else -1,
         gpus,
         -1,
         -1,
         gpus,
-        -1 if spec.estimate_seconds is None else _text(spec.estimate_seconds),
+        -1 if spec.estimate_seconds is None else text_of(spec.estimate_seconds),
         memory,
         1,
         users.setdefault(spec.user, len(users) + 1) if spec.user else -1,
@@ -127,7 +141,7 @@ def _swf_line(
         pools.setdefault(spec.pool, len(pools) + 1) if spec.pool else -1,
         -1,
         numbers.get(spec.after[0].job, -1) if spec.after else -1,
-        _text(spec.after[0].think_seconds) if spec.after else -1,
+        text_of(spec.after[0].think_seconds) if spec.after else -1,
     ]
     return " ".join(map(str, fields)) + "\n"
 
@@ -145,95 +159,13 @@ def _one_line(name: str) -> str:
     return " ".join(name.split())
 
 
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, float):
-        whole = cell.is_integer() and abs(cell) < 1e15
-        return str(int(cell)) if whole else repr(cell)
-    return cell
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _unless(value: float, default: float) -> float | None:
-    return None if value == default else float(value)
-
-
 def _duration(job: Job) -> float | None:
     """Seconds on the GPUs asked for; None where no rate is known there."""
     seconds = job.seconds_on(job.spec.gpus, job.spec.gpu_types[0] if job.spec.gpu_types else "")
     return seconds if math.isfinite(seconds) else None
 
 
-def _rewards(rewards: tuple[Reward, ...]) -> str:
-    return ";".join(f"{_text(step.deadline_seconds)}:{_text(step.value)}" for step in rewards)
-
-
-def _dependency(one: Dependency) -> str:
-    end = "any" if one.any_end else "success"
-    if one.think_seconds:
-        return f"{one.job}:{end}:{_text(one.think_seconds)}"
-    return f"{one.job}:any" if one.any_end else one.job
-
-
-def _json(value: Any, default: Any) -> str | None:
-    return None if value == default else msgspec.json.encode(value).decode()
-
-
 _ALWAYS = ("id", "submit_time", "gpus", "duration", "work")
-
-_CELLS: dict[str, Callable[[Job], Cell]] = {
-    "id": lambda job: job.spec.id,
-    "submit_time": lambda job: float(job.spec.submit_time),
-    "gpus": lambda job: float(job.spec.gpus),
-    "duration": _duration,
-    "start_time": lambda job: None if job.recorded is None else float(job.recorded.start),
-    "end_time": lambda job: None if job.recorded is None else float(job.recorded.end),
-    "work": lambda job: float(job.truth.work),
-    "min_gpus": lambda job: _number(job.spec.min_gpus),
-    "max_gpus": lambda job: _number(job.spec.max_gpus),
-    "gpu_type": lambda job: "|".join(job.spec.gpu_types),
-    "constraint": lambda job: ",".join(job.spec.constraints),
-    "exclusive": lambda job: True if job.spec.exclusive else None,
-    "cpus": lambda job: _unless(job.spec.cpus, 0.0),
-    "memory_gb": lambda job: _unless(job.spec.memory_gb, 0.0),
-    "user": lambda job: job.spec.user,
-    "pool": lambda job: job.spec.pool,
-    "name": lambda job: job.spec.name,
-    "class": lambda job: (
-        None
-        if job.spec.job_class is JobClass.BEST_EFFORT and not job.spec.rewards
-        else job.spec.job_class.value
-    ),
-    "rewards": lambda job: _rewards(job.spec.rewards),
-    "estimate": lambda job: _number(job.spec.estimate_seconds),
-    "weight": lambda job: _unless(job.spec.weight, 1.0),
-    "priority": lambda job: _unless(job.spec.priority, 0.0),
-    "time_limit": lambda job: _number(job.spec.time_limit_seconds),
-    "after": lambda job: ";".join(map(_dependency, job.spec.after)),
-    "preemptible": lambda job: None if job.spec.preemptible else False,
-    "checkpoint": lambda job: _number(job.spec.checkpoint_seconds),
-    "restore": lambda job: _number(job.spec.restore_seconds),
-    "max_retries": lambda job: _unless(job.spec.max_retries, 3),
-    "failures": lambda job: ";".join(map(_text, job.truth.failures)),
-    "skew": lambda job: _unless(job.spec.skew, 0.0),
-    "lowest_loss": lambda job: _number(job.spec.lowest_loss),
-    "spread_slowdown": lambda job: _unless(job.truth.spread_slowdown, 0.0),
-    "sensitivity": lambda job: _json(job.truth.sensitivity, None),
-    "throughput": lambda job: _json(job.truth.throughput, LINEAR),
-    "beside": lambda job: _json(job.truth.beside, {}),
-    "declared_throughput": lambda job: _json(job.spec.throughput, None),
-    "declared_spread_slowdown": lambda job: _unless(job.spec.spread_slowdown, 0.0),
-    "declared_sensitivity": lambda job: _json(job.spec.sensitivity, None),
-    "regimes": lambda job: _json(job.truth.regimes, ()),
-    "adaptation": lambda job: _json(job.spec.adaptation, None),
-    "loss_curve": lambda job: _json(job.truth.loss_curve, ()),
-}
 
 WRITERS: dict[str, Callable[[Workload, Path], None]] = {
     "volvelle": _write_csv,

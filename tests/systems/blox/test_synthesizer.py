@@ -14,7 +14,8 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.report.choices import choices, shares
 from volvelle.simulate.experiment import Experiment
-from volvelle.systems.blox.synthesizer import Synthesis, Synthesizer, read_foreseen
+from volvelle.simulate.synthesis import Synthesis, read_foreseen
+from volvelle.systems.blox.synthesizer import Synthesizer
 
 BOTH = ("fifo", "srtf")
 

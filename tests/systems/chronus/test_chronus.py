@@ -303,7 +303,7 @@ def test_promises_are_kept_over_a_restart(tmp_path: Path) -> None:
     scheduler = read_snapshot(path).scheduler()
     before = dict(scheduler.promises)
     assert before[0].finish_by == 200.0
-    finishes = scheduler.ahead.finishes()
+    finishes = scheduler.ahead.until().finish
     for number, one in before.items():
         assert one.finish_by is not None
         assert finishes[number] <= one.finish_by + ROUNDING

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import partly_taken
 from strategies import Scenario, happen, linear_job
 
-from volvelle.core.parts import Gang, KnownJob, placements
+from volvelle.core.parts import Gang, KnownJob
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2
 from volvelle.placement.basic import consolidate
 from volvelle.systems.chronus.local_search import (
+    LocalSearch,
     Place,
     Sized,
     count_places,
@@ -25,6 +25,7 @@ from volvelle.systems.chronus.local_search import (
     sized,
     table,
 )
+from volvelle.testing.resources import partly_taken
 
 SLOWDOWNS = [0.0, 0.1, 0.5, 1.0, 4.0, 9.0]
 
@@ -104,7 +105,7 @@ def test_the_best_of_all_combinations(batch: tuple[Resources, list[Gang]]) -> No
     node = int(np.diff(resources.first_slot).max())
     small = [one for one in gangs if one.gpus < 2 * node]
     known = rewards(small, resources)
-    chosen = placements.make("local-search").choose_batch(small, resources.free, resources)
+    chosen = LocalSearch().choose_batch(small, resources.free, resources)
     total = np.sum([np.zeros_like(resources.free), *(c for c in chosen if c is not None)], axis=0)
     assert (total <= resources.free).all()
     ranked = by_potential(known)
@@ -127,9 +128,7 @@ def test_as_many_are_searched_as_the_space_allows(
     combinations = np.cumprod([count_places(one.gpus, node, nodes) for one in ranked])
     searched = int(np.count_nonzero(combinations <= space))
     searched = min(searched, sum(one.potential > 0.0 for one in known))
-    chosen = placements.make(f"local-search:space={space}").choose_batch(
-        small, resources.free, resources
-    )
+    chosen = LocalSearch(space=space).choose_batch(small, resources.free, resources)
     best = by_trying_all(resources.free, ranked, searched, node)
     assert earned(chosen, known) == pytest.approx(best)
 
@@ -200,7 +199,7 @@ def test_a_throughput_model_that_goes_by_nodes_counts() -> None:
 def test_large_gangs_get_whole_nodes_before_the_others() -> None:
     resources = partly_taken(parse_cluster("3x4"), [])
     gangs = [gang(1, 9.0), gang(8, 0.0)]
-    chosen = placements.make("local-search").choose_batch(gangs, resources.free, resources)
+    chosen = LocalSearch().choose_batch(gangs, resources.free, resources)
     assert [None if c is None else c.tolist() for c in chosen] == [[0, 0, 1], [4, 4, 0]]
 
 

@@ -2,12 +2,12 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import partly_taken
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import Gang, KnownJob, placements
@@ -15,7 +15,9 @@ from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.systems.chronus.round_up import RoundUp
 from volvelle.systems.hived.cells import round_up
+from volvelle.testing.resources import partly_taken
 
 ANY = KnownJob(JobSpec(id="a", submit_time=0.0), Truth(work=1.0))
 
@@ -25,7 +27,9 @@ def placed(
 ) -> list[IntColumn | None]:
     """Places for gangs of these GPUs; they hold what they ask for, and nobody's GPUs."""
     batch = [Gang(ANY, gpus) for gpus in gangs]
-    chosen = list(placements.make(placement).choose_batch(batch, resources.free, resources))
+    chosen = list(
+        cast(RoundUp, placements.make(placement)).choose_batch(batch, resources.free, resources)
+    )
     total = np.zeros_like(resources.free)
     for gpus, taken in zip(gangs, chosen, strict=True):
         if taken is not None:
@@ -139,7 +143,7 @@ def test_gangs_that_may_move_stay_or_make_room(data: st.DataObject) -> None:
     resources = partly_taken(cluster, ())
     batch = [*running, *new]
     gangs = [gang.gpus for gang in batch]
-    chosen = placements.make("round-up").choose_batch(batch, resources.free, resources)
+    chosen = RoundUp().choose_batch(batch, resources.free, resources)
     if could_stand([node] * nodes, [round_up(gpus, node) for gpus in gangs], node):
         assert all_together(chosen, gangs, node)
     if not new:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from strategies import Run, Scenario, happen
 
 from volvelle.core.decision import Decision
+from volvelle.core.fork import Fork
 from volvelle.core.journal import read_journal, replay
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, Table, gavel_pairs
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
 from volvelle.systems.gavel.demand import Demand, Pairs, no_pairs, raise_together
@@ -152,7 +152,7 @@ def test_journals_replay_and_forecasts_come_true(
 
     def look_ahead(world: World) -> None:
         if world.now >= scenario.last_arrival:
-            foreseen.append(forecast(world.scheduler).finish)
+            foreseen.append(Fork(world.scheduler).until().finish)
 
     run = happen(scenario, on_moment=look_ahead)
     path = tmp_path_factory.mktemp("journal") / "run.jsonl"

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import JobSubmitted
-from volvelle.core.parts import estimators
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, LossPoint
 from volvelle.simulate.world import World
-from volvelle.systems.optimus.estimator import fit_loss
+from volvelle.systems.optimus.estimator import Convergence, fit_loss
 
 
 @given(
@@ -107,7 +106,7 @@ def test_optimus_gives_more_to_the_job_that_is_nearly_converged() -> None:
 
 
 def test_a_finished_job_is_forgotten_and_forks_hear_their_own_news() -> None:
-    estimator = estimators.make("convergence:least_points=3")
+    estimator = Convergence(least_points=3)
     job = early(0, 0.4, 1000.0)
     fork = estimator.fork()
     for work in (0.0, 100.0, 200.0):

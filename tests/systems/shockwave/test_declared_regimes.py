@@ -8,16 +8,16 @@ import pytest
 from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted, ProgressReported
-from volvelle.core.parts import Estimator, KnownJob, estimators
+from volvelle.core.fork import Fork
+from volvelle.core.parts import KnownJob, estimators
 from volvelle.core.snapshot import Snapshot
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, Linear, PerBatchSize, PerType
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
-from volvelle.systems.shockwave.regimes import DeclaredRegimes
+from volvelle.systems.shockwave.regimes import DeclaredRegimes, RegimePredictor
 
 RATES = PerBatchSize({32: Linear(1.0), 64: Linear(2.0), 128: Linear(4.0)}, 32)
 
@@ -37,7 +37,9 @@ class Told:
     """One job, and what is believed of it as it goes on."""
 
     def __init__(self, declared: JobSpec, estimator: str = "declared-regimes") -> None:
-        self.estimator: Estimator = estimators.make(estimator)
+        made = estimators.make(estimator)
+        assert isinstance(made, RegimePredictor)
+        self.estimator = made
         self.spec = declared
         self.believed = self.estimator.believe(JobSubmitted(0.0, 0, declared), 0).truth
 
@@ -230,7 +232,7 @@ def test_forecasts_see_the_changes_to_come_and_come_true_once_all_are_known() ->
 
     def check(world: World) -> None:
         if world.scheduler.known:
-            foreseen[world.now] = forecast(world.scheduler).finish[0]
+            foreseen[world.now] = Fork(world.scheduler).until().finish[0]
 
     scenario = Scenario.of(parse_cluster("1x1"), [doubling()], estimator="declared-regimes:every=5")
     run = happen(scenario, on_moment=check)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted
-from volvelle.core.parts import KnownJob, estimators
+from volvelle.core.fork import Fork
+from volvelle.core.parts import KnownJob
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
-from volvelle.simulate.forecast import forecast
 from volvelle.simulate.world import World
-from volvelle.systems.shockwave.regimes import Course, Rule, expected_begins, expected_work
+from volvelle.systems.shockwave.regimes import Course, Regimes, Rule, expected_begins, expected_work
 
 RULES: tuple[Rule, ...] = ("restatement", "bayesian", "greedy")
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -57,17 +57,14 @@ def test_the_standard_rule_counts_epochs_as_independent_draws() -> None:
 
 
 def test_the_greedy_rule_expects_no_change() -> None:
-    assert expected_work(Course(100.0, 3, (0.0, 10.0), 12.0), "greedy").tolist() == [
-        10.0,
-        90.0,
-        0.0,
-    ]
+    assert expected_work(Course(100.0, 3, (0.0, 10.0), 12.0), "greedy") == [10.0, 90.0, 0.0]
 
 
 @every_rule
 @given(course=courses())
 def test_regimes_follow_each_other_and_take_all_the_work(rule: Rule, course: Course) -> None:
-    expected, begins = expected_work(course, rule), expected_begins(course, rule)
+    expected = np.array(expected_work(course, rule))
+    begins = np.array(expected_begins(course, rule))
     assert expected.sum() == pytest.approx(course.work)
     assert (expected >= 0.0).all()
     assert begins[: len(course.begins)] == pytest.approx(course.begins)
@@ -105,7 +102,7 @@ def test_what_is_foreseen_of_a_running_job_comes_true_once_all_regimes_are_known
 
     def check(world: World) -> None:
         if world.scheduler.known:
-            foreseen[world.now] = forecast(world.scheduler).finish[0]
+            foreseen[world.now] = Fork(world.scheduler).until().finish[0]
 
     scenario = Scenario.of(parse_cluster("1x1"), [job()], estimator="regimes:every=5")
     run = happen(scenario, on_moment=check)
@@ -134,14 +131,14 @@ def test_a_job_thrown_back_by_a_failure_goes_through_its_regimes_again() -> None
 
 
 def test_a_batch_size_that_nobody_told_of_changes_nothing() -> None:
-    one = estimators.make("regimes")
+    one = Regimes()
     submitted = JobSubmitted(0.0, 0, job().spec, job().truth)
     believed = one.believe(submitted, 0).truth
     assert one.adapt(KnownJob(job().spec, believed), 10.0, 48) is None
 
 
 def test_sizes_that_are_passed_over_last_no_time() -> None:
-    one = estimators.make("regimes")
+    one = Regimes()
     believed = one.believe(JobSubmitted(0.0, 0, job().spec, job().truth), 0).truth
     belief = one.adapt(KnownJob(job().spec, believed), 40.0, 128)
     assert belief is not None
@@ -149,6 +146,6 @@ def test_sizes_that_are_passed_over_last_no_time() -> None:
 
 
 def test_jobs_of_one_batch_size_are_believed_as_they_are() -> None:
-    one, still = estimators.make("regimes"), job(regimes=())
+    one, still = Regimes(), job(regimes=())
     assert one.believe(JobSubmitted(0.0, 0, still.spec, still.truth), 0).truth == still.truth
     assert one.adapt(KnownJob(still.spec, still.truth), 10.0, None) is None

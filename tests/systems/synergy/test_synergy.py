@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resource_cases import sensitivities
 
 from volvelle.core.demand import Wants, wants_of
 from volvelle.core.parts import KnownJob
 from volvelle.core.policy import policies
-from volvelle.core.stock import FITS, FloatColumn, IntColumn, Standing, Stock
+from volvelle.core.stock import FloatColumn, IntColumn, Standing, Stock
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.synergy.generator import MODELS
 from volvelle.systems.synergy.opt import columns_of, optimum
 from volvelle.systems.synergy.policy import all_wants
 from volvelle.systems.synergy.tune import tune
+from volvelle.testing.resources import sensitivities
 
 
 def plain(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,7 +205,7 @@ def best_by_trying(case: Case) -> float:
         least = wants.value(wants.fallback)
         choices.append([point for point in points if wants.value(point) >= least])
     finite = np.isfinite(case.stock.capacity)
-    slack = FITS * case.stock.capacity[finite]
+    slack = SAME_SHARE * case.stock.capacity[finite]
     return max(
         value(case, amounts)
         for amounts in (np.array(points).T for points in itertools.product(*choices))

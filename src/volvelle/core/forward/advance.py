@@ -25,8 +25,9 @@ from volvelle.core.forward.jobs import (
     stop,
 )
 from volvelle.core.forward.log import log_decision, log_event, log_moment
-from volvelle.core.forward.waiting import ROUNDING, wait
+from volvelle.core.forward.waiting import wait
 from volvelle.core.state import *
+from volvelle.model.tolerances import SAME_AMOUNT
 
 _NUMBER, _SUBMIT, _GPUS = (Jobs.float_columns.index(name) for name in ("number", "submit", "gpus"))
 _PLACEMENT = int(Reason.PLACEMENT)
@@ -106,7 +107,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                     s.serve(s)
                     if not rules.hands_over:
                         sort_by_submission(s)
-                    elif clock[NOW] >= s.parameters[0]:
+                    elif clock[NOW] >= s.memory[0]:
                         return ASK_POLICY
                 else:
                     _ask_kernel(s)
@@ -291,7 +292,7 @@ def _admit(s: State, rules: Rules) -> None:
         verdict = s.verdict[i]
         if verdict == ENTERS or verdict == NO_PROGRESS:  # noqa: PLR1714, SIM109 - Numba
             demand = clock[DEMAND] + s.arrivals[_GPUS][i]
-            if demand > clock[LIMIT] and clock[DEMAND] > ROUNDING:
+            if demand > clock[LIMIT] and clock[DEMAND] > SAME_AMOUNT:
                 return
             if verdict == ENTERS:
                 enter(s, rules, i, clock[NOW])
@@ -357,8 +358,12 @@ def list_rows(s: State) -> None:
 def _ask_kernel(s: State) -> None:
     """Let the policy's kernel write the targets of all jobs, and their order; note what they change."""
     jobs, many = s.jobs, s.count[JOBS]
+    s.clock[NAMED_WAKE] = INFINITY
     if many > 0:
-        s.allocate(jobs, s.order, many, s.clock[NOW], s.types, s.pools, s.rates, s.parameters)
+        now = s.clock[NOW]
+        ask_at = s.allocate(jobs, s.order, many, now, s.types, s.pools, s.rates, s.memory)
+        if ask_at > now:
+            s.clock[NAMED_WAKE] = ask_at
     for i in range(many):
         row = s.order[i]
         if jobs.target[row] != jobs.held[row] or jobs.target_type[row] != jobs.type[row]:

@@ -9,14 +9,9 @@ import math
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.jobs import place_by_key, work_out_key
-from volvelle.core.forward.waiting import (
-    ROUNDING,
-    first_waiting,
-    type_for,
-    wait,
-    wait_no_more,
-)
+from volvelle.core.forward.waiting import first_waiting, type_for, wait, wait_no_more
 from volvelle.core.state import *
+from volvelle.model.tolerances import SAME_AMOUNT
 
 
 @kernel
@@ -113,10 +108,10 @@ def _start_what_fits(s: State) -> None:
     They would in the order of all jobs too: there may be more free when it is their turn, never less.
     """
     for gpu_type in range(len(s.types.free)):
-        if s.types.free[gpu_type] < -ROUNDING:
+        if s.types.free[gpu_type] < -SAME_AMOUNT:
             return
     for pool in range(len(s.pools.left)):
-        if s.pools.left[pool] < -ROUNDING:
+        if s.pools.left[pool] < -SAME_AMOUNT:
             return
     row = first_waiting(s, False)
     while row >= 0:
@@ -223,8 +218,8 @@ def _give(s: State, row: int, gpu_type: int) -> None:
         room = s.types.free[gpu_type]
         if pool >= 0:
             room = min(room, s.pools.left[pool])
-        if room + ROUNDING < most:
-            gpus = least + math.floor(room - least + ROUNDING)  # a job grows by whole GPUs
+        if room + SAME_AMOUNT < most:
+            gpus = least + math.floor(room - least + SAME_AMOUNT)  # a job grows by whole GPUs
     s.jobs.target[row] = gpus
     s.jobs.target_type[row] = gpu_type
     _spend(s, row, gpus)
@@ -240,8 +235,8 @@ def _grow(s: State, row: int) -> None:
     if pool >= 0:
         room = min(room, s.pools.left[pool])
     more = max(min(most - kept, room), 0.0)
-    if kept + more + ROUNDING < most:
-        more = float(math.floor(more + ROUNDING))
+    if kept + more + SAME_AMOUNT < most:
+        more = float(math.floor(more + SAME_AMOUNT))
     jobs.target[row] = kept + more
     _spend(s, row, more)
 
@@ -278,7 +273,7 @@ def _serve_running(s: State, rules: Rules, row: int, gangs: bool, blocked: bool)
         room = s.types.free[gpu_type]
         if pool >= 0:
             room = min(room, s.pools.left[pool])
-        if not blocked and room + ROUNDING >= held:
+        if not blocked and room + SAME_AMOUNT >= held:
             s.types.free[gpu_type] -= held
             if pool >= 0:
                 s.pools.left[pool] -= held

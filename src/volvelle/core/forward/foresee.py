@@ -86,6 +86,7 @@ def _become(s: State, other: State) -> None:
     _copy(s.slots.ints, other.slots.ints, 0, len(s.slots.free_at))
     _copy_one(s.count, count, len(count))
     _copy_one(s.clock, other.clock, len(s.clock))
+    _copy_one(s.memory, other.memory, len(s.memory))
     _copy_one(s.ranked, other.ranked, count[RANKED])
     _copy_one(s.bound, other.bound, count[RANKED])
 

@@ -6,8 +6,8 @@ some takes what comes free last before its start, so that whoever is next can ha
 """
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.state import *
+from volvelle.model.tolerances import SAME_AMOUNT
 
 # ---------------------------------------------------------------------- named GPUs
 
@@ -191,7 +191,7 @@ def wait_for_gpus(s: State, now: float, gpu_type: int, number: float, gpus: floa
             over += releases.gpus[i]
     start, last = now, -1
     for i in range(s.count[RELEASES]):
-        if over <= ROUNDING:
+        if over <= SAME_AMOUNT:
             break
         if releases.type[i] == gpu_type and releases.claim[i] < 0.0:
             start = releases.at[i]

@@ -17,7 +17,7 @@ def empty_queues(s: State) -> None:
 def join_queue(s: State, row: int) -> None:
     """Let the job in ``row`` be in the queue that the policy names, behind those submitted before it."""
     jobs, queues = s.jobs, s.queues
-    queue = s.queue_of(jobs, row, s.rates, s.parameters)
+    queue = s.queue_of(jobs, row, s.rates, s.memory)
     jobs.kind[row] = queue
     before = queues.last[queue]
     while before >= 0 and jobs.number[before] > jobs.number[row]:

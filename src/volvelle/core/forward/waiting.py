@@ -6,9 +6,7 @@ a class. A push costs a step, taking out any job costs steps that grow with the 
 
 from volvelle.core.compiled import kernel
 from volvelle.core.state import *
-
-ROUNDING = 1e-9
-"""GPUs: what sums may be off by rounding."""
+from volvelle.model.tolerances import SAME_AMOUNT
 
 
 @kernel
@@ -126,11 +124,11 @@ def type_for(s: State, types: int, least: float, pool: int) -> int:
 
     By what is ``free`` and ``left`` to the pool in this decision.
     """
-    if pool >= 0 and s.pools.left[pool] + ROUNDING < least:
+    if pool >= 0 and s.pools.left[pool] + SAME_AMOUNT < least:
         return -1
     free = s.types.free
     for gpu_type in range(len(free)):
-        fits = free[gpu_type] > ROUNDING and free[gpu_type] + ROUNDING >= least
+        fits = free[gpu_type] > SAME_AMOUNT and free[gpu_type] + SAME_AMOUNT >= least
         if fits and (types >> gpu_type) & 1 == 1:
             return gpu_type
     return -1

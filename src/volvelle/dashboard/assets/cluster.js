@@ -27,6 +27,7 @@ export class Cluster {
   async load() {
     const table = await get("/v1/queue");
     this.jobColumns = table.job_columns;
+    this.jobTitles = table.job_titles;
     this.nodeColumns = table.node_columns;
     this.seq = table.seq;
     this.jobs.clear();

@@ -31,10 +31,12 @@ const columns = [
   { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
   { name: "progress", title: "Done", value: (job) => job.progress, text: (job) => (job.progress === null ? "" : `${Math.round(100 * job.progress)} %`), number: true },
-  { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
   { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true },
   { name: "reason", title: "Reason", value: (job) => job.reason, wide: true },
 ];
+
+// The columns that the server titles: numbers that are shown as they stand.
+const titled = (cluster) => Object.entries(cluster.jobTitles).map(([name, title]) => ({ name, title, value: (job) => job[name], number: true }));
 
 export const queueLink = (filter) => {
   const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value)).toString();
@@ -51,9 +53,10 @@ export function queue(root, { cluster, session, query, go }) {
   const actions = ["cancel", "hold", "release"].map((action) =>
     h("button", { type: "button", disabled: true, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
       action[0].toUpperCase() + action.slice(1)));
+  const more = titled(cluster);
   const table = new Table({
-    name: "queue", label: "Jobs that are not over", columns, key: (job) => job.number, select: !session.run,
-    hidden: ["submitted", "p90", "guaranteed", "progress", "preemptions", "nodes"],
+    name: "queue", label: "Jobs that are not over", columns: [...columns, ...more], key: (job) => job.number, select: !session.run,
+    hidden: ["submitted", "p90", "guaranteed", "progress", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
   });

@@ -48,9 +48,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     shared by the nodes on which jobs may resume. linger_seconds: how long an agent stays without jobs and
     without a controller; None: for ever. lifetime_pid: a process of the node; when it ends, all jobs are
     killed. 0: none. umask: of jobs; the agent's own files are private. run_as: as whom jobs run, by their
-    users (see `job_users`). authority: PEM file of trusted certificates; enables TLS. central_renewal: the
-    controller renews leases (see `central_renewal`). retention_seconds: how long the output of an ended
-    attempt is kept.
+    users (see `job_users`). authority: PEM file of trusted certificates; enables TLS. retention_seconds:
+    how long the output of an ended attempt is kept.
     """
 
     node: Node
@@ -66,7 +65,6 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     umask: int = 0o022
     run_as: dict[str, str] = {}
     authority: str = ""
-    central_renewal: bool = False
     retention_seconds: float = LOG_RETENTION_SECONDS
 
 
@@ -94,15 +92,16 @@ class SupervisorRecord(msgspec.Struct, frozen=True):
 class ExitRecord(msgspec.Struct, frozen=True):
     """How the command ended: its exit code (negative for a signal), or why it never ran or was lost.
 
-    setup: the set-up command that ended so, where the command never ran. interrupted: the machine was being
-    shut down. started, ended: seconds since the Unix epoch. since_boot: when it ended, by the clock since the
-    boot with the id ``boot``.
+    setup: the set-up command that ended so, where the command never ran. output_full: it was killed because
+    of the size of its output. interrupted: the machine was being shut down. started, ended: seconds since the
+    Unix epoch. since_boot: when it ended, by the clock since the boot with the id ``boot``.
     """
 
     code: int | None = None
     error: str = ""
     setup: str = ""
     lease_expired: bool = False
+    output_full: bool = False
     rebooted: bool = False
     interrupted: bool = False
     started: float | None = None

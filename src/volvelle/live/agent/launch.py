@@ -26,6 +26,9 @@ _INHERITED_VARIABLES = """
 UPLOADED = "workdir"
 """Where in a job's folder the files are that were uploaded with it."""
 
+MAX_OUTPUT_BYTES = 4 << 30
+"""Of one attempt on one node; a sixteenth where the disk is nearly full."""
+
 _PORTS = range(20_000, 32_768)
 """Below the ports that systems give to outgoing connections."""
 
@@ -70,6 +73,7 @@ def prepare_task(
         "environment": inherited | variables,
         "user": user and {"name": user.pw_name, "uid": user.pw_uid, "gid": user.pw_gid},
         "umask": settings.umask,
+        "output_bytes": MAX_OUTPUT_BYTES,
         "lease": None if lease is None else str(lease),
         "lifetime": [pid, start_ticks(pid)] if pid else None,
     }

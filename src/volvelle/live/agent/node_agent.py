@@ -5,11 +5,11 @@ import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.central_renewal import CentralRenewal
 from volvelle.live.agent.containers import NoEngineError
 from volvelle.live.agent.controller_connection import ControllerConnection, RefusedError
 from volvelle.live.agent.files import lock
@@ -17,13 +17,15 @@ from volvelle.live.agent.folders import AgentFolder, AgentSettings
 from volvelle.live.agent.job_users import give_as_it_is, job_user, let_through
 from volvelle.live.agent.launch import UPLOADED, free_port, job_folder, prepare_task
 from volvelle.live.agent.logs import log_sizes, read_log
+from volvelle.live.agent.node_condition import disk_problem
 from volvelle.live.agent.node_lease import NodeLease
 from volvelle.live.agent.processes import kill_all_below, kill_remaining
+from volvelle.live.agent.retention_clock import RetentionClock
 from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.upload_fetcher import UploadFetcher
 from volvelle.live.agent.wire import TaskEnded
 from volvelle.live.messages import AttemptKey, Forget, JournalPosition, Outcome, SetBatchSize, Stop
-from volvelle.live.uploads import unpack
+from volvelle.live.uploads import UnusableUploadError, unpack
 
 _REPEAT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
@@ -45,9 +47,11 @@ class NodeAgent:
         self._connection = ControllerConnection(
             settings, folder.identity, self._on_welcome, self._on_message, on_problem
         )
+        self._work = Path(settings.work) if settings.work else folder.path
+        self._problem = ""
+        """Why the node can start nothing, as the server was told."""
         self._background: asyncio.TaskGroup
         self._lease = NodeLease(folder.lease)
-        self._renewal = CentralRenewal(folder.path, self._connection.send)
         self._uploads = UploadFetcher(folder.path / "uploads", self._connection.send)
         self._fetching: dict[AttemptKey, tuple[wire.NodeTask, asyncio.Task[None]]] = {}
         """Tasks whose working directories are on their way."""
@@ -60,16 +64,20 @@ class NodeAgent:
                     self._run_task(key)
                 except (OSError, ValueError, msgspec.MsgspecError):
                     await self._discard_unreadable(key)
-            loops = [self._connection.run(), self._report_repeatedly(), self._prune_repeatedly()]
-            if self._settings.central_renewal:
-                loops.append(self._renewal.serve())
+            loops = [
+                self._connection.run(),
+                self._report_repeatedly(),
+                self._prune_repeatedly(),
+                self._check_repeatedly(),
+            ]
             tasks = [self._background.create_task(loop) for loop in loops]
             await self._until_not_needed()
             for task in tasks:
                 task.cancel()
 
     def _run_task(self, key: AttemptKey) -> None:
-        runner = TaskRunner(self._folder.attempt(key), self._connection.send)
+        attempt = self._folder.attempt(key)
+        runner = TaskRunner(attempt, self._connection.send, self._check_condition)
         self._runners[key] = runner
         self._background.create_task(runner.run())
 
@@ -85,12 +93,13 @@ class NodeAgent:
         self._lease.seconds = welcome.lease_seconds
         tasks = [runner.state for runner in self._runners.values()]
         tasks += self._failed_starts.values()
-        self._connection.send(wire.NodeInventory(tuple(tasks), self._folder.journals))
+        self._connection.send(
+            wire.NodeInventory(tuple(tasks), self._folder.journals, self._problem)
+        )
         for runner in self._runners.values():
             for request in (runner.signal_request, runner.exit_request):
                 if request is not None:
                     self._connection.send(request)
-        self._renewal.resend()
 
     def _on_message(self, message: wire.ToAgent) -> None:
         match message:
@@ -119,8 +128,6 @@ class NodeAgent:
                     runner.confirm_exit(message.iteration)
             case wire.UploadChunk():
                 self._uploads.on_chunk(message)
-            case wire.LeaseRenewal():
-                self._renewal.on_renewal(message)
             case wire.ListLogs() | wire.ReadLog():
                 self._background.create_task(self._send_logs(message))
             case wire.Pong():
@@ -165,7 +172,7 @@ class NodeAgent:
             user = job_user(self._settings.run_as, order.start.user)
             await asyncio.to_thread(unpack, archive, directory, partial(give_as_it_is, user))
         except OSError as error:
-            self._report_failed_start(order.task, Outcome.FAILED, f"could not begin: {error}")
+            self._report_impossible_start(order.task, error)
         else:
             self._prepare(order)
         self._fetching.pop(key, None)
@@ -181,7 +188,7 @@ class NodeAgent:
             self._report_failed_start(task, Outcome.FAILED, str(error), permanent=True)
         except OSError as error:
             self._folder.discard(task.key)
-            self._report_failed_start(task, Outcome.FAILED, f"could not begin: {error}")
+            self._report_impossible_start(task, error)
 
     def _holder(self, order: wire.StartTask) -> AttemptKey | None:
         """A running attempt of the same job, or on a GPU of ``order``; None if there is none.
@@ -196,10 +203,32 @@ class NodeAgent:
                 return key
         return None
 
+    def _report_impossible_start(self, task: wire.NodeTask, error: OSError) -> None:
+        permanent = isinstance(error, UnusableUploadError)
+        self._report_failed_start(
+            task,
+            Outcome.FAILED,
+            f"could not begin: {error}",
+            permanent=permanent,
+            node_failed=bool(self._check_condition()) and not permanent,
+        )
+
     def _report_failed_start(
-        self, task: wire.NodeTask, outcome: Outcome, reason: str, *, permanent: bool = False
+        self,
+        task: wire.NodeTask,
+        outcome: Outcome,
+        reason: str,
+        *,
+        permanent: bool = False,
+        node_failed: bool = False,
     ) -> None:
-        ended = TaskEnded(task=task, outcome=outcome, reason=reason, permanent=permanent)
+        ended = TaskEnded(
+            task=task,
+            outcome=outcome,
+            reason=reason,
+            permanent=permanent,
+            node_failed=node_failed,
+        )
         self._failed_starts[task.key] = ended
         self._connection.send(ended)
 
@@ -223,6 +252,23 @@ class NodeAgent:
 
     # ------------------------------------------------------------------ background loops
 
+    def _check_condition(self) -> str:
+        """Why the node can start nothing now; sent to the server when that changes."""
+        return self._set_condition(disk_problem(self._folder.path, self._work, self._problem))
+
+    def _set_condition(self, problem: str) -> str:
+        if problem != self._problem:
+            self._problem = problem
+            self._connection.send(wire.Condition(problem))
+        return problem
+
+    async def _check_repeatedly(self) -> None:
+        """Check the node's condition at an interval, in a thread: a slow disk must not delay messages."""
+        where = self._folder.path, self._work
+        while True:
+            self._set_condition(await asyncio.to_thread(disk_problem, *where, self._problem))
+            await asyncio.sleep(_REPEAT_SECONDS)
+
     async def _report_repeatedly(self) -> None:
         """Report progress at an interval, and ends until they are forgotten."""
         repeat_at = time.monotonic() + _REPEAT_SECONDS
@@ -243,9 +289,10 @@ class NodeAgent:
     async def _prune_repeatedly(self) -> None:
         """Remove what attempts wrote after the retention time."""
         retention = self._settings.retention_seconds
+        clock = RetentionClock(self._folder.path / "clock")
         while True:
             with contextlib.suppress(OSError):  # tried again
-                await asyncio.to_thread(self._folder.prune, time.time() - retention)
+                await asyncio.to_thread(self._folder.prune, clock.now() - retention)
             await asyncio.sleep(min(_PRUNE_SECONDS, retention))
 
     async def _until_not_needed(self) -> None:

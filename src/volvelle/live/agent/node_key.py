@@ -1,28 +1,38 @@
-"""The key of a node's agent, and how it is proven without being sent (after SCRAM, RFC 5802, section 3).
+"""The key of a node's agent, how it is proven without being sent, and how a node joins.
 
 ::
 
     key       random, known to the agent alone
-    secret    SHA-256 of the key
-    verifier  SHA-256 of the secret: what the server keeps. It checks proofs, and makes none.
+    verifier  what the server keeps: an Ed25519 public key and a MAC key, both derived from the key (HKDF)
 
-A proof is the secret, hidden under an HMAC that only who knows the verifier can compute. An agent that joins
-tells its verifier hidden under the join token. So neither is of use to who listens.
+A *transcript* is the nonces of both sides and the node's name. The agent signs it (Ed25519, RFC 8032), so
+the verifier checks a proof and makes none. The server authenticates itself by an HMAC under the MAC key. A
+joining agent sends its verifier encrypted (AES-256-GCM) under a key derived from the join token, with the
+transcript as associated data. All primitives are those of ``cryptography`` and of Python (decision 63).
 """
 
-import hashlib
 import hmac
+import os
 import secrets
 from pathlib import Path
 
+import msgspec
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from volvelle.live.agent.files import write_file
 
-_LENGTH = hashlib.sha256().digest_size
+_KEY_BYTES = 32
+_VERIFIER_BYTES = 2 * _KEY_BYTES
+_NONCE_BYTES = 12
 
 
 def new_key() -> str:
     """A random key."""
-    return f"vk_{secrets.token_urlsafe(32)}"
+    return f"vk_{secrets.token_urlsafe(_KEY_BYTES)}"
 
 
 def read_or_make_key(path: Path) -> str:
@@ -33,69 +43,74 @@ def read_or_make_key(path: Path) -> str:
 
 
 def verifier_of(key: str) -> str:
-    """What the server keeps of ``key``."""
-    return _sha256(_sha256(key.encode())).hex()
+    """The verifier of ``key``: 128 hexadecimal digits."""
+    return (_signing_key(key).public_key().public_bytes_raw() + _mac_key(key)).hex()
 
 
 def prove_key(key: str, *transcript: str) -> str:
-    """The agent's proof that it knows ``key``, valid for this connection's ``transcript`` only."""
-    return _xor(_sha256(key.encode()), _pad(verifier_of(key), *transcript)).hex()
+    """The agent's proof that it has ``key``, for this connection's ``transcript`` only."""
+    return _signing_key(key).sign(_message("agent", transcript)).hex()
 
 
 def key_is_proven(proof: str, verifier: str, *transcript: str) -> bool:
-    """Whether ``proof`` is of the key with this verifier."""
-    given = _from_hex(proof, _LENGTH)
-    found = _sha256(_xor(given, _pad(verifier, *transcript)))
-    return hmac.compare_digest(found.hex(), verifier)
+    """Whether ``proof`` was made with the key of this verifier. A malformed one proves nothing."""
+    try:
+        known = bytes.fromhex(verifier)
+        public = Ed25519PublicKey.from_public_bytes(known[:_KEY_BYTES])
+        public.verify(bytes.fromhex(proof), _message("agent", transcript))
+    except (ValueError, InvalidSignature):
+        return False
+    return len(known) == _VERIFIER_BYTES
 
 
 def prove_verifier(verifier: str, *transcript: str) -> str:
-    """The server's proof that it knows ``verifier``."""
-    return _mac(verifier, "controller", *transcript).hex()
+    """The server's proof that it has ``verifier``."""
+    return _mac(bytes.fromhex(verifier)[_KEY_BYTES:], transcript)
 
 
 def verifier_is_proven(proof: str, key: str, *transcript: str) -> bool:
-    """Whether ``proof`` is of a server that knows the verifier of ``key``."""
-    return hmac.compare_digest(
-        proof.encode(), prove_verifier(verifier_of(key), *transcript).encode()
-    )
+    """Whether ``proof`` is of a server that has the verifier of ``key``."""
+    return hmac.compare_digest(proof.encode(), _mac(_mac_key(key), transcript).encode())
 
 
 def ask_to_join(token: str, key: str, *transcript: str) -> str:
-    """The verifier of ``key``, for a server that knows the join token."""
-    hidden = _xor(bytes.fromhex(verifier_of(key)), _mac(token, "hidden", *transcript))
-    return (hidden + _mac(token, "join", hidden.hex(), *transcript)).hex()
+    """The verifier of ``key``, for a server that has the join token."""
+    nonce, verifier = os.urandom(_NONCE_BYTES), bytes.fromhex(verifier_of(key))
+    return (
+        nonce + _join_cipher(token).encrypt(nonce, verifier, _message("join", transcript))
+    ).hex()
 
 
 def joining_verifier(asked: str, token: str, *transcript: str) -> str | None:
-    """The verifier in ``asked``; None if who asks does not know the join token."""
-    given = _from_hex(asked, 2 * _LENGTH)
-    hidden, mac = given[:_LENGTH], given[_LENGTH:]
-    if not hmac.compare_digest(mac, _mac(token, "join", hidden.hex(), *transcript)):
-        return None
-    return _xor(hidden, _mac(token, "hidden", *transcript)).hex()
-
-
-def _pad(verifier: str, *transcript: str) -> bytes:
-    return _mac(verifier, "agent", *transcript)
-
-
-def _mac(secret: str, *message: str) -> bytes:
-    return hmac.digest(secret.encode(), "\n".join(message).encode(), "sha256")
-
-
-def _sha256(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
-
-
-def _xor(one: bytes, other: bytes) -> bytes:
-    return bytes(left ^ right for left, right in zip(one, other, strict=True))
-
-
-def _from_hex(text: str, length: int) -> bytes:
-    """``length`` bytes; zeros if ``text`` is not so many."""
+    """The verifier in ``asked``; None if its sender does not have the join token."""
     try:
-        found = bytes.fromhex(text)
-    except ValueError:
-        found = b""
-    return found if len(found) == length else bytes(length)
+        sent = bytes.fromhex(asked)
+        nonce, encrypted = sent[:_NONCE_BYTES], sent[_NONCE_BYTES:]
+        return _join_cipher(token).decrypt(nonce, encrypted, _message("join", transcript)).hex()
+    except (ValueError, InvalidTag):
+        return None
+
+
+def _signing_key(key: str) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(_derived(key, "volvelle agent's signing key"))
+
+
+def _mac_key(key: str) -> bytes:
+    return _derived(key, "volvelle controller's MAC key")
+
+
+def _join_cipher(token: str) -> AESGCM:
+    return AESGCM(_derived(token, "volvelle join"))
+
+
+def _derived(secret: str, purpose: str) -> bytes:
+    return HKDF(SHA256(), _KEY_BYTES, salt=None, info=purpose.encode()).derive(secret.encode())
+
+
+def _mac(key: bytes, transcript: tuple[str, ...]) -> str:
+    return hmac.digest(key, _message("controller", transcript), "sha256").hex()
+
+
+def _message(sender: str, transcript: tuple[str, ...]) -> bytes:
+    """What ``sender`` proves, encoded without ambiguity."""
+    return msgspec.json.encode(("volvelle", sender, *transcript))

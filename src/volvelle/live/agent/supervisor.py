@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_PDEATHSIG = 1
 _LEASE_CHECK_SECONDS = 1.0
+_FAST_CHECK_SECONDS = 0.05
+_FAST_BYTES = 1 << 20
+"""An output that grows by more between two checks is looked at more often."""
+
+_ROOM_BYTES = 512 << 20
+"""Of the disk: with less a large output is too large, as other files have to be written there."""
+
 _RETRY_SECONDS = 1.0
 _SHUTDOWN_SECONDS = 120.0
 """So long after a SIGTERM what ends was interrupted: systems kill what they shut down after 90 s."""
@@ -107,11 +114,12 @@ def _run(command: Json, program: list[str], record: Json, started: float) -> Jso
     if error:
         _kill_remaining(leader)
         return {"error": error, "code": code} | _times(started)
-    status, expired, interrupted = _wait(leader, command["lease"], command["lifetime"])
+    how = _wait(leader, command["lease"], command["lifetime"], command.get("output_bytes"))
     times = _times(started)
     _kill_remaining(leader)
-    code = os.waitstatus_to_exitcode(status)
-    return {"code": code, "lease_expired": expired, "interrupted": interrupted} | times
+    if how["output_full"]:
+        os.truncate("output.log", min(os.path.getsize("output.log"), command["output_bytes"]))
+    return how | times
 
 
 def _write_heading(text: str) -> None:
@@ -186,25 +194,55 @@ def _exec(command: Json, program: list[str], supervisor: int, null: int, output:
         raise _CannotRunError(error.errno, f"cannot run {program[0]!r}: {error.strerror}") from None
 
 
-def _wait(leader: int, lease: str | None, lifetime: list[int] | None) -> tuple[int, bool, bool]:
-    """Wait status of the first process, and why it may not be done.
+def _wait(
+    leader: int, lease: str | None, lifetime: list[int] | None, output_bytes: int | None
+) -> Json:
+    """Exit code of the first process, and why it may not be done.
 
-    Whether it was killed because its lease or lifetime ended, and whether the machine was being shut down.
+    lease_expired: it was killed because its lease or lifetime ended. output_full: it was killed because of
+    its output. interrupted: the machine was being shut down.
     """
-    expired = False
+    expired = full = False
+    written, seconds = _output_size(), _LEASE_CHECK_SECONDS
     shutdown = -_SHUTDOWN_SECONDS
     while True:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == leader:
                 interrupted = _since_boot() - shutdown < _SHUTDOWN_SECONDS
-                return ended[1], expired, interrupted or _shutdown_follows(ended[1])
-        checks = lease is not None or lifetime is not None
-        found = signal.sigtimedwait(_AWAITED, _LEASE_CHECK_SECONDS if checks else _FOREVER)
+                return {
+                    "code": os.waitstatus_to_exitcode(ended[1]),
+                    "lease_expired": expired,
+                    "output_full": full,
+                    "interrupted": interrupted or _shutdown_follows(ended[1]),
+                }
+        checks = lease is not None or lifetime is not None or output_bytes is not None
+        found = signal.sigtimedwait(_AWAITED, seconds if checks else _FOREVER)
+        before, written = written, _output_size()
+        fast = written - before > _FAST_BYTES
+        seconds = _FAST_CHECK_SECONDS if fast else _LEASE_CHECK_SECONDS
+        if output_bytes is not None and _output_is_too_large(written, output_bytes) and not full:
+            full = True
+            os.kill(leader, signal.SIGKILL)
         if found is not None and found.si_signo == signal.SIGTERM:
             shutdown = _since_boot()
         elif found is None and (_lease_expired(lease) or _lifetime_ended(lifetime)):
             expired = True
             os.kill(leader, signal.SIGKILL)
+
+
+def _output_size() -> int:
+    try:
+        return os.stat("output.log").st_size
+    except OSError:
+        return 0
+
+
+def _output_is_too_large(size: int, most: int) -> bool:
+    """Whether an output is too large, or is not small while the disk is nearly full."""
+    if size <= most // 16:
+        return False
+    disk = os.statvfs(".")
+    return size > most or disk.f_bavail * disk.f_frsize < _ROOM_BYTES
 
 
 def _shutdown_follows(status: int) -> bool:

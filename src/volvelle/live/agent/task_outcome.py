@@ -38,6 +38,8 @@ def task_outcome(
         return Outcome.LOST, "the machine was started anew"
     if record.lease_expired:
         return Outcome.STOPPED, "its node was cut off: killed as its lease ran out"
+    if record.output_full and stop is None:
+        return Outcome.FAILED, "its output is too large, or nearly fills the disk: killed"
     complete = 0 < block[TOTAL_ITERATIONS] <= block[ITERATIONS]
     finished = complete if record.interrupted else stop is None or bool(block[ATTACHED])
     description = _description(record, last_line)

@@ -34,6 +34,7 @@ from volvelle.live.agent.wire import (
     TaskEnded,
     TaskStarted,
 )
+from volvelle.live.messages import Outcome
 
 _START_POLL_SECONDS = 0.01
 _EXIT_POLL_SECONDS = 0.005
@@ -55,12 +56,15 @@ Send = Callable[[TaskStarted | TaskEnded | SignalTask | ExitAt | ExitConfirmed],
 class TaskRunner:
     """Starts, or takes over, the task prepared in ``folder``. `run` lasts until its end.
 
-    reported: the latest state sent to the server. signal_request, exit_request: to be sent again on a new
-    connection.
+    node_problem: why the node can start nothing now. reported: the latest state sent to the server.
+    signal_request, exit_request: to be sent again on a new connection.
     """
 
-    def __init__(self, folder: AttemptFolder, send: Send) -> None:
+    def __init__(
+        self, folder: AttemptFolder, send: Send, node_problem: Callable[[], str] = lambda: ""
+    ) -> None:
         """Raises OSError, ValueError if ``folder`` was not prepared completely."""
+        self._node_problem = node_problem
         if not folder.command.exists():
             raise FileNotFoundError(folder.command)
         self.order: StartTask = folder.order
@@ -120,7 +124,11 @@ class TaskRunner:
         if child is not None:
             await processes.wait_for_exit(child.pid)
             child.wait()
-        return await self._conclude(self._folder.exit)
+        ended = await self._conclude(self._folder.exit)
+        never_ran = not self._started.is_set() and ended.exit_code is None
+        if never_ran and ended.outcome is Outcome.FAILED and self._node_problem():
+            return msgspec.structs.replace(ended, node_failed=True)
+        return ended
 
     def _start_supervisor(self) -> subprocess.Popen[bytes]:
         with self._folder.supervisor_log.open("wb") as log:
@@ -176,7 +184,8 @@ class TaskRunner:
             outcome=outcome,
             exit_code=exit_record.code,
             reason=reason,
-            permanent=bool(exit_record.setup) and exit_record.code is not None,
+            permanent=exit_record.output_full
+            or (bool(exit_record.setup) and exit_record.code is not None),
             iterations=self._block[ITERATIONS],
             saved_iterations=self._block[SAVED_ITERATIONS],
             ago=_seconds_ago(exit_record),

@@ -29,7 +29,7 @@ from volvelle.live.messages import (
 )
 from volvelle.model.node import Node
 
-VERSION = 3
+VERSION = 4
 MAX_FRAME_BYTES = 64 << 20
 MAX_AGENT_FRAME_BYTES = 8 << 20
 """Of an agent: the server reads those of all others meanwhile."""
@@ -101,7 +101,7 @@ class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
 class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
     """Agent: no process of the task is left. Repeated until a `Forget` comes.
 
-    permanent, ago: see `AttemptEnded`.
+    permanent, ago, node_failed: see `AttemptEnded`.
     """
 
     task: NodeTask
@@ -112,13 +112,21 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
     iterations: Field = 0
     saved_iterations: Field = 0
     ago: float | None = None
+    node_failed: bool = False
 
 
 class NodeInventory(msgspec.Struct, frozen=True, tag="node-inventory"):
-    """Agent, after the welcome: all tasks on the node, and what it was told of journals."""
+    """Agent, after the welcome: all tasks on the node, what it was told of journals, and its condition."""
 
     tasks: tuple[TaskStarted | TaskEnded, ...]
     known: tuple[JournalPosition, ...] = ()
+    problem: str = ""
+
+
+class Condition(msgspec.Struct, frozen=True, tag="condition"):
+    """Agent: why the node can start nothing; an empty ``problem``: it can again."""
+
+    problem: str
 
 
 class StartTask(msgspec.Struct, frozen=True, tag="start-task", kw_only=True):
@@ -173,21 +181,6 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
     position: JournalPosition | None = None
 
 
-class RenewLease(msgspec.Struct, frozen=True, tag="renew-lease"):
-    """Agent, with central renewal only: is the lease of this attempt valid?"""
-
-    number: int
-    attempt: int
-    request_id: int
-
-
-class LeaseRenewal(msgspec.Struct, frozen=True, tag="lease-renewal"):
-    """Server: the answer to `RenewLease`."""
-
-    request_id: int
-    valid: bool
-
-
 class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
     """Server: which attempts of this job have logs on the node? ``job``: its identity."""
 
@@ -237,6 +230,7 @@ class UploadChunk(msgspec.Struct, frozen=True, tag="upload-chunk"):
 FromAgent = (
     Hello
     | NodeInventory
+    | Condition
     | TaskStarted
     | TaskEnded
     | AttemptProgress
@@ -244,7 +238,6 @@ FromAgent = (
     | ExitAt
     | ExitConfirmed
     | Ping
-    | RenewLease
     | LogSizes
     | LogChunk
     | FetchUpload
@@ -261,7 +254,6 @@ ToAgent = (
     | ExitAt
     | ExitConfirmed
     | Pong
-    | LeaseRenewal
     | ListLogs
     | ReadLog
     | UploadChunk

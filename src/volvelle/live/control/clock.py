@@ -16,7 +16,7 @@ class Clock:
 
 
 _FURTHEST_SECONDS = 31 * DAY
-"""How far ahead of a journal's last entry a start may set its clock: a wrong one would end all deadlines."""
+"""Seconds that a start may set its clock ahead of a journal's last entry: more would end all deadlines."""
 
 _TOLERATED_SECONDS = 300.0
 
@@ -32,10 +32,16 @@ class JournalClock:
         furthest = last + _FURTHEST_SECONDS
         now = min(max(clock.wall() - epoch, last), furthest)
         self._offset = now - clock.monotonic()
+        self.leapt = now > last + DAY
+        """Whether it is more than a day after the last entry: the server was down, or the clock is wrong."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
         return self._clock.monotonic() + self._offset
+
+    def earliest(self) -> float:
+        """The earlier of this and of the wall clock, since the epoch: what is older by it is old."""
+        return min(self.now(), self._clock.wall() - self._epoch)
 
     @property
     def problem(self) -> str:

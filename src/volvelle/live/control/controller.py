@@ -78,6 +78,7 @@ from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.job import JobSpec
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
+from volvelle.model.units import DAY
 
 _MAX_SLEEP_SECONDS = 60.0
 _MAX_PENDING = 20_000
@@ -121,7 +122,7 @@ class Controller:
         self.store = store
         self._secrets = secrets or SecretBox(None)
         self.notifications = notifications or NotificationSettings()
-        """Who is told of what."""
+        """Settings of notifications."""
         self._delivery = Delivery(store.outbox, self.notifications)
         clock = clock or Clock()
         with store.at_start():
@@ -133,11 +134,11 @@ class Controller:
         unreadable = self._secrets.begin(state.jobs.values())
         drift = config_drift(state, header, store.where)
         self.warnings = (*recovered.notices, *drift, *filter(None, [unreadable]))
-        """What the recovery met, differences between configuration and journal, secrets without their key."""
+        """Findings of the recovery, changes of the configuration since the journal, secrets without key."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
-        self._retention = Retention(store, keep_history)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
+        self._retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
         self._cycle = ControlCycle(
             state, CycleNotifications(state, self.notifications, told, self._delivery.admit)
         )
@@ -270,11 +271,11 @@ class Controller:
         return self._cycle.state.spec(request, 0, user, 0.0)
 
     def measured_rates(self, user: str, name: str) -> tuple[RateMeasured, ...]:
-        """What was measured of a user's jobs of this name, the latest last."""
+        """Measurements of a user's jobs of this name, the latest last."""
         return self._cycle.state.measured.of(user, name)
 
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
-        """What was forecast of a job since the controller started, the earliest first."""
+        """Forecasts of a job since the controller started, the earliest first."""
         return self._cycle.publisher.forecasts.of(number)
 
     @property
@@ -322,7 +323,7 @@ class Controller:
         return forecast_request(fork, calibration, measured, request, user, now, epoch)
 
     def forecast_recomposition(self, request: Recompose) -> RecompositionEffect:
-        """What another policy would do at once. Raises `Problem` if it cannot schedule these jobs."""
+        """The first decision of another policy. Raises `Problem` if it cannot schedule these jobs."""
         fork = self._fork()
         check_recomposition(fork, request)
         now = max(self._clock.now(), fork.now)
@@ -432,7 +433,9 @@ class Controller:
             self._position = JournalPosition(
                 state.servers.present, state.next_seq - 1, state.next_number
             )
-        elif prepared.notifications:
+        else:
+            self.store.check_there()
+        if prepared.batch is None and prepared.notifications:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
         self._send(self._cycle.publish(prepared))
@@ -444,7 +447,7 @@ class Controller:
         self._store_promises(inputs)
         self._update_forecaster(prepared, now)
         self._snapshots.take_if_due(self._cycle.state)
-        self._retention.forget_if_due(self._cycle.state)
+        self._retention.forget_if_due(self._cycle.state, self._clock.earliest())
 
     def _store_batch(self, batch: CycleBatch) -> None:
         began = time.perf_counter()

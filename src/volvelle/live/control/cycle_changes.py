@@ -1,4 +1,4 @@
-"""What one cycle collects before the scheduler decides: records, events, orders."""
+"""Changes that one cycle collects before the scheduler decides: records, events, orders."""
 
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.live.control.state import ControllerState
@@ -25,7 +25,7 @@ class CycleChanges:
         """Problems of nodes, by name; empty: the problem is solved."""
 
     def record(self, record: ControlRecord) -> None:
-        """Record something that the scheduler is not told."""
+        """Record a fact that is no input of the scheduler."""
         self.records.append(record)
         self.state.apply_record(record, self.now)
 

@@ -57,7 +57,7 @@ class Attempt:
 
     @property
     def key(self) -> AttemptKey:
-        """What names it."""
+        """Its name."""
         return AttemptKey(self.number, self.attempt, self.identity)
 
     @property
@@ -88,7 +88,7 @@ class PendingGrant:
 
 
 class LedgerMemory(NamedTuple):
-    """What a snapshot keeps of the ledger. grant_counts: by number of the job."""
+    """The ledger in a snapshot. grant_counts: by number of the job."""
 
     attempts: tuple[Attempt, ...]
     pending: tuple[PendingGrant, ...]
@@ -112,7 +112,7 @@ class GpuLedger:
     occupied: dict[int, int] = field(default_factory=dict)
     """Occupied slots, with the numbers of the jobs on them."""
     revoked: dict[int, PendingGrant] = field(default_factory=dict)
-    """Pending grants that were revoked, until the scheduler is told."""
+    """Pending grants that were revoked, until the scheduler gets the event."""
     changed_slots: set[int] = field(default_factory=set)
     """Slots whose occupation changed; cleared when node views are updated."""
     _grant_counts: Counter[int] = field(default_factory=Counter)

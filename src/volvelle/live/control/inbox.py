@@ -12,6 +12,7 @@ from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
     AttemptProgress,
+    NodeCondition,
     NodeJoined,
     UnknownEnded,
     merge_metrics,
@@ -20,7 +21,7 @@ from volvelle.live.messages import (
 _MAX_BATCH = 5_000
 
 _Which = tuple[type, AttemptKey, str]
-"""What is repeated: a kind of report on an attempt, and its node where each has one of its own."""
+"""The key of repeated reports: their kind, attempt, and node where each node reports for itself."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,24 @@ class _Repeated:
     which: _Which
 
 
+def _which(item: Input) -> _Which | None:
+    """The place that an input shares with its repeats; None where it has none."""
+    match item:
+        case AttemptProgress() | AttemptEnded():
+            return type(item), item.key, ""
+        case UnknownEnded():
+            return type(item), item.key, item.node
+        case NodeCondition():
+            return type(item), AttemptKey(0, 0), item.name
+        case _:
+            return None
+
+
 class Inbox:
     """Inputs from any thread, taken in batches by the controller's thread.
 
-    It is bounded while nobody takes, as when the store is down: what nodes repeat is there once, and of what
-    they have on them the latest.
+    It is bounded while no cycle runs, as when the store is down: repeated node reports are coalesced, and of
+    inventories only the latest is kept.
     """
 
     def __init__(self) -> None:
@@ -65,10 +79,10 @@ class Inbox:
                 self._joined[place.node] = place, item
             self._queue.put(place)
             return
-        if not isinstance(item, (AttemptProgress, AttemptEnded, UnknownEnded)):
+        which = _which(item)
+        if which is None:
             self._queue.put(item)
             return
-        which = type(item), item.key, item.node if isinstance(item, UnknownEnded) else ""
         with self._lock:
             before = self._repeated.get(which)
             if isinstance(item, AttemptProgress) and isinstance(before, AttemptProgress):

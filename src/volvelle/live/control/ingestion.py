@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from volvelle.core.decision import encode_array
 from volvelle.core.events import (
     Event,
     JobCancelled,
@@ -39,6 +40,9 @@ from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
 from volvelle.model.job import Dependency, JobSpec
 from volvelle.model.problems import Problem
+
+MAX_SUBMISSION_BYTES = 32 << 20
+"""Of all jobs of one submission together, as they are stored."""
 
 
 class RequestIngestion:
@@ -133,6 +137,7 @@ class RequestIngestion:
             return tuple(range(before.first, before.first + before.count))
         first = state.next_number
         spec = state.spec(request, first, submit.user, now)
+        _check_size(request_json, spec, request.array)
         self._check_runnable(first, spec)
         numbers = tuple(range(first, first + request.array))
         each = any(one.each for one in request.after)
@@ -170,7 +175,7 @@ class RequestIngestion:
         return numbers
 
     def _dependencies(self, submit: Submit, position: int) -> tuple[Dependency, ...]:
-        """What a job still has to wait for. Raises `Problem` where that can never be."""
+        """The dependencies that a job still waits for. Raises `Problem` where these can never end."""
         state = self._state
         after = submit.request.dependencies(position)
         if (after or submit.request.at_once) and state.partition is not None:
@@ -243,5 +248,17 @@ class RequestIngestion:
             self._state.settling.held.add(request.name)
             changes.orders += [Stop(*key) for key in foreign]
             return  # it takes jobs once these have ended
+        if request.state is NodeState.UP and request.name in self._state.troubled:
+            return  # it takes jobs once it can start them
         if not profiles and before not in (request.state, NodeState.DOWN):
             changes.node_events.append(NodeChanged(changes.now, request.name, request.state))
+
+
+def _check_size(request: dict[str, Any], spec: JobSpec, jobs: int) -> None:
+    """Raise `Problem` if ``jobs`` rows and journal entries of a request are too large together."""
+    row, event = (len(msgspec.json.encode(each, enc_hook=encode_array)) for each in (request, spec))
+    if jobs * (row + event) > MAX_SUBMISSION_BYTES:
+        raise Problem(
+            f"{jobs:,} jobs of {row + event:,} bytes are more than {MAX_SUBMISSION_BYTES:,} bytes together",
+            mend="put into a file what the jobs have in common, or submit a smaller array",
+        )

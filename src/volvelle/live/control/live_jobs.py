@@ -40,27 +40,27 @@ class LiveJob:
     iteration_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     batch_size: int = 0
-    """That its present attempt has told; 0: none."""
+    """The latest that its present attempt reported; 0: none."""
     training: TrainingMeasure | None = None
-    """What its present attempt measured last of its training."""
+    """The latest measurement of training by its present attempt."""
     steps_seen: tuple[tuple[tuple[float, float, float], float], ...] = ()
     """Seconds of its steps by (nodes, GPUs, local batch), as measured in all attempts."""
     goodput: Goodput | None = None
-    """As the policy was told last."""
+    """The values that the policy has."""
     measured_from: tuple[int, float] | None = None
     """Iterations and epochs at its present attempt's first report."""
     next_progress_event: float = 0.0
-    """When the scheduler is told of its progress again, on the journal's clock."""
+    """The time of the next report of its progress to the scheduler, on the journal's clock."""
     next_measured: float = 0.0
     next_batch_size_event: float = 0.0
-    """When these may be told again."""
+    """The time from which these may be reported again."""
     predicted_start: float | None = None
     predicted_p50: float | None = None
     predicted_p90: float | None = None
     guessed: bool = False
     guarantee: Guarantee | None = None
     profile: ProfileView | None = None
-    """What its profile showed; None until that is over."""
+    """The result of its profile; None until that is over."""
     promised: float | None = None
     promised_p90: float | None = None
     forecast_finish: float | None = None
@@ -84,7 +84,7 @@ class LiveJob:
 
     @property
     def memory(self) -> "msgspec.Struct":
-        """What it is beside what was submitted, as `JobMemory`."""
+        """The job beside its submission, as `JobMemory`."""
         return JobMemory(*[getattr(self, each.name) for each in _REMEMBERED])
 
     def remember(self, memory: "msgspec.Struct") -> None:
@@ -145,4 +145,4 @@ JobMemory = msgspec.defstruct(
     frozen=True,
     omit_defaults=True,
 )
-"""What a snapshot keeps of a job: all that the store's table of jobs does not say."""
+"""A job in a snapshot, without the columns of the store's table of jobs."""

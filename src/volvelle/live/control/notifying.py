@@ -1,4 +1,4 @@
-"""What a cycle tells of: finds the events of jobs and nodes that somebody asked to hear of."""
+"""Notifications of a cycle: events of jobs and nodes that have targets."""
 
 import hashlib
 import json
@@ -30,8 +30,8 @@ _TOLD = (
 class CycleNotifications:
     """Makes the notifications of cycles of ``state``, to those in ``settings`` and those jobs name.
 
-    told: ids of those about deadlines at risk that were told before: once is enough. admit: those for which
-    there is room.
+    told: ids of earlier notifications about deadlines at risk, which are not repeated. admit: the
+    notifications for which the outbox has room.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class CycleNotifications:
     def of_forecasts(
         self, changed: Iterable[int], published: StatusView, now: float
     ) -> list[Notification]:
-        """Of deadlines that are at risk by the forecasts of ``changed`` jobs, told at ``now``."""
+        """Notifications of deadlines that are at risk by the forecasts of ``changed`` jobs at ``now``."""
         found: list[Notification] = []
         self._time = self._state.epoch + now
         for number in changed if self._settings.any else ():
@@ -122,7 +122,7 @@ class CycleNotifications:
         node: str | None = None,
         due: float | None = None,
     ) -> Iterator[Notification]:
-        """To operators, and to those whom the job names. ``occasion``: tells it from others like it."""
+        """Notifications to operators and to the job's targets. ``occasion``: names one of several alike."""
         facts = {name: getattr(shown, name) for name in _TOLD}
         facts |= {
             "state": shown.state.value,

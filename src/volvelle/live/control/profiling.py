@@ -1,6 +1,6 @@
 """The profiling partition of a live cluster: a fold of the records, and what is to happen there in a cycle.
 
-Its rules are those of `volvelle.systems.chronus.partition`, which a simulation keeps to as well. A job that
+Its rules are those of `volvelle.profiling.partition`, which a simulation keeps to as well. A job that
 is submitted first waits here, and then runs on the partition's nodes, ordered and reported like any attempt.
 Its time counts from when its processes run. One that ends meanwhile is over. The others are stopped at a
 checkpoint, and come to the scheduler with what their iterations showed (`JobProfile`); they go on from there.
@@ -17,7 +17,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.records import ProfileQueued, ProfileRunEnded, ProfileRunOver, ProfileStarted
 from volvelle.model.cluster import Cluster
 from volvelle.model.units import format_duration
-from volvelle.systems.chronus.partition import Partition, PartitionNode, Run
+from volvelle.profiling.partition import Partition, PartitionNode, Run
 
 
 @dataclass
@@ -46,7 +46,7 @@ class LivePartition:
         names = [node.name for node in self.nodes]
         self.rules = Partition(cluster.profiling, names, self.nodes[0].gpus)
         self.jobs: dict[int, ProfiledJob] = {}
-        """Those that wait for a profile or are profiled, by number."""
+        """Jobs that wait for a profile or are profiled, by number."""
 
     def node(self, name: str) -> PartitionNode | None:
         """A node of the partition; ``since`` is 0 where it is connected, else infinity."""
@@ -93,7 +93,7 @@ class LivePartition:
                 self.jobs[number].began, self.jobs[number].run = None, run
 
     def ended(self, record: ProfileRunEnded) -> None:
-        """What follows from a run that was released and did not end its job."""
+        """The effects of a run that was released and did not end its job."""
         job = self.jobs[record.number]
         assert job.run is not None
         if record.again:
@@ -136,7 +136,7 @@ class LivePartition:
             yield ProfileStarted(run.number, now, run.gpus, tuple(slots))
 
     def profile(self, job: LiveJob, now: float) -> JobProfile | None:
-        """What the scheduler is told of a job whose profile is over ``now``; None where it goes on.
+        """The scheduler's event of a job whose profile is over ``now``; None where it goes on.
 
         The seconds are those of the iterations that are left after its checkpoint.
         """
@@ -148,7 +148,7 @@ class LivePartition:
         return JobProfile(profiled.started, now, left * profiled.lasts if known else None)
 
     def describe(self, number: int, now: float) -> str:
-        """What a job waits for here, or does; for people."""
+        """The state of a job here, for people."""
         job = self.jobs[number]
         if number in self.rules.runs:
             _, nodes = self.rules.runs[number]

@@ -220,7 +220,7 @@ class _Recovery:
             )
 
     def _request(self, record: JobRecord) -> JobRequest:
-        """What was submitted; jobs of an array share it."""
+        """The submission; jobs of an array share it."""
         written = msgspec.msgpack.encode(record.request)
         if (request := self._requests.get(written)) is None:
             try:

@@ -17,6 +17,7 @@ from volvelle.core.events import (
     ProgressReported,
     TrainingReported,
 )
+from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Estimator
 from volvelle.live.control.batch_sizes import news_of
 from volvelle.live.control.cycle_changes import CycleChanges
@@ -32,6 +33,7 @@ from volvelle.live.messages import (
     AttemptStarted,
     Forget,
     JournalPosition,
+    NodeCondition,
     NodeJoined,
     NodeLost,
     Outcome,
@@ -58,7 +60,7 @@ _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal, unless it is no news."""
 
 _NEWS_SECONDS = 0.5
-"""Between two changes of a job's batch size or rate that are told on: agents report less often."""
+"""Least seconds between two changes of a job's batch size or rate; agents report less often."""
 
 _MEASURED_ITERATIONS = 10
 """Iterations of an attempt from which on its rate counts as measured."""
@@ -76,7 +78,7 @@ _NOTHING_TO_RUN = (126, 127)
 """Exit codes of shells for a command that is not executable, and for one that is not there."""
 
 _NO_SCRIPT = "can't open file"
-"""What Python says of a script that is not there."""
+"""Python's message for a missing script."""
 
 _WHILE_PROFILED = "while it was profiled"
 
@@ -106,6 +108,8 @@ class ReportIngestion:
                 self._state.settling.ended_on(report.node, report.key)
             case NodeJoined():
                 self._node_joined(report)
+            case NodeCondition():
+                self._node_condition(report)
             case NodeLost():
                 self._node_lost(report)
             case _:
@@ -189,8 +193,7 @@ class ReportIngestion:
 
     @property
     def _predicts_regimes(self) -> bool:
-        estimator = self._state.scheduler.composition.estimator
-        return type(estimator).adapt is not Estimator.adapt
+        return isinstance(self._state.scheduler.composition.estimator, FollowsRegimes)
 
     def _reported_work(self, attempt: Attempt, report: AttemptProgress) -> float:
         """Units of work done by the epochs that the script counts; by estimate where it counts none."""
@@ -204,7 +207,7 @@ class ReportIngestion:
         now, events = self._changes.now, self._changes.job_events
         job.next_progress_event = now + _PROGRESS_SECONDS
         composition = self._state.scheduler.composition
-        every = composition.estimator.progress_every
+        every = composition.progress_every
         adapts = bool(job.request.batch_sizes or report.batch_size)
         measures = type(composition.estimator).measure is not Estimator.measure
         if every is not None and adapts and report.total_epochs:
@@ -252,7 +255,7 @@ class ReportIngestion:
             self._end_attempt(attempt, report)
 
     def _end_attempt(self, attempt: Attempt, report: AttemptEnded) -> None:
-        """End an attempt. What that means to the scheduler depends on whether it wanted the end."""
+        """End an attempt. The event for the scheduler depends on whether it had ordered the end."""
         number, changes = attempt.number, self._changes
         if attempt.profiles:
             self._end_profile_run(attempt, report)
@@ -283,7 +286,7 @@ class ReportIngestion:
         if report.outcome is Outcome.FINISHED:
             finished = JobState.FINISHED.value
             changes.record(ProfileConcluded(number, changes.now, finished, _WHILE_PROFILED))
-        elif attempt.killed or (in_time and report.outcome is Outcome.LOST):
+        elif attempt.killed or report.node_failed or (in_time and report.outcome is Outcome.LOST):
             changes.record(ProfileRunEnded(number, again=True))
         elif in_time:
             reason = f"{report.reason or _describe_end(report)}, {_WHILE_PROFILED}"
@@ -310,9 +313,10 @@ class ReportIngestion:
         return min(max(now - report.ago, attempt.since), now)
 
     def _failure(self, attempt: Attempt, report: AttemptEnded) -> JobFailed:
-        """An end that nobody had ordered. One that asks to be run again is no failure of its job.
+        """An end without an order. An end that asks for another run is no failure of its job.
 
-        Unless it does so at once: else a script that never gets anywhere would be run for ever.
+        Such an end within a minute is one: else a script that never gets anywhere would run for ever. A start
+        that failed for a reason of the node's own is no failure of the job either.
         """
         ended = self._ended(attempt, report)
         ran = ended - attempt.since
@@ -329,7 +333,7 @@ class ReportIngestion:
             saved,
             gpu_seconds,
             reason,
-            requeued=again,
+            requeued=again or report.node_failed,
             permanent=_is_permanent(report),
         )
 
@@ -387,13 +391,34 @@ class ReportIngestion:
             )
             self._state.settling.forget_node(node.name)
             return
-        changes.node_problems[node.name] = ""
+        changes.node_problems[node.name] = self._set_trouble(node.name, report.problem)
         self._reconcile(report)
-        drains = report.leaving or node.name in self._state.drained
+        drains = report.leaving or node.name in self._state.drained | self._state.troubled
         held = not drains and self._hold(node.name)
         state = NodeState.DRAINING if drains or held else NodeState.UP
         if changes.node_state(node.name) is not state:
             changes.node_events.append(NodeChanged(changes.now, node.name, state, node))
+
+    def _set_trouble(self, name: str, problem: str) -> str:
+        """Note whether a node can start jobs. Returns the problem as it is shown."""
+        (self._state.troubled.add if problem else self._state.troubled.discard)(name)
+        return problem and f"node {name!r} takes no new jobs: {problem}"
+
+    def _node_condition(self, report: NodeCondition) -> None:
+        """Set a node aside while it can start nothing, and let it in again."""
+        changes, partition = self._changes, self._state.partition
+        mine = None if partition is None else partition.node(report.name)
+        before = changes.node_state(report.name)
+        if mine is None and before in (None, NodeState.DOWN):
+            return
+        changes.node_problems[report.name] = self._set_trouble(report.name, report.problem)
+        if not report.problem:
+            if report.name not in self._state.settling.held:
+                self._let_in(report.name)
+        elif mine is not None:
+            mine.since = math.inf
+        elif before is NodeState.UP:
+            changes.node_events.append(NodeChanged(changes.now, report.name, NodeState.DRAINING))
 
     def _hold(self, name: str) -> bool:
         """Let a node that joined take no new jobs yet, if that is not safe. Returns whether so."""
@@ -433,8 +458,10 @@ class ReportIngestion:
             self._changes.orders.append(order)
 
     def _let_in(self, name: str) -> None:
-        """A node that was held takes new jobs."""
+        """A node that was held takes new jobs, if it can start them."""
         changes, state = self._changes, self._state
+        if name in state.troubled:
+            return
         changes.node_problems[name] = ""
         if state.partition is not None and (mine := state.partition.node(name)) is not None:
             mine.since = 0.0
@@ -450,6 +477,7 @@ class ReportIngestion:
         problem = ""
         if node.gpus != mine.gpus:
             problem = f"node {node.name!r} has {node.gpus} GPUs, and {mine.gpus:g} are profiled on"
+        problem = problem or self._set_trouble(node.name, report.problem)
         self._changes.node_problems[node.name] = problem
         self._reconcile(report)
         closed = problem or report.leaving or self._hold(node.name)
@@ -512,7 +540,7 @@ class ReportIngestion:
             mine.since = math.inf
         elif changes.node_state(report.name) is None:
             return
-        changes.node_problems[report.name] = ""
+        changes.node_problems[report.name] = self._set_trouble(report.name, "")
         lost_slots = ledger.slots_of(report.name)
         reason = f"node {report.name} was lost: {report.reason}"
         for attempt in ledger.attempts_on(report.name):

@@ -17,25 +17,29 @@ _PAUSE = 4.0
 class Retention:
     """Lets ``store`` forget jobs that were over ``keep_seconds`` ago; None: nothing is forgotten.
 
+    wait_seconds: nothing is forgotten before, as when the clock may be wrong.
     problem: why that failed the last time; empty: it did not.
     """
 
-    def __init__(self, store: Store, keep_seconds: float | None) -> None:
+    def __init__(self, store: Store, keep_seconds: float | None, wait_seconds: float = 0.0) -> None:
         self.problem = ""
         self._store = store
         self._keep_seconds = keep_seconds
         self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="retention")
         self._forgetting: Future[None] | None = None
-        self._next_time = -float("inf")
+        self._next_time = time.monotonic() + wait_seconds
 
-    def forget_if_due(self, state: ControllerState) -> None:
-        """Forget once an hour, in a thread: jobs whose attempts are all over, by ``state``."""
+    def forget_if_due(self, state: ControllerState, now: float) -> None:
+        """Forget once an hour, in a thread: jobs whose attempts are all over, by ``state``.
+
+        now: in seconds since the journal's epoch.
+        """
         busy = self._forgetting is not None and not self._forgetting.done()
         if self._keep_seconds is None or busy or time.monotonic() < self._next_time:
             return
         self._next_time = time.monotonic() + _EVERY_SECONDS
-        until, kept = state.last_time - self._keep_seconds, frozenset(state.ledger.attempts)
+        until, kept = now - self._keep_seconds, frozenset(state.ledger.attempts)
         self._forgetting = self._thread.submit(self._forget, until, kept)
 
     def close(self) -> None:

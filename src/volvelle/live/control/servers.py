@@ -1,7 +1,7 @@
 """The servers that have written a journal, and whether its store was set back.
 
-A store goes back in time when the end of its log is lost or a backup is put in its place. What it had
-acknowledged since then it does not know any more. Nodes do: they remember how far each server had written
+A store goes back in time when the end of its log is lost or a backup is put in its place. The store
+has lost later acknowledgements. Nodes have not: they remember the position of each server's journal
 (`JournalPosition`), and attempts that run there carry the identity of their job and of their server.
 """
 
@@ -24,15 +24,15 @@ _MAX_JOBS_LOST = 10**9
 class Servers:
     """A fold of the journal's `ServerRecord`s. ``present``: identity of the server in charge; "": none yet.
 
-    settling: the store was set back, and not all nodes have told yet what runs there. next_number: above all
-    numbers of jobs that a node is known to know.
+    settling: the store was set back, and not all nodes have reported their attempts yet. next_number: above
+    all numbers of jobs that a node is known to know.
     """
 
     present: str = ""
     settling: bool = False
     next_number: int = 0
     lost: list[StoreBehind] = field(default_factory=list)
-    """What was found to be missing."""
+    """Entries found to be missing."""
     last_entries: dict[str, int] = field(default_factory=dict)
     """The last entry of each server before the present one, as far as it is in the journal."""
     first_number: int = 0
@@ -89,7 +89,7 @@ class Servers:
 
     @property
     def problem(self) -> str:
-        """What is known of a store that was set back while the present server runs; empty: nothing."""
+        """A message about a store that was set back while the present server runs; empty: none."""
         found = self.lost[self.lost_before :]
         if not found and not self.settling:
             return ""
@@ -107,11 +107,12 @@ class Servers:
 
 @dataclass
 class Settling:
-    """What the present server waits for after the store was set back. In memory only: nodes tell it again.
+    """Nodes and attempts that the present server awaits after the store was set back. In memory only: nodes
+    report them again.
 
     awaited: nodes that have not joined since it began. held: nodes that joined and take no new jobs yet.
     superseded: attempts of jobs in the store that it does not know of; they are being stopped. foreign:
-    attempts of jobs that are not in the store. Each with the nodes that it is on. there: attempts that by the
+    attempts of jobs that are not in the store. Each with its nodes. there: attempts that by the
     store were ordered and not yet started, and that a node has.
     """
 
@@ -135,7 +136,7 @@ class Settling:
                     del attempts[key]
 
     def forget_node(self, name: str) -> None:
-        """What a node has told holds no more: it tells it again, or is lost."""
+        """Drop the reports of a node: it reports again, or is lost."""
         self.awaited.discard(name)
         self.held.discard(name)
         for key in [*self.superseded, *self.foreign]:
@@ -146,7 +147,7 @@ class Settling:
         return sorted(key for key, nodes in self.foreign.items() if name in nodes)
 
     def problem(self, name: str) -> str:
-        """What runs on a node that keeps it, or all, from starting jobs; empty: nothing."""
+        """Attempts that keep a node, or all nodes, from starting jobs; empty: none."""
         superseded = sorted(key for key, nodes in self.superseded.items() if name in nodes)
         if superseded:
             return (

@@ -81,7 +81,7 @@ MAX_HOLDINGS = 20_000
 
 @dataclass
 class CycleEffects:
-    """What follows from one cycle. ``touched``: numbers of the jobs that changed."""
+    """The effects of one cycle. ``touched``: numbers of the jobs that changed."""
 
     starts: list[Attempt] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
@@ -122,8 +122,10 @@ class ControllerState:
         """Time of the last journal entry."""
         self.servers = Servers()
         """The servers that have written the journal."""
+        self.troubled: set[str] = set()
+        """Connected nodes that can start nothing, for a reason of their own."""
         self.settling = Settling()
-        """What is waited for after the store was set back; no part of the journal."""
+        """Nodes and attempts awaited after the store was set back; no part of the journal."""
 
     @property
     def last_wall_time(self) -> float:
@@ -346,7 +348,7 @@ class ControllerState:
         return best_size(job.goodput, len(grants), len(attempt.granted))
 
     def unconfirmed_order(self, attempt: Attempt) -> Order | None:
-        """The order that must be sent again, because nobody knows whether it arrived; None if it did."""
+        """The order that must be sent again, because its arrival is unknown; None if it arrived."""
         if attempt.phase is AttemptPhase.STARTING:
             return self.start_order(attempt)
         return attempt.stop if attempt.phase is AttemptPhase.STOPPING else None

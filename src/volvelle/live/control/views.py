@@ -13,7 +13,7 @@ from volvelle.live.status.reasons import BORROWS
 from volvelle.live.status.view import PROFILING, JobState, JobStatusView, NodeStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
-from volvelle.systems.chronus.partition import PartitionNode
+from volvelle.profiling.partition import PartitionNode
 
 _STATES = {
     AttemptPhase.STARTING: JobState.STARTING,

@@ -47,7 +47,7 @@ class ForecastCalibration:
         finish: float,
         told: Iterable[float | None] = (None, None),
     ) -> None:
-        """Record the first forecast of a job, and the P50 and P90 that were told with it."""
+        """Record the first forecast of a job, and the P50 and P90 that were shown with it."""
         reckoned = self._statements.reckon_alone(finish - submitted)
         self._statements.add(number, submitted, reckoned, told)
 
@@ -61,7 +61,7 @@ class ForecastCalibration:
             self._statements.ended(number, time, finished=finished)
 
     def judge(self, told: Iterable[float | None], ended: float) -> None:
-        """Steer by P50 and P90 as told of a job that ended; None: not told."""
+        """Steer by the P50 and P90 shown for a job that ended; None: not shown."""
         self._statements.judge(told, ended)
 
     def at(self, now: float) -> CalibratedTimes:

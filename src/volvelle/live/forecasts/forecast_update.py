@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.store.rows import FirstForecast
-from volvelle.simulate.forecast import forecast
 
 _JOBS_PER_PART = 250
 
@@ -62,7 +62,7 @@ def forecast_jobs(
     began = time.perf_counter()
     scheduler.compile_where_it_pays()
     scheduler.now = max(scheduler.now, now)
-    result = forecast(scheduler)
+    result = Fork(scheduler).until()
     calibrated = calibration.at(scheduler.now)
     guessed = guessed_jobs(scheduler)
     times = {

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from volvelle.core.events import Event, JobReleased, JobSubmitted, NodeChanged, WakeUp
+from volvelle.core.events import Event, JobCancelled, JobReleased, JobSubmitted, NodeChanged, WakeUp
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import CalibratedTimes, ForecastCalibration
 from volvelle.live.job_request import JobRequest
@@ -19,7 +20,6 @@ from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, wa
 from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
-from volvelle.simulate.forecast import forecast, withdrawn
 
 MAX_SUGGESTIONS = 2
 BUDGET_SECONDS = 0.15
@@ -98,7 +98,7 @@ def suggest(
     fork.now = now = max(fork.now, now)
     start, after = float("inf"), None
     if with_forecasts:
-        result = forecast(fork, until_finish_of=number)
+        result = Fork(fork).until(number)
         start = result.upcoming.get(number, start)
         ends = (other for other, finish in result.finish.items() if finish == start)
         after = next((other for other in ends if other != number), None)
@@ -152,7 +152,7 @@ def _try(
     fork.handle(now, candidate.events)
     runs = holds_gpus(fork, candidate.number)
     if with_forecast:
-        result = forecast(fork, until_finish_of=candidate.number)
+        result = Fork(fork).until(candidate.number)
         start = now if runs else result.upcoming.get(candidate.number)
         finish = result.finish.get(candidate.number)
         return None if start is None else _Result(candidate, start, finish)
@@ -176,7 +176,7 @@ def _candidates(
         return
     if waits_for_jobs(fork, number):
         return  # nothing about it would let it start
-    base = withdrawn(fork, [number])
+    base = Fork(fork).under(JobCancelled(fork.now, number)).scheduler
     new = max([number, *job_numbers(base)]) + 1
     request = JobRequest.model_validate(job.request | {"array": 1})  # only this job of its array
     for what, changed in _changed_requests(fork, request):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
+from volvelle.core.fork import Forecast, Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -17,7 +18,6 @@ from volvelle.live.status.view import Guarantee
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem, nearest
-from volvelle.simulate.forecast import Forecast, forecast
 
 
 def forecast_request(
@@ -58,7 +58,7 @@ def forecast_request(
         if rejection.number in numbers:
             return JobForecast(reason=rejection.reason)
     guarantee = fork.promises.get(numbers[-1])
-    result = forecast(fork, until_finish_of=None if request.array > 1 else first)
+    result = Fork(fork).until(None if request.array > 1 else first)
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
@@ -194,7 +194,7 @@ def forecast_cluster(
     if (policy, admission) != (written.policy, written.admission):
         events.append(Recomposed(fork.now, policy, admission))
     other.handle(fork.now, events)
-    before, after = forecast(fork), forecast(other)
+    before, after = Fork(fork).until(), Fork(other).until()
     moved = sorted(_moved_jobs(before, after, epoch), key=_gain, reverse=True)
     return ClusterForecast(
         _outlook(before, fork.now, epoch),

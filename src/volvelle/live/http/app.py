@@ -25,6 +25,7 @@ from volvelle.live.http import (
 from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.kept_fronts import FrontFolder
+from volvelle.live.http.large_bodies import LargeBodies
 from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.quick_submissions import QuickSubmissions
 from volvelle.live.http.quota import JobQuota
@@ -65,6 +66,7 @@ def create_app(
     app.state.uploads = Uploads(jobs_folder / UPLOADS)
     app.state.is_closing = is_closing
     app.add_middleware(QuickSubmissions, path="/v1/jobs", submit=jobs.submit)
+    app.add_middleware(LargeBodies)
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
     return app
 

@@ -19,7 +19,7 @@ from volvelle.live.role import Role
 from volvelle.live.status.view import JobStatusView
 from volvelle.live.store import Store, StoreFailed, Token
 
-REFRESH_SECONDS = 2.0
+REFRESH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class ApiClient:
     token: str
     certificate: str | None = None
     problems: list[str] = field(default_factory=list)
-    """Of the server, as the last list of jobs told operators."""
+    """Messages of the server for operators, from the last list of jobs."""
 
     @classmethod
     def find(
@@ -232,7 +232,7 @@ def _page_of(items: str, keys: tuple[str, ...]) -> Any:
 
 
 class _TryAgain(Problem):
-    """There was no answer, or 503. ``declined``: the server said that the request had no effect."""
+    """No answer, or 503. ``declined``: the server said that the request had no effect."""
 
     def __init__(self, message: str, hint: str, seconds: float, *, declined: bool) -> None:
         super().__init__(message, mend=hint)

@@ -64,7 +64,7 @@ class _Answers:
         while self._arrived:
             expected, answer = self._arrived.popleft()
             if expected.done():
-                continue  # nobody waits any longer
+                continue  # the request was given up
             if (error := answer.exception()) is not None:
                 expected.set_exception(error)
             else:

@@ -1,4 +1,4 @@
-"""What handlers depend on, for FastAPI: the authenticated principal, the controller, the store.
+"""Dependencies of handlers, for FastAPI: the authenticated principal, the controller, the store.
 
 All dependencies are async: FastAPI runs others in a thread, at each request.
 """
@@ -97,7 +97,7 @@ def _session_token(request: Request) -> str | None:
 
 
 def unknown_token(detail: str) -> HttpError:
-    """The request is nobody's."""
+    """The request has no valid credentials."""
     return HttpError(
         401,
         detail,

@@ -81,7 +81,7 @@ def install(app: FastAPI) -> None:
 
 
 HANDLED = (HttpError, StoreFailed, Problem)
-"""What our own code raises, and `handle` answers."""
+"""Errors that our own code raises, and `handle` answers."""
 
 
 async def handle(_: Request, error: Exception) -> Response:
@@ -91,7 +91,7 @@ async def handle(_: Request, error: Exception) -> Response:
     if isinstance(error, HttpError):
         return error_response(error.status, error.problem, error.headers)
     assert isinstance(error, Problem)
-    problem = ProblemDetails(detail=_shorten(str(error.args[0])), hint=error.mend)
+    problem = ProblemDetails(detail=shorten(str(error.args[0])), hint=error.mend)
     return error_response(422 if isinstance(error, KeyUsedBefore) else 409, problem)
 
 
@@ -102,7 +102,7 @@ async def _on_invalid_request(_: Request, error: Exception) -> Response:
         problem = ProblemDetails(detail="the body is not JSON", place="body", hint="send JSON")
         return error_response(422, problem)
     place, *first["loc"] = first["loc"]
-    detail = _shorten(describe_error(first, _KEYS))
+    detail = shorten(describe_error(first, _KEYS))
     hint = "see: /openapi.json of this server"
     return error_response(422, ProblemDetails(detail=detail, place=str(place), hint=hint))
 
@@ -123,7 +123,8 @@ async def _on_bug(_: Request, error: Exception) -> Response:
     return error_response(500, problem)
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """The beginning of a text that may repeat what was sent."""
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]} ..."
 
 

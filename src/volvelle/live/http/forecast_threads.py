@@ -27,7 +27,7 @@ class ForecastThreads:
         self._asked: Counter[str] = Counter()
 
     async def run(self, principal: Principal, work: Callable[[], _T]) -> _T:
-        """What ``work`` returns.
+        """The result of ``work``.
 
         Raises `HttpError`: 429 where the user asks for too many at once, 503 where none is there in time.
         """
@@ -47,5 +47,5 @@ class ForecastThreads:
         except TimeoutError:
             raise unavailable(f"no forecast within {self.seconds:g} s") from None
         finally:
-            future.cancel()  # it has not begun, and nobody waits for it any more
+            future.cancel()  # it has not begun, and its request was given up
             self._asked[principal.user] -= 1

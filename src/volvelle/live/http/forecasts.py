@@ -69,7 +69,7 @@ async def why(
 async def forecast_history(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
-    """What was forecast of a job, from moment to moment, since the server started."""
+    """Forecasts of a job since the server started, by time."""
     await find_job(number, principal, controller, store)
     points = controller.forecast_history(number)
     return json_response(ForecastHistoryView(number, points))
@@ -84,7 +84,7 @@ class AddedNodes(StrictModel):
 
 
 class ClusterQuestion(StrictModel):
-    """What the cluster might be: with more nodes, or with another policy or admission."""
+    """A changed cluster: with more nodes, or with another policy or admission."""
 
     nodes: AddedNodes | None = None
     policy: WrittenPart | None = None

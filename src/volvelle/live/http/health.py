@@ -1,12 +1,16 @@
 """``/healthz``, ``/readyz`` and ``/metrics``, for monitoring."""
 
-from fastapi import APIRouter, Response
+import contextlib
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.http.dependencies import AnyPrincipal, TheController
-from volvelle.live.http.errors import ProblemDetails, error_responses, unavailable
+from volvelle.live.http.dependencies import AnyPrincipal, TheController, authenticate
+from volvelle.live.http.errors import HttpError, ProblemDetails, error_responses, unavailable
 from volvelle.live.http.prometheus import metrics_text
 from volvelle.live.http.responses import json_response
+from volvelle.live.store import StoreFailed
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -14,22 +18,30 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
-async def healthz(controller: TheController) -> Response:
-    """Liveness: the process answers, and its controller has not failed. With what else is wrong."""
+async def healthz(request: Request, controller: TheController) -> Response:
+    """Liveness: the process answers, and its controller has not failed. For operators, what else is wrong."""
     health = controller.health
     if health.failure:
-        raise unavailable(health.failure)
-    problems = {"problems": "; ".join(health.problems)} if health.problems else {}
+        raise unavailable(await _shown(request, (health.failure,)))
+    problems = {"problems": await _shown(request, health.problems)} if health.problems else {}
     return json_response({"status": "alive"} | problems)
 
 
 @router.get("/readyz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
-async def readyz(controller: TheController) -> Response:
+async def readyz(request: Request, controller: TheController) -> Response:
     """Jobs can be submitted."""
     health = controller.health
     if not health.ready:
-        raise unavailable("; ".join(health.problems) or "the controller has ended")
+        raise unavailable(await _shown(request, health.problems or ("the controller has ended",)))
     return Response('{"status": "ready"}', media_type="application/json")
+
+
+async def _shown(request: Request, problems: Sequence[str]) -> str:
+    """Problems for operators; for others how many there are: they name nodes, hosts and paths."""
+    with contextlib.suppress(HttpError, StoreFailed):
+        if (await authenticate(request)).is_operator:
+            return "; ".join(problems)
+    return f"{len(problems)}, which operators see with their token"
 
 
 @router.get(

@@ -80,7 +80,7 @@ async def submit(
 
 
 def _check_targets(job: JobRequest, controller: Controller) -> None:
-    """Raise `HttpError` where somebody is to be told whom the operator does not allow."""
+    """Raise `HttpError` where the operator does not allow a target of notifications."""
     settings = controller.notifications
     for each in job.notify:
         if not settings.allows(each.to):
@@ -94,7 +94,7 @@ def _check_targets(job: JobRequest, controller: Controller) -> None:
 
 
 def _notices(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
-    """What the user of a job should know of what it asks for, and of what it does not say."""
+    """Warnings to the user of a job about its request and about missing declarations."""
     composition, spec = controller.composition, controller.spec(job, user)
     policy = composition.policy
     said = [lacking for part in composition if (lacking := part.lacks(spec))]
@@ -117,7 +117,7 @@ async def list_jobs(
     after: After = None,
     limit: Limit = 500,
 ) -> Response:
-    """The jobs that are not over, by number; or those that are: one's own, for operators everybody's."""
+    """The jobs that are not over, by number, or past jobs: a user's own, for operators those of all users."""
     time = controller.status.time
     if over:
         records = await _ended_jobs(store, principal, state, user, after, limit)

@@ -39,7 +39,7 @@ class FrontPoint(BaseModel):
 
 
 class FrontDocument(BaseModel):
-    """What is read of a front.json; all else in it is passed over."""
+    """The part of a front.json that is read; the rest is ignored."""
 
     objectives: tuple[FrontObjective, ...]
     points: Annotated[tuple[FrontPoint, ...], Field(max_length=10_000)]

@@ -44,7 +44,7 @@ async def forecast_past(
     store: TheStore,
     threads: TheReplayThreads,
 ) -> Response:
-    """What a span of the past would have been under another policy: the journal, simulated again."""
+    """A span of the past under another policy: the journal, simulated again."""
     request = recomposition(question.policy, question.admission, controller)
     end = time.monotonic() + threads.seconds
 

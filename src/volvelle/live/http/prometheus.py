@@ -94,7 +94,7 @@ def _by_state(name: str, text: str, values: dict[str, int]) -> GaugeMetricFamily
 
 
 _FREE = {NodeState.UP.value: "free", PROFILING: "profiling"}
-"""What free GPUs are called on nodes in these states."""
+"""Names of free GPUs on nodes in these states."""
 
 
 def _count_jobs(view: StatusView) -> dict[str, int]:

@@ -19,13 +19,12 @@ from volvelle.live.http.dependencies import (
     TheController,
     TheQueueFeed,
     TheStore,
-    authenticate,
 )
-from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER
 from volvelle.live.http.queue_feed import FRAME_SECONDS, QueueFeed
 from volvelle.live.http.responses import HoldingTable, QueueTable, ShareList, json_response
-from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE
+from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
 from volvelle.live.store import Store
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
@@ -52,7 +51,7 @@ async def stream_changes(
     ] = None,
     follow: Annotated[bool, Query(description="go on until the listener leaves")] = True,
 ) -> StreamingResponse:
-    """What changes in ``/v1/queue``, as server-sent events: one frame a second at most.
+    """Changes of ``/v1/queue``, as server-sent events: one frame a second at most.
 
     A frame has new rows of jobs, new forecasts ``[number, start, p50, p90]``, jobs that are gone, and new
     rows of nodes. ``gap`` says that frames are missing: read the table again. The stream ends with the
@@ -65,7 +64,7 @@ async def stream_changes(
 async def _frames(
     request: Request, feed: QueueFeed, after: int, follow: bool
 ) -> AsyncIterator[bytes]:
-    checked = quiet_since = time.monotonic()
+    quiet_since = time.monotonic()
     while True:
         found = await feed.frames(after, at_once=not follow)
         now = time.monotonic()
@@ -81,14 +80,8 @@ async def _frames(
         if not follow:
             return
         await asyncio.sleep(FRAME_SECONDS)
-        if request.app.state.is_closing():
+        if not await may_follow(request):
             return
-        if now - checked > KEEPALIVE_SECONDS:
-            checked = now
-            try:
-                await authenticate(request)
-            except HttpError:
-                return
 
 
 @router.get("/holdings", response_model=HoldingTable, responses=error_responses())
@@ -100,7 +93,7 @@ async def list_holdings(
         float, Query(gt=0, le=366 * _DAY_SECONDS, description="that ended within so many seconds")
     ] = _DAY_SECONDS,
 ) -> Response:
-    """Who held which GPUs; the latest 20,000 holdings are kept.
+    """Past holdings of GPUs; the latest 20,000 are kept.
 
     Jobs of others that are over are without number, name and user. Present holders are in ``/v1/queue``.
     """
@@ -127,5 +120,5 @@ def _holding_rows(
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())
 async def list_shares(request: Request, principal: AnyPrincipal) -> Response:
-    """What users and pools hold and wait for; what they used within a day, of others for operators only."""
+    """GPUs that users and pools hold and wait for, and use within a day; use of others for operators only."""
     return json_response(await request.app.state.shares.of(principal))

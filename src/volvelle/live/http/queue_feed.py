@@ -8,19 +8,21 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.dashboard.columns import JOB_COLUMNS, NODE_COLUMNS
+from volvelle.dashboard.columns import JOB_COLUMNS, JOB_TABLE, JOB_TITLES, NODE_COLUMNS
 from volvelle.live.control.controller import Controller
 from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
 
 FRAME_SECONDS = 1.0
 """Between two frames, at least."""
 
-_PREDICTED = slice(7, 10)
+_FORECAST = ("predicted_start", "predicted_p50", "predicted_p90")
+_PREDICTED = slice(JOB_COLUMNS.index(_FORECAST[0]), JOB_COLUMNS.index(_FORECAST[-1]) + 1)
 _KEPT_FRAMES = 120
 _TOLERANCE = 0.01
 """A forecast is sent again if it differs by this share of the time that is left."""
@@ -31,14 +33,14 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Frame:
-    """What changed since the frame before, as JSON."""
+    """Changes since the frame before, as JSON."""
 
     seq: int
     body: bytes
 
 
 class QueueFeed:
-    """Follows the status view of ``controller`` while somebody asks."""
+    """Follows the status view of ``controller`` while a stream is open."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -127,6 +129,7 @@ class QueueFeed:
                 "policy": view.policy,
                 "admission": view.admission,
                 "job_columns": JOB_COLUMNS,
+                "job_titles": JOB_TITLES,
                 "jobs": list(self._rows.values()),
                 "node_columns": NODE_COLUMNS,
                 "nodes": [_node_row(node) for node in self._nodes],
@@ -134,31 +137,16 @@ class QueueFeed:
         )
 
 
+_values = attrgetter(*JOB_COLUMNS)
+_MOMENTS = [place for place, column in enumerate(JOB_TABLE) if column.moment]
+
+
 def _job_row(job: JobStatusView) -> Row:
-    public = job.public()
-    return (
-        public.number,
-        public.name,
-        public.user,
-        public.state,
-        public.gpus,
-        _whole(public.submitted),
-        _whole(public.started),
-        _whole(public.predicted_start),
-        _whole(public.predicted_p50),
-        _whole(public.predicted_p90),
-        public.reason,
-        _whole(public.promised),
-        _whole(public.guarantee.finish_by) if public.guarantee else None,
-        public.attempt,
-        public.preemptions,
-        round(public.iterations / public.total_iterations, 2) if public.total_iterations else None,
-        public.grants,
-    )
-
-
-def _whole(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds)
+    row = list(_values(job.public()))
+    for place in _MOMENTS:
+        if row[place] is not None:
+            row[place] = round(row[place])
+    return tuple(row)
 
 
 def _node_row(node: NodeStatusView) -> Row:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from volvelle.live.http.dependencies import authenticate
 from volvelle.live.http.errors import HANDLED, handle
+from volvelle.live.http.large_bodies import JOB
 from volvelle.live.http.request_limits import replay
 from volvelle.live.job_request import JobRequest
 
@@ -21,7 +22,7 @@ MAX_KEY = 200
 
 
 class QuickSubmissions:
-    """ASGI middleware behind `RequestLimits`.
+    """ASGI middleware behind `LargeBodies`.
 
     path: where jobs are posted. submit: ``submit(job, request, principal, controller, store, key)`` answers.
     """
@@ -39,7 +40,9 @@ class QuickSubmissions:
         body: bytes = (await receive())["body"]
         request = Request(scope)
         key = request.headers.get("idempotency-key")
-        job = _read(request, body) if key is None or 0 < len(key) <= MAX_KEY else None
+        job = scope.get(JOB) or _read(request, body)
+        if key is not None and not 0 < len(key) <= MAX_KEY:
+            job = None
         if job is None:
             await self._app(scope, replay(body, receive), send)
             return

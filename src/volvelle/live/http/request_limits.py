@@ -1,7 +1,7 @@
 """Limits on the size of a request and on the time it takes to arrive."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -29,11 +29,15 @@ _PATIENCE = 10.0
 _UPLOADS_AT_ONCE = 4
 """They are in memory as a whole."""
 
+_MAX_WAITING_UPLOADS = 8
+"""Of one user, of whom one arrives at a time."""
+
 
 class RequestLimits:
     """ASGI middleware: a body has at most ``body_bytes`` and arrives within ``seconds``.
 
-    An upload, of a principal that is known, may have more and take longer; there are few at once.
+    An upload, of a known principal, may have more bytes and take longer, as long as parts of it arrive; there
+    are few at once, and one of a user.
     """
 
     def __init__(self, app: ASGIApp, body_bytes: int, seconds: float) -> None:
@@ -41,6 +45,8 @@ class RequestLimits:
         self._body_bytes = body_bytes
         self._seconds = seconds
         self._uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its whole body, or answer with an error."""
@@ -52,25 +58,43 @@ class RequestLimits:
                 431, "the headers are too large", scope, receive, send, place="headers"
             )
             return
-        if not scope["path"].startswith("/v1/uploads/"):
+        if not (scope["path"].startswith("/v1/uploads/") and scope["method"] == "PUT"):
             await self._pass_on(scope, receive, send, self._body_bytes, self._seconds)
             return
         try:
-            await authenticate(Request(scope))
+            principal = await authenticate(Request(scope))
+            if self._waiting[principal.user] >= _MAX_WAITING_UPLOADS:
+                raise HttpError(
+                    429,
+                    f"{_MAX_WAITING_UPLOADS} uploads of user {principal.user} are on their way",
+                    hint="send one at a time",
+                    headers={"Retry-After": "5"},
+                )
         except HttpError as error:
             headers = {**error.headers, "Connection": "close"}
             await error_response(error.status, error.problem, headers)(scope, receive, send)
             return
-        async with self._uploads:
-            most = max(self._body_bytes, MAX_UPLOAD_BYTES)
-            await self._pass_on(scope, receive, send, most, _PATIENCE * self._seconds)
+        self._waiting[principal.user] += 1
+        try:
+            async with self._turns[principal.user], self._uploads:
+                most = max(self._body_bytes, MAX_UPLOAD_BYTES)
+                patience = _PATIENCE * self._seconds
+                await self._pass_on(scope, receive, send, most, patience, self._seconds)
+        finally:
+            self._waiting[principal.user] -= 1
 
     async def _pass_on(
-        self, scope: Scope, receive: Receive, send: Send, most: int, seconds: float
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        most: int,
+        seconds: float,
+        part_seconds: float | None = None,
     ) -> None:
         try:
             async with asyncio.timeout(seconds):
-                body = await self._body(scope, receive, most)
+                body = await self._body(scope, receive, most, part_seconds)
         except TimeoutError:
             await _send_error(408, "the body did not arrive in time", scope, receive, send)
         except HttpError as error:
@@ -78,16 +102,20 @@ class RequestLimits:
         else:
             await self._app(scope, replay(body, receive), send)
 
-    async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
+    async def _body(
+        self, scope: Scope, receive: Receive, most: int, part_seconds: float | None
+    ) -> bytes:
+        """The body, of which each part arrives within ``part_seconds``. Raises `HttpError`, TimeoutError."""
         too_large = HttpError(413, f"the body is larger than {most:,} bytes")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > most:
             raise too_large
         body = bytearray()
         while True:
-            message = await receive()
+            async with asyncio.timeout(part_seconds):
+                message = await receive()
             if message["type"] == "http.disconnect":
-                raise HttpError(400, "the body breaks off")  # nobody hears it
+                raise HttpError(400, "the body breaks off")  # the connection is gone
             body += message.get("body", b"")
             if len(body) > most:
                 raise too_large
@@ -96,7 +124,7 @@ class RequestLimits:
 
 
 def _head_bytes(scope: Scope) -> int:
-    """What the target and the headers of a request take, without the method and the version."""
+    """Bytes of the target and the headers of a request, without the method and the version."""
     target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
@@ -111,7 +139,7 @@ async def _send_error(
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """What the application receives: the body at once, then further messages."""
+    """Messages that the application receives: the body at once, then others."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
@@ -123,8 +151,8 @@ def replay(body: bytes, receive: Receive) -> Receive:
 class _Transport:
     """A transport that sends the head and the body of a response together, as one packet.
 
-    has_more: whether the client may still be writing what nobody will read. It is read for a while before the
-    connection is closed, for otherwise the client is told that it broke, and may never see the answer.
+    has_more: whether the client may still be writing. Its bytes are read for a while, and dropped, before the
+    connection is closed: otherwise it is reset, and the client may never see the answer.
     """
 
     def __init__(
@@ -173,12 +201,15 @@ class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol, with limits on all that is of no body, and a timeout for headers.
 
     After what is not HTTP/1.1 nothing more is read of a connection; requests before it are answered first.
-    A client, by its address, has at most ``of_a_client`` connections; more are closed at once.
+    All clients have at most ``of_all`` connections, a client, by its address, at most ``of_a_client``. For
+    another one the oldest is closed that never sent a request, else that waits for one, else for a body.
     """
 
     header_seconds = 10.0
+    of_all = 1000
     of_a_client = 250
-    open_connections: ClassVar[Counter[str]] = Counter()
+    open_connections: ClassVar[dict["LimitedProtocol", str]] = {}
+    """The addresses of the clients, the oldest connection first."""
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
@@ -187,18 +218,20 @@ class LimitedProtocol(HttpToolsProtocol):
         self._bytes_of_no_body = 0
         self._refusal = b""
         """The answer to what was wrong, to be sent after all others."""
-        self._address = str((transport.get_extra_info("peername") or ("",))[0])
-        self.open_connections[self._address] += 1
-        if self.open_connections[self._address] > self.of_a_client:
-            transport.close()
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        self.open_connections[self] = address
+        there = [each for each in self.open_connections if not each.transport.is_closing()]
+        of_client = [each for each in there if self.open_connections[each] == address]
+        if len(of_client) > self.of_a_client:
+            min(of_client, key=LimitedProtocol._use).transport.close()
+        elif len(there) > self.of_all:
+            min(there, key=LimitedProtocol._use).transport.close()
         self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._deadline.cancel()
-        self.open_connections[self._address] -= 1
-        if not self.open_connections[self._address]:
-            del self.open_connections[self._address]
+        del self.open_connections[self]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -251,6 +284,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self._deadline.cancel()
         self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
+
+    def _use(self) -> int:
+        """Uses of a connection: the lowest is closed first, of equals the oldest."""
+        if self.cycle is None:
+            return 0
+        if self.cycle.response_complete:
+            return 1
+        return 2 if self.cycle.more_body else 3
 
     def _on_deadline(self) -> None:
         busy = self.cycle is not None and not self.cycle.response_complete

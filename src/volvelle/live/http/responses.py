@@ -140,13 +140,17 @@ class StartedSession:
 
 @dataclass(frozen=True)
 class QueueTable:
-    """Jobs and nodes as rows. ``seq``: of the last frame of changes that is in them."""
+    """Jobs and nodes as rows. ``seq``: of the last frame of changes that is in them.
+
+    ``job_titles``: headings of the columns that the page shows as they stand.
+    """
 
     seq: int
     time: float
     policy: str
     admission: str
     job_columns: tuple[str, ...]
+    job_titles: dict[str, str]
     jobs: tuple[tuple[Any, ...], ...]
     node_columns: tuple[str, ...]
     nodes: tuple[tuple[Any, ...], ...]
@@ -163,7 +167,7 @@ class HoldingTable:
 
 @dataclass(frozen=True)
 class UserShare:
-    """What a user holds and waits for, in GPUs. ``gpu_seconds``: within the last day; null: not shown."""
+    """GPUs that a user holds and waits for. ``gpu_seconds``: within the last day; null: not shown."""
 
     user: str
     running_jobs: int
@@ -175,7 +179,7 @@ class UserShare:
 
 @dataclass(frozen=True)
 class PoolShare:
-    """What a pool's jobs hold and wait for, in GPUs, beside its quota."""
+    """GPUs that a pool's jobs hold and wait for, beside its quota."""
 
     pool: str
     quota: float
@@ -195,7 +199,7 @@ class ShareList:
 
 @dataclass(frozen=True)
 class ForecastHistoryView:
-    """What was forecast of a job, the earliest first. Times are seconds since the Unix epoch."""
+    """Forecasts of a job, the earliest first. Times are seconds since the Unix epoch."""
 
     number: int
     points: tuple[ForecastPoint, ...]

@@ -1,11 +1,11 @@
 """The HTTP server: a socket, uvicorn on it, and its end by Ctrl-C or SIGTERM."""
 
 import errno
+import resource
 import signal
 import socket
 import ssl
 import sys
-from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 from typing import ClassVar
@@ -20,6 +20,9 @@ from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
 _SHUTDOWN_SECONDS = 3
+
+_BESIDE_THE_LIMIT = 10
+"""Connections that are being closed to make room for others."""
 
 
 def bind(listen: Listen) -> socket.socket:
@@ -61,18 +64,20 @@ def serve(
     bound: socket.socket,
     on_ready: Callable[[], None],
 ) -> None:
-    """Answer requests until told to stop; then finish those in progress.
+    """Answer requests until `stop`; then finish requests in progress.
 
     ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate,
     and once the controller has failed.
     """
 
     listen, limits = config.listen, config.limits
+    _allow_descriptors(limits.connections)
 
     class Protocol(LimitedProtocol):
         header_seconds = limits.request
+        of_all = max(1, limits.connections - _BESIDE_THE_LIMIT)
         of_a_client = limits.connections_of_a_client
-        open_connections: ClassVar[Counter[str]] = Counter()
+        open_connections: ClassVar[dict[LimitedProtocol, str]] = {}
 
     server = _Server(
         uvicorn.Config(
@@ -112,6 +117,14 @@ def serve(
         raise Problem(
             failure, mend="jobs run on; start volvelle serve again, and it takes them over"
         )
+
+
+def _allow_descriptors(more: int) -> None:
+    """Let the process open ``more`` files than now, as far as the system does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        wanted = soft + more if hard == resource.RLIM_INFINITY else min(soft + more, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Server(uvicorn.Server):

@@ -49,7 +49,7 @@ async def begin_session(
 
 @router.get("", response_model=SessionView, responses=error_responses())
 async def show_session(principal: AnyPrincipal) -> Response:
-    """Who the request is of, by a token or in a session."""
+    """The principal of a request, by a token or in a session."""
     return json_response(_view(principal, None))
 
 

@@ -1,4 +1,4 @@
-"""Who holds how much of the cluster: users and pools."""
+"""Shares of the cluster that users and pools hold."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ class Shares:
         self._lock = asyncio.Lock()
 
     async def of(self, principal: Principal) -> ShareList:
-        """What the principal may see: not what others used, nor who only used something."""
+        """The shares without the past use of others, which the principal may not see."""
         async with self._lock:
             if self._found is None or time.monotonic() - self._found_at > _KEPT_SECONDS:
                 self._found = await run_in_threadpool(self._add_up)

@@ -14,11 +14,12 @@ from pydantic.json_schema import SkipJsonSchema
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
-from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
+from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore, authenticate
 from volvelle.live.http.errors import RETRY_AFTER_SECONDS, HttpError, error_responses
 from volvelle.live.http.job_logs import JobLogs, LogFile
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job
 from volvelle.live.status.view import ChangeEvent, JobStatusView
+from volvelle.live.store import StoreFailed
 
 router = APIRouter(prefix="/v1", tags=["streams"])
 
@@ -27,7 +28,7 @@ IsClosing = Callable[[], bool]
 
 
 class OpenStreams:
-    """What users follow at the moment: at most ``of_a_user`` streams each."""
+    """Open streams by user: at most ``of_a_user`` each."""
 
     def __init__(self, of_a_user: int) -> None:
         self._of_a_user = of_a_user
@@ -56,8 +57,21 @@ class OpenStreams:
             self._open[principal.user] -= 1
 
 
+async def may_follow(request: Request) -> bool:
+    """Whether a stream goes on: the server does, and the token or the session of its request still holds."""
+    if request.app.state.is_closing():
+        return False
+    try:
+        await authenticate(request)
+    except StoreFailed:
+        return True  # no token can be called revoked
+    except HttpError:
+        return False
+    return True
+
+
 _POLL_SECONDS = 0.25
-_MAX_POLL_SECONDS = 1.0
+_MAX_POLL_SECONDS = 0.5
 KEEPALIVE_SECONDS = 15.0
 _BEFORE_ALL = -2
 NO_STORE = {"Cache-Control": "no-store"}
@@ -90,7 +104,7 @@ async def stream_events(
     """
     streams: OpenStreams = request.app.state.streams
     streams.check(principal)
-    stream = _event_stream(controller, principal, last, follow, request.app.state.is_closing)
+    stream = _event_stream(controller, principal, last, follow, request)
     return StreamingResponse(
         streams.count(principal, stream), media_type="text/event-stream", headers=NO_STORE
     )
@@ -101,12 +115,12 @@ async def _event_stream(
     principal: Principal,
     last: int | None,
     follow: bool,
-    is_closing: IsClosing,
+    request: Request,
 ) -> AsyncIterator[bytes]:
     """Events after ``last``, or from now on."""
     after = last if last is not None else _latest_seq(controller)
     quiet_since = time.monotonic()
-    while not is_closing():
+    while await may_follow(request):
         found = controller.events(after, 0)
         if found is None:
             after = _latest_seq(controller)
@@ -156,7 +170,7 @@ async def stream_logs(
     store: TheStore,
     follow: Annotated[bool, Query(description="go on until the job is over")] = False,
 ) -> StreamingResponse:
-    """What a job's processes wrote, attempt by attempt, fetched from the nodes where they ran.
+    """Output of a job's processes, attempt by attempt, fetched from the nodes where they ran.
 
     If a node cannot be asked now, a line that begins with ``volvelle:`` says so in place of its logs. If
     there is nothing else to show, that is the answer (503), unless the logs are followed (``follow``).
@@ -174,7 +188,7 @@ async def stream_logs(
         hint = "try again when it is back"
         raise HttpError(503, detail, place=f"job {number}", hint=hint)
     refresh = job if follow else None
-    stream = _log_stream(logs, first, grown, refresh, request.app.state.is_closing)
+    stream = _log_stream(logs, first, grown, refresh, request)
     counted = streams.count(principal, stream)
     return StreamingResponse(counted, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
@@ -184,21 +198,25 @@ async def _log_stream(
     job: JobStatusView,
     grown: dict[LogFile, int],
     refresh: Callable[[], Awaitable[JobStatusView]] | None,
-    is_closing: IsClosing,
+    request: Request,
 ) -> AsyncIterator[bytes]:
     """The new content of logs; with ``refresh``, again until the job is over."""
     reported: dict[str, str] = {}
     pause = _POLL_SECONDS
     while True:
         async for chunk in logs.read(job, grown):
+            if not await may_follow(request):
+                return
             yield chunk
         for node, message in logs.unreachable.items():
             if reported.get(node) != message:
                 yield f"volvelle: {message}\n".encode()
         reported = dict(logs.unreachable)
-        if refresh is None or job.state.over or is_closing():
+        if refresh is None or job.state.over or not await may_follow(request):
             return
         pause = _POLL_SECONDS if grown else min(2 * pause, _MAX_POLL_SECONDS)
         await asyncio.sleep(pause)
+        if not await may_follow(request):
+            return
         job = await refresh()  # before the logs: the last lines are still read
         grown = await logs.find_grown(job)

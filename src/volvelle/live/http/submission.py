@@ -58,7 +58,7 @@ def read_job(path: Path) -> dict[str, Any]:
 
 
 def forecast(client: ApiClient, request: JobRequest) -> dict[str, Any]:
-    """What would become of the job if it were submitted now."""
+    """The forecast of the job if it were submitted now."""
     without = request.model_copy(update={"secrets": {}})
     told: dict[str, Any] = client.post("/v1/forecast", without.as_json())
     return told

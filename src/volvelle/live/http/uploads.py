@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.http.dependencies import AnyPrincipal
+from volvelle.live.http.dependencies import AnyPrincipal, TheController
 from volvelle.live.http.errors import error_responses
 from volvelle.live.http.responses import UploadView, json_response
 from volvelle.live.uploads import DIGEST, Uploads
@@ -25,10 +25,15 @@ async def find_upload(digest: Digest, principal: AnyPrincipal, request: Request)
 @router.put(
     "/{digest}", status_code=204, responses=error_responses(409, 413), openapi_extra=_CONTENT
 )
-async def upload(digest: Digest, principal: AnyPrincipal, request: Request) -> Response:
+async def upload(
+    digest: Digest, principal: AnyPrincipal, request: Request, controller: TheController
+) -> Response:
     """Upload a tar. A job names it as ``upload``, and starts where its files are."""
     uploads: Uploads = request.app.state.uploads
-    await run_in_threadpool(uploads.keep, digest, await request.body())
+    jobs = controller.status.jobs.values()
+    named = {str(job.request["upload"]) for job in jobs if job.request and "upload" in job.request}
+    content = await request.body()
+    await run_in_threadpool(uploads.keep, digest, content, principal.user, named)
     return Response(status_code=204)
 
 

@@ -33,6 +33,9 @@ _KEYS_SECONDS = 2.0
 """So often the keys in use are looked up, for revoked ones."""
 
 _UPLOAD_CHUNK_BYTES = 1 << 20
+_MAX_STRANGERS = 64
+"""Connections beside one for each node of which it is not known yet whose they are."""
+
 _LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
 """After a lease has expired by our clock: supervisors check once a second, and killing takes time."""
 
@@ -88,6 +91,8 @@ class AgentsServer:
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
         self._connections: dict[str, _Connection] = {}
         self._writers: set[asyncio.StreamWriter] = set()
+        self._strangers: dict[asyncio.StreamWriter, None] = {}
+        """Connections of which it is not known yet whose they are, the oldest first."""
         self._last_contact = dict.fromkeys(self._nodes, time.monotonic())
         self._loop = asyncio.new_event_loop()
         self._log_fetcher = LogFetcher(self._nodes, self._loop, self._send_to_agent)
@@ -231,6 +236,11 @@ class AgentsServer:
     ) -> None:
         """Serve a connection until it ends, is silent or violates the protocol."""
         self._writers.add(writer)
+        self._strangers[writer] = None
+        if len(self._strangers) > len(self._nodes) + _MAX_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.transport.abort()
         try:
             with contextlib.suppress(
                 OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError
@@ -238,10 +248,12 @@ class AgentsServer:
                 async with asyncio.timeout(wire.SILENCE_SECONDS):
                     accepted = await self._handshake(reader, writer)
                     inventory = await self._receive(reader) if accepted else None
+                self._strangers.pop(writer, None)
                 if accepted is not None and isinstance(inventory, wire.NodeInventory):
                     await self._serve_agent(*accepted, inventory, reader, writer)
         finally:
             self._writers.discard(writer)
+            self._strangers.pop(writer, None)
             writer.transport.abort()
 
     async def _handshake(
@@ -327,7 +339,9 @@ class AgentsServer:
         self._last_contact[name] = time.monotonic()
         address = hello.address or writer.get_extra_info("peername")[0]
         try:
-            self._coordinator.node_joined(name, address, inventory.tasks, inventory.known)
+            self._coordinator.node_joined(
+                name, address, inventory.tasks, inventory.known, inventory.problem
+            )
             self._log_fetcher.node_connected(name)
             while True:
                 async with asyncio.timeout(wire.SILENCE_SECONDS):

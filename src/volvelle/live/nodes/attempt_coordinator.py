@@ -21,6 +21,7 @@ from volvelle.live.messages import (
     AttemptStarted,
     Forget,
     JournalPosition,
+    NodeCondition,
     NodeJoined,
     OfAttempt,
     Order,
@@ -176,8 +177,9 @@ class AttemptCoordinator:
         address: str,
         tasks: Iterable[TaskStarted | TaskEnded],
         known: tuple[JournalPosition, ...] = (),
+        problem: str = "",
     ) -> None:
-        """The agent of a node has connected, with ``tasks`` on the node. known: see `NodeJoined`."""
+        """The agent of a node has connected, with ``tasks`` on the node. known, problem: see `NodeJoined`."""
         session = self._sessions[name]
         before, session.tasks = session.tasks, {}
         session.connected = session.reported = True
@@ -197,7 +199,13 @@ class AttemptCoordinator:
                 self._record(name, task if isinstance(task, TaskEnded) else vanished)
         attempts = tuple(session.tasks)
         self._report(
-            NodeJoined(node=session.node, leaving=session.leaving, attempts=attempts, known=known)
+            NodeJoined(
+                node=session.node,
+                leaving=session.leaving,
+                attempts=attempts,
+                known=known,
+                problem=problem[:_MAX_REASON],
+            )
         )
         self._settle_on(name)
 
@@ -244,6 +252,8 @@ class AttemptCoordinator:
                 known = self._attempt_on(name, message)
                 if known is not None and known.end is None:
                     self._report(message)
+            case wire.Condition():
+                self._report(NodeCondition(name, message.problem[:_MAX_REASON]))
             case wire.SignalTask():
                 if known := self._coordinated(name, message):
                     known.signal = message
@@ -258,11 +268,6 @@ class AttemptCoordinator:
                 if known is not None and known.exit_at == message.iteration:
                     known.exit_confirmed.add(name)
                     self._forward_exit(known)
-            case wire.RenewLease(number, attempt, request_id):
-                here = (key for key in self._sessions[name].tasks if key[:2] == (number, attempt))
-                asking = self._attempts.get(next(here, AttemptKey(number, attempt)))
-                valid = asking is not None and asking.stop is None
-                self._send(name, wire.LeaseRenewal(request_id, valid))
 
     def _attempt_on(self, name: str, message: OfAttempt) -> CoordinatedAttempt | None:
         """The attempt of a node's message; None, and a refusal, if it is not on that node."""

@@ -66,6 +66,7 @@ def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
         exit_code=worst.exit_code,
         reason=prefix + worst.reason,
         permanent=worst.permanent,
+        node_failed=worst.node_failed,
         iterations=max(end.iterations for end in ends),
         saved_iterations=max(end.saved_iterations for end in ends),
         ago=min((end.ago for end in ends if end.ago is not None), default=None),

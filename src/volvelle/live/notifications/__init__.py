@@ -1,1 +1,1 @@
-"""Webhooks and mail: what is told to whom, and its delivery. README.md describes the package."""
+"""Webhooks and mail: notifications, their targets, and their delivery. README.md describes the package."""

@@ -1,8 +1,8 @@
 """Delivers notifications, in threads of its own: at least once, each target's in their order.
 
-What waits is in the store's outbox. A target that fails is tried again, after pauses that double; others
-do not wait for it. Only what was delivered leaves the outbox: a server that ends before that tells it again,
-under the same id, when it is back.
+Notifications wait in the store's outbox. A target that fails is tried again, after pauses that double; others
+do not wait for it. Only delivered notifications leave the outbox: a server that ends before that sends them
+again, under the same id, when it is back.
 """
 
 import threading
@@ -23,7 +23,7 @@ _THREADS = 4
 _MAX_IN_A_MAIL = 200
 _GIVE_UP_SECONDS = 86_400.0
 _REMEMBER_SECONDS = 30 * 86_400.0
-"""So long it is known that a job's deadline was told to be at risk."""
+"""The time for which a notification of a deadline at risk is not repeated, in seconds."""
 
 _MAX_PROBLEMS = 3
 TOLD_ONCE = NotifiedEvent.DEADLINE_AT_RISK
@@ -40,7 +40,7 @@ class Pauses:
 
 @dataclass
 class _Target:
-    """What waits for one target. due: when it may be tried again, on the monotonic clock."""
+    """Notifications for one target. due: the time of the next try, on the monotonic clock."""
 
     waiting: deque[Notification] = field(default_factory=deque)
     due: float = 0.0
@@ -89,13 +89,13 @@ class Delivery:
             thread.start()
 
     def close(self) -> None:
-        """End. What is being sent may still be delivered."""
+        """End. Notifications that are being sent may still be delivered."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def admit(self, notifications: Sequence[Notification]) -> tuple[Notification, ...]:
-        """Those for which there is room; others are dropped, and `problems` says so."""
+        """The notifications that the outbox has room for; others are dropped, and `problems` says so."""
         if not notifications:
             return ()
         admitted = []
@@ -123,7 +123,7 @@ class Delivery:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, for people, without the secrets that addresses of webhooks may be."""
+        """Errors for people, without addresses of webhooks, which may be secrets."""
         with self._changed:
             failing = [
                 f"notifications to {place} fail: {problem}"
@@ -224,7 +224,7 @@ class Delivery:
             self._changed.notify_all()
 
     def _settle(self, ids: Sequence[str]) -> None:
-        """Take them from the outbox; where that fails, they are told again after a restart."""
+        """Take them from the outbox; where that fails, they are sent again after a restart."""
         try:
             self._outbox.settle(ids, time.time(), TOLD_ONCE)
             self._store_problem = ""

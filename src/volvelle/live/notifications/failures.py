@@ -1,4 +1,4 @@
-"""What went wrong with a delivery."""
+"""Failures of a delivery."""
 
 
 class DeliveryFailed(Exception):  # noqa: N818 - it is what happened

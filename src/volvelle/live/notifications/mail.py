@@ -18,14 +18,14 @@ _PERMANENT = 500
 """SMTP codes from here on: it would be refused again."""
 
 _LONGEST = 300
-"""Characters that are told of one notification."""
+"""Characters shown of one notification."""
 
 
 def send(notifications: Sequence[Notification], server: MailServer, password: str) -> None:
     """Hand one mail with all ``notifications``, which have one target, to ``server``.
 
-    Raises `DeliveryFailed`, without what the server said: that may name an address, and everybody may read
-    what is wrong.
+    Raises `DeliveryFailed`, without the server's answer: it may name an address, and all users may read
+    the error.
     """
     message = compose(notifications, server.sender)
     try:

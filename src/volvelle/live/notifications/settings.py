@@ -50,7 +50,7 @@ class MailServer(StrictModel):
 
 
 class Subscription(StrictModel):
-    """Who is told of the events of all jobs and nodes."""
+    """Targets of the events of all jobs and nodes."""
 
     target: Target = Field(description="web address of a webhook, or mail address")
     events: tuple[NotifiedEvent, ...] = Field(
@@ -62,7 +62,7 @@ class Subscription(StrictModel):
 
 
 class NotificationSettings(StrictModel):
-    """Who is told of what, and whom users may have told."""
+    """Targets of events, and targets that users may name."""
 
     to: tuple[Subscription, ...] = Field((), description="operators' webhooks and mail addresses")
     webhook_origins: tuple[str, ...] = Field(
@@ -109,11 +109,11 @@ class NotificationSettings(StrictModel):
 
     @property
     def any(self) -> bool:
-        """Whether anybody may ever be told of anything."""
+        """Whether any notification may ever be sent."""
         return bool(self.to or self.webhook_origins or self.mail_domains)
 
     def allows(self, target: str) -> bool:
-        """Whether a user may have ``target`` told."""
+        """Whether a user may name ``target``."""
         domain = mail_domain(target)
         if domain is not None:
             return domain in self.mail_domains

@@ -1,4 +1,4 @@
-"""What was forecast of each job, from moment to moment, since the controller started."""
+"""Forecasts of each job since the controller started, by time."""
 
 from array import array
 from collections import OrderedDict

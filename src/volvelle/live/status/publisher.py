@@ -18,7 +18,7 @@ _MAX_EVENTS = 10_000
 
 @dataclass(frozen=True)
 class StatusUpdate:
-    """What one cycle changed. ``jobs``: changed, by number. ``ended``: last views of jobs that are over.
+    """Changes of one cycle. ``jobs``: changed, by number. ``ended``: last views of jobs that are over.
 
     nodes: all nodes. seq: of the journal entry.
     """

@@ -54,7 +54,7 @@ def _borrowers(scheduler: Scheduler) -> dict[int, str]:
 
 
 class _Labels(NamedTuple):
-    """What the reasons name."""
+    """Objects that the reasons name."""
 
     policy: str
     placement: str

@@ -33,7 +33,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What a job is guaranteed: to finish by ``finish_by``, or, where that is None, nothing.
+    """The guarantee of a job: a finish by ``finish_by``, or, where that is None, none.
 
     step: the first of its deadlines that this keeps, -1 for none. earliest: where nothing is guaranteed,
     the earliest finish that could have been. reason: why no more is.
@@ -46,7 +46,7 @@ class Guarantee:
 
     @classmethod
     def of(cls, promise: Promise, epoch: float) -> "Guarantee":
-        """What the scheduler promised; ``epoch``: time 0 of the scheduler."""
+        """The promise of the scheduler; ``epoch``: time 0 of the scheduler."""
         return cls(
             finish_by=None if promise.finish_by is None else epoch + promise.finish_by,
             step=promise.step,
@@ -69,7 +69,7 @@ class ProfileView:
 
     @classmethod
     def of(cls, profile: JobProfile, epoch: float) -> "ProfileView":
-        """What the scheduler is told; ``epoch``: its time 0."""
+        """The scheduler's event; ``epoch``: its time 0."""
         return cls(
             started=epoch + profile.started, ended=epoch + profile.ended, seconds=profile.seconds
         )
@@ -113,16 +113,28 @@ class JobStatusView:
     array_index: int | None = None
     """Its place in its array, from 0 on; None where it is of none."""
     promised: float | None = None
-    """The P50 finish that its user was told at submission."""
+    """The P50 finish shown to its user at submission."""
     guarantee: Guarantee | None = None
-    """What its finish is guaranteed to be; None if nobody was asked to."""
+    """Its guaranteed finish; None without a part that promises."""
     profiling: bool = False
     """Whether it waits for a profile or is profiled, before it comes to the queue."""
     profile: ProfileView | None = None
-    """What its profile showed; None where it has none, or none yet."""
+    """The result of its profile; None where it has none, or none yet."""
+
+    @property
+    def guaranteed(self) -> float | None:
+        """When it is guaranteed to finish, seconds since the Unix epoch."""
+        return None if self.guarantee is None else self.guarantee.finish_by
+
+    @property
+    def progress(self) -> float | None:
+        """The share of its iterations that it has done, in hundredths."""
+        if not self.total_iterations:
+            return None
+        return round(self.iterations / self.total_iterations, 2)
 
     def public(self) -> "JobStatusView":
-        """What other users see: without command, environment, metrics, and how it ended.
+        """The view for other users: without command, environment, metrics, and reason of its end.
 
         Copied without `dataclasses.replace`, which takes ten times as long: a queue has thousands of jobs.
         """
@@ -139,7 +151,7 @@ PROFILING = "profiling"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeStatusView:
-    """One node. ``state``: a `NodeState`, or `PROFILING`. ``free``: GPUs that nobody holds."""
+    """One node. ``state``: a `NodeState`, or `PROFILING`. ``free``: GPUs that no job holds."""
 
     name: str
     gpus: int
@@ -176,7 +188,7 @@ class HoldingView:
 
 @dataclass(frozen=True)
 class ForecastPoint:
-    """What was forecast of a job at ``time``."""
+    """The forecast of a job at ``time``."""
 
     time: float
     start: float | None

@@ -1,4 +1,4 @@
-"""What differs between databases: how a connection is set up, and how a second writer is excluded."""
+"""Differences between databases: set-up of a connection, and exclusion of a second writer."""
 
 import fcntl
 import os
@@ -37,6 +37,10 @@ class Backend(ABC):
         """Whether we still hold the lock, after a failure that may have lost it."""
         return True
 
+    def is_there(self) -> bool:
+        """Whether the database is still the one that was locked."""
+        return True
+
     @abstractmethod
     def unlock(self) -> None:
         """Let another process write."""
@@ -53,6 +57,8 @@ class Sqlite(Backend):
             raise Problem("a store in memory loses everything", mend="name a file")
         self.path = Path(url.database)
         self._held: IO[bytes] | None = None
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the file when it was locked."""
 
     def engine(self) -> Engine:
         """Write-ahead log, synced at every commit; readers do not wait."""
@@ -87,7 +93,19 @@ class Sqlite(Backend):
             file.close()
             return False
         self._held = file
+        self._file = self._found()
         return True
+
+    def is_there(self) -> bool:
+        """Whether the file at the path is the one that was locked."""
+        return self._file is None or self._found() == self._file
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def unlock(self) -> None:
         """Release the lock file."""

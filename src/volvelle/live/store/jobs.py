@@ -1,6 +1,7 @@
 """The tables of accepted jobs and of their submissions."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -48,6 +49,8 @@ _PROMISE = (
     )
 )
 
+_FIELDS = fields(JobRecord)
+
 _PER_STATEMENT = 500
 """Numbers in one statement: databases limit the parameters of one."""
 
@@ -66,11 +69,12 @@ class JobTable:
         return None if row is None else _record(row)
 
     def list_unfinished(self) -> Iterator[JobRecord]:
-        """The jobs that are not over, by number."""
+        """The jobs that are not over, by number; those with equal requests share one."""
         query = select(schema.jobs).where(schema.jobs.c.state.is_(None))
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(schema.jobs.c.number)).mappings().all()
-        return (_record(row) for row in rows)
+        requests: dict[str, dict[str, Any]] = {}
+        return (_record(row, requests) for row in rows)
 
     def list_latest(
         self,
@@ -155,7 +159,8 @@ class JobTable:
     def write_batch(connection: Connection, batch: CycleBatch) -> None:
         """Write the jobs, submissions and ends of a cycle, in its transaction."""
         if batch.accepted:
-            connection.execute(_INSERT_JOBS, [_row(record) for record in batch.accepted])
+            requests: dict[int, str] = {}
+            connection.execute(_INSERT_JOBS, [_row(each, requests) for each in batch.accepted])
         if batch.submissions:
             rows = [msgspec.to_builtins(each) for each in batch.submissions]
             connection.execute(_INSERT_SUBMISSIONS, rows)
@@ -163,9 +168,13 @@ class JobTable:
             connection.execute(_END_JOBS, [_end_row(end) for end in batch.ended])
 
 
-def _row(record: JobRecord) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(record)
-    return row | {"request": msgspec.json.encode(record.request).decode()}
+def _row(record: JobRecord, requests: dict[int, str]) -> dict[str, Any]:
+    """The row of a job. ``requests``: encoded before, by the identity of their objects."""
+    request = requests.get(id(record.request))
+    if request is None:
+        request = msgspec.json.encode(record.request).decode()
+        requests[id(record.request)] = request
+    return {each.name: getattr(record, each.name) for each in _FIELDS} | {"request": request}
 
 
 def _end_row(end: JobEnd) -> dict[str, Any]:
@@ -178,10 +187,14 @@ def _end_row(end: JobEnd) -> dict[str, Any]:
     }
 
 
-def _record(row: RowMapping) -> JobRecord:
-    values = dict(row)
+def _record(row: RowMapping, requests: dict[str, dict[str, Any]] | None = None) -> JobRecord:
+    """The job of a row. ``requests``: decoded before, by their texts."""
+    values, known = dict(row), {} if requests is None else requests
     try:
-        values["request"] = msgspec.json.decode(values["request"])
+        text = values["request"]
+        if text not in known:
+            known[text] = msgspec.json.decode(text)
+        values["request"] = known[text]
         if values["status"] is not None:
             values["status"] = msgspec.json.decode(values["status"])
     except msgspec.DecodeError as error:

@@ -20,7 +20,7 @@ class Outbox:
         self._database = database
 
     def list_waiting(self) -> list[Notification]:
-        """Those that are neither delivered nor given up, the earliest first."""
+        """Notifications that are neither delivered nor given up, the earliest first."""
         query = select(*_COLUMNS).where(table.c.settled.is_(None)).order_by(table.c.place)
         with self._database.reading() as connection:
             return [Notification(**row) for row in connection.execute(query).mappings()]
@@ -43,7 +43,7 @@ class Outbox:
             connection.execute(_INSERT, [asdict(each) for each in notifications])
 
     def settle(self, ids: Iterable[str], time: float, kept_event: str) -> None:
-        """These are delivered or given up. Those of ``kept_event`` stay, for `ids_of`; others go."""
+        """Mark as delivered or given up. Notifications of ``kept_event`` stay, for `ids_of`; others go."""
         settled = [{"which": each} for each in ids]
         this = table.c.id == bindparam("which")
         with self._database.writing() as connection:

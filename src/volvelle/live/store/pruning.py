@@ -1,6 +1,6 @@
-"""What stays of old entries: what concerns jobs that are not over, or were not long ago.
+"""Pruning of old entries to jobs that are not over, or were not long ago.
 
-Of records those of other jobs stay, all of nodes and servers, and of what was measured the latest.
+Records of such jobs stay, all records of nodes and servers, and the latest measurements.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -43,7 +43,7 @@ def jobs_over(entries: Iterable[StoredEntry], kept: Set[int]) -> dict[int, str]:
 
 
 def without(entries: Sequence[StoredEntry], gone: Mapping[int, str]) -> Iterator[StoredEntry]:
-    """What stays of ``entries`` without these jobs; entries of which nothing stays are left out."""
+    """The ``entries`` without these jobs; empty entries are left out."""
     records = [record for stored in entries for record in stored.records]
     rates = MeasuredRates(record for record in records if isinstance(record, RateMeasured))
     latest, ids = set(rates.all), set(gone.values())

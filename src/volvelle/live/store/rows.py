@@ -9,7 +9,7 @@ from volvelle.live.records import ControlRecord
 
 @dataclass(frozen=True)
 class StoredEntry:
-    """One cycle: its sequence number, its journal entry, and the records that the scheduler is not told."""
+    """One cycle: its sequence number, its journal entry, and its records."""
 
     seq: int
     entry: Entry
@@ -78,7 +78,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class FirstForecast:
-    """The first forecast of a job: its finish, and the calibrated P50 and P90 that its user was told."""
+    """The first forecast of a job: its finish, and the calibrated P50 and P90 shown to its user."""
 
     number: int
     finish: float
@@ -105,7 +105,7 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True)
 class Notification:
-    """Something that ``target`` is told, a web address or a mail address.
+    """A notification to ``target``, a web address or a mail address.
 
     id: the same at every try, and for the same news. account: the user who asked for it; empty: operators.
     key: of a user, signs a webhook. body: JSON. created: seconds since the Unix epoch.

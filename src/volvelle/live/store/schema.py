@@ -33,7 +33,7 @@ entries = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", Double, nullable=False),
     Column("body", Text, nullable=False),  # a line of the journal
-    Column("records", Text, nullable=False),  # what the scheduler is not told
+    Column("records", Text, nullable=False),  # facts that are no input of the scheduler
     Column(
         "digest", String(32), nullable=False
     ),  # of this entry and those before; empty: of version 2
@@ -69,7 +69,7 @@ jobs = Table(
     Column("request", Text, nullable=False),
     Column("submitted", Double, nullable=False),
     Column("forecast_finish", Double),  # of its first forecast
-    Column("promised_p50", Double),  # as its user was told
+    Column("promised_p50", Double),  # as shown to its user
     Column("promised_p90", Double),
     Column("state", String(20)),  # how it ended; null while it is in the system
     Column("reason", Text),
@@ -113,7 +113,9 @@ notifications = Table(
     Column("key", Text, nullable=False),  # of a user, signs a webhook
     Column("body", Text, nullable=False),  # JSON
     Column("created", Double, nullable=False),
-    Column("settled", Double),  # when it was delivered or given up, of those that are told once
+    Column(
+        "settled", Double
+    ),  # when it was delivered or given up, of notifications that are sent once
     Index("notifications_by_id", "id"),
 )
 

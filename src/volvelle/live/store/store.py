@@ -65,7 +65,7 @@ class Superseded(Problem):
 
 
 class Store:
-    """What survives the controller. Any thread may read; only the one writer may `append`.
+    """The state that survives the controller. Any thread may read; only the one writer may `append`.
 
     Every method may raise `StoreFailed`.
     """
@@ -77,10 +77,10 @@ class Store:
         self.outbox = Outbox(self._database)
         self._writer: str | None = None
         self.restored = False
-        """Whether it was restored from a backup, and nobody has written to it since. Known to the writer."""
+        """Whether it was restored from a backup and not written to since. Known to the writer."""
         self._reconnected = False  # then the lock may have been lost
         self._pruning = Lock()
-        """Nobody reads the journal while entries are taken from it."""
+        """A lock against readers of the journal while entries are taken from it."""
         event.listen(self._database.engine, "connect", self._on_connect)
         self._encode = msgspec.json.Encoder(enc_hook=encode_array).encode
         self._decode_entry = msgspec.json.Decoder(Entry, dec_hook=decode_array).decode
@@ -184,12 +184,18 @@ class Store:
     def append(self, batch: CycleBatch) -> None:
         """Commit one cycle. May be called again with the same batch after it failed.
 
-        Raises `Superseded` if another controller has claimed the store.
+        Raises `Superseded` if another controller has claimed the store, or its file was removed or replaced.
         """
         self._write(batch)
+        self.check_there()
         if self._reconnected:
             self._renew_lock()
             self._reconnected = False
+
+    def check_there(self) -> None:
+        """Raise `Superseded` if the file of the store was removed or replaced: what is written is lost."""
+        if not self._database.backend.is_there():
+            raise Superseded(f"the store {self.where} was removed, or another file is in its place")
 
     def _write(self, batch: CycleBatch) -> None:
         stored = batch.entry

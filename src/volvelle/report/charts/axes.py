@@ -44,7 +44,7 @@ _LOG_TIMES = {
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows. ``low`` and ``high`` fix its ends where the data shall not.
+    """The scale of an axis. ``low`` and ``high`` fix its ends where the data should not.
 
     ``whole`` numbers have no ticks between them.
     """
@@ -79,7 +79,7 @@ class FittedAxis:
         return (np.log(np.maximum(values, self.low)) - low) / (high - low)
 
     def read_out(self) -> ReadOutAxis:
-        """What the page needs to turn a position back into a value."""
+        """Parameters by which the page turns a position back into a value."""
         axis = self.axis
         return ReadOutAxis(axis.quantity, axis.log, self.low, self.high, axis.title, axis.unit)
 

@@ -1,4 +1,4 @@
-"""What every chart shares: the sheet's title and legend, and a frame of axes around each panel."""
+"""Layout of all charts: the sheet's title and legend, and a frame of axes around each panel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a chart is made of once it is laid out: lines, areas, rectangles and text on a sheet.
+"""Marks of a chart that is laid out: lines, areas, rectangles and text on a sheet.
 
 Coordinates are in units of about one screen pixel, from the top left corner. Colours are roles of
 `volvelle.report.charts.palette`, so that one drawing serves light and dark paper. The backends

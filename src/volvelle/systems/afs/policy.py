@@ -31,8 +31,8 @@ from volvelle.core.columns import CURVE, LEAST, NUMBER, POOL
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import (
     TARGET,
-    TARGET_REASON,
     TARGET_TYPE,
+    ClusterNow,
     fill,
     serve_all,
     work_left,
@@ -40,16 +40,15 @@ from volvelle.core.fill import (
 from volvelle.core.forward.rates import rate_on
 from volvelle.core.orders import rounded
 from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
+from volvelle.core.state import INFINITY
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.model.validation import Seconds
 from volvelle.policies.growth import least_then_more, may_grow, seconds_on_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
-_SLACK = 1e-9
-"""The sum is exactly 2 where linear jobs hold n and n - 1 GPUs: rounding must not decide then."""
 
 _FACTOR, _MODULUS = 48271, 2**31 - 1
 """Coins: Park and Miller, "Random number generators: good ones are hard to find" (1988, revised 1993)."""
@@ -73,24 +72,8 @@ class AfsL(Policy):
         "earlier", description="which submission goes first where equally much is left"
     )
 
-    def allocate(self, view: View) -> Allocation:
-        """The shortest first where there are too many; else growth, GPU by GPU."""
-        if enough := all_served(view, elastic=True):
-            return enough
-        jobs = view.jobs
-        given, order = share_by_length(
-            jobs.matrix,
-            len(jobs),
-            view.rates(),
-            view.now,
-            view.capacity,
-            view.quota,
-            self.ties == "later",
-        )
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
-
     def kernel(self, *, named: bool) -> Kernel:
-        """The same as machine code."""
+        """The shortest first where there are too many; else growth, GPU by GPU."""
         return Kernel(decide_by_length, np.array([float(self.ties == "later")]))
 
 
@@ -210,22 +193,15 @@ def share_by_length(
 
 
 @kernel
-def decide_by_length(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    parameters: Floats,
-    given: Floats,
-) -> None:
-    """`AfsL.allocate` as machine code."""
-    if not serve_all(matrix, capacity, quota, given):
-        jobs = matrix.shape[1]
-        later = parameters[0] == 1.0
-        shares, order = share_by_length(matrix, jobs, table, now, capacity, quota, later)
-        given[:3] = shares
-        given[3] = order
+def decide_by_length(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """AFS-L's decision (`Kernel`). memory: 1 where of two with equally much left the later goes first."""
+    now, capacity, quota, rates = cluster
+    if not serve_all(jobs, capacity, quota, out):
+        later = bool(memory[0] == 1.0)
+        given, order = share_by_length(jobs, jobs.shape[1], rates, now, capacity, quota, later)
+        out[:3] = given
+        out[3] = order
+    return INFINITY
 
 
 @compiled
@@ -314,8 +290,8 @@ def _beats(
     coin: int,
 ) -> bool:
     """Whether candidate ``late`` takes the next GPU from ``best``, who met the others before."""
-    late_as_shorter = bool(gain[late] + 1.0 / gain[best] > 2.0 + _SLACK)
-    best_as_shorter = bool(gain[best] + 1.0 / gain[late] > 2.0 + _SLACK)
+    late_as_shorter = bool(gain[late] + 1.0 / gain[best] > 2.0 + SAME_SHARE)
+    best_as_shorter = bool(gain[best] + 1.0 / gain[late] > 2.0 + SAME_SHARE)
     if known:
         return late_as_shorter if seconds[late] < seconds[best] else not best_as_shorter
     if late_as_shorter != best_as_shorter:

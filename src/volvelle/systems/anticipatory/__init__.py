@@ -17,6 +17,7 @@ PARTS = {
     "estimators": {
         "bins": "bins",
     },
+    "commands": {"train-arrivals": "command:train_arrivals"},
     "generators": {
         "anticipatory": "generator",
     },

@@ -9,6 +9,8 @@ is believed, and nobody is judged wrongly, but some are judged as much later as 
 from collections import deque
 from dataclasses import dataclass
 
+from volvelle.model.tolerances import SAME_MOMENT
+
 
 @dataclass
 class Ran:
@@ -67,7 +69,7 @@ class Alone:
                 self._running.pop()  # cancelled before it started: as if it had not come
                 continue
             known += 1
-            late += job.start > start + max(within, _SAME)
+            late += job.start > start + max(within, SAME_MOMENT)
         return late, known
 
     def _next_start(self, job: Ran, now: float) -> float | None:
@@ -86,7 +88,3 @@ class Alone:
                 return None
             start, free = max(start, end), free + gpus
         return start if start < now and free >= job.gpus else None
-
-
-_SAME = 1e-6
-"""Seconds that are no delay."""

@@ -20,10 +20,10 @@ from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, SUBMIT, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.events import ArrivalsForetold
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.homes import HomeClock, lay_out, stand
 
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ class NodePlan:
         for row in order:
             number, need, pool = numbers[row], int(matrix[GPUS, row]), int(matrix[POOL, row])
             given[TARGET_REASON, row] = _GPUS_SHORT
-            if need > left[pool] + ROUNDING:
+            if need > left[pool] + SAME_AMOUNT:
                 given[TARGET_REASON, row] = _QUOTA
                 continue
             due = first[number].start <= now
@@ -283,7 +283,7 @@ def alone_at_home(view: View, strict: bool) -> Allocation:
         if blocked[pool] and not last[row]:
             given[TARGET_REASON, row] = _ORDER
             continue
-        if need > left[pool] + ROUNDING:
+        if need > left[pool] + SAME_AMOUNT:
             given[TARGET_REASON, row] = _QUOTA
             blocked[pool] |= strict and not last[row]
             continue

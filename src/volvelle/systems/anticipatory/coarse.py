@@ -46,10 +46,10 @@ from volvelle.core.columns import (
 )
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, QueueKernels, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 from volvelle.systems.anticipatory import queues
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, homes_of
@@ -305,7 +305,7 @@ def serve(
         waits |= given[TARGET, row] == 0.0
         idle -= given[TARGET, row]
     words[ASK_AT] = due if words[STRANGE] == 0.0 else -np.inf
-    words[WANTED_WAKE] = due if waits and idle > ROUNDING else np.inf
+    words[WANTED_WAKE] = due if waits and idle > SAME_AMOUNT else np.inf
     return given
 
 
@@ -344,7 +344,7 @@ def share(
             continue
         held[pool] += gpus
         if matrix[LANE, row] == NO_LANE:  # it ran before this policy came
-            fits = own[pool] + gpus <= owns[pool] + ROUNDING
+            fits = own[pool] + gpus <= owns[pool] + SAME_AMOUNT
             matrix[LANE, row] = DEDICATED if fits else BORROWED
         if matrix[LANE, row] == DEDICATED:
             own[pool] += gpus
@@ -356,12 +356,12 @@ def share(
         pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
         if matrix[HELD, row] > 0.0:
             continue
-        if pool >= 0 and need > quota[pool] + ROUNDING:
+        if pool >= 0 and need > quota[pool] + SAME_AMOUNT:
             given[TARGET_REASON, row] = _QUOTA
             continue
         given[TARGET_REASON, row] = _ORDER
         pending[pool] += need
-        if need > owns[pool] + ROUNDING:
+        if need > owns[pool] + SAME_AMOUNT:
             continue
         others += 1
         if head[pool] < 0:
@@ -380,8 +380,8 @@ def share(
         row, pool = head[best], best if best < pools else -1
         need = matrix[GPUS, row]
         within = left[pool] if pool >= 0 else np.inf
-        if own[best] + need > owns[best] + ROUNDING or need > within + ROUNDING:
-            if need > within + ROUNDING:
+        if own[best] + need > owns[best] + SAME_AMOUNT or need > within + SAME_AMOUNT:
+            if need > within + SAME_AMOUNT:
                 given[TARGET_REASON, row] = _QUOTA
             head[best] = -1
             continue
@@ -419,22 +419,22 @@ def share(
                 usable -= min(soon, unused)
             usable = min(usable + stoppable, free.sum())
             alone = at == len(quanta) - 1 and others == 0
-            if free.sum() <= ROUNDING or (usable <= ROUNDING and not preempt and not alone):
+            if free.sum() <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not preempt and not alone):
                 break
             best, least = -1, np.inf
             for row in range(jobs):
                 if matrix[HELD, row] > 0.0 or given[TARGET, row] > 0.0:
                     continue
                 pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
-                last_resort = alone and need > owns[pool] + ROUNDING
-                if seconds[row] > quanta[at] + ROUNDING and not last_resort:
+                last_resort = alone and need > owns[pool] + SAME_AMOUNT
+                if seconds[row] > quanta[at] + SAME_AMOUNT and not last_resort:
                     continue
                 room = free.sum() if last_resort else usable
                 if preempt and _stoppable(matrix, seconds, row):
                     room = free.sum()
-                if need > room + ROUNDING or gang_type(matrix, row, free) < 0:
+                if need > room + SAME_AMOUNT or gang_type(matrix, row, free) < 0:
                     continue
-                if pool >= 0 and (need > left[pool] + ROUNDING):
+                if pool >= 0 and (need > left[pool] + SAME_AMOUNT):
                     continue
                 ratio = held[pool] / owns[pool] if owns[pool] > 0.0 else np.inf
                 if best < 0 or ratio < least:
@@ -448,7 +448,7 @@ def share(
             free[chosen] -= need
             held[pool] += need
             pending[pool] -= need
-            others -= int(need <= owns[pool] + ROUNDING)
+            others -= int(need <= owns[pool] + SAME_AMOUNT)
             if pool >= 0:
                 left[pool] -= need
             if _stoppable(matrix, seconds, best) and preempt:
@@ -508,10 +508,10 @@ def _stop(
         total = 0.0
         for other in mine:
             total += matrix[HELD, other] if _stoppable(matrix, seconds, int(other)) else 0.0
-        if free[gpu_type] + total + ROUNDING < matrix[GPUS, row]:
+        if free[gpu_type] + total + SAME_AMOUNT < matrix[GPUS, row]:
             continue
         for other in mine:
-            if free[gpu_type] + ROUNDING >= matrix[GPUS, row]:
+            if free[gpu_type] + SAME_AMOUNT >= matrix[GPUS, row]:
                 return stopped
             if not _stoppable(matrix, seconds, int(other)):
                 continue

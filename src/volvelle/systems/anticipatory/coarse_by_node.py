@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import GPUS, HELD, POOL, TYPES
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.by_node import held_by_node
 from volvelle.systems.anticipatory.homes import lay_out, stand
 from volvelle.systems.anticipatory.memory import (
@@ -65,7 +65,7 @@ class NodeLender:
                 self._run(row, pool)
                 continue
             matrix[LANE, row] = NO_LANE
-            wide = self.needs[row] > np.append(view.quota, np.inf)[pool] + ROUNDING
+            wide = self.needs[row] > np.append(view.quota, np.inf)[pool] + SAME_AMOUNT
             self.given[TARGET_REASON, row] = _QUOTA if wide else _ORDER
             if not wide:
                 self.waits.append(row)
@@ -79,7 +79,7 @@ class NodeLender:
         self.running[pool] += gpus
         self.left[pool] -= gpus
         if matrix[LANE, row] == NO_LANE:  # it ran before this policy came
-            fits = self.own[pool] + gpus <= self.owns[pool] + ROUNDING
+            fits = self.own[pool] + gpus <= self.owns[pool] + SAME_AMOUNT
             matrix[LANE, row] = DEDICATED if fits else BORROWED
         if matrix[LANE, row] == DEDICATED:
             self.own[pool] += gpus
@@ -90,7 +90,7 @@ class NodeLender:
         self._dedicated()
         self.known.kept[:] = 0.0
         for at, quantum in enumerate(self.known.quanta.tolist()):
-            self._spare(at, seconds <= quantum + ROUNDING)
+            self._spare(at, seconds <= quantum + SAME_AMOUNT)
         for row in self.waits:
             if self.given[TARGET, row] == 0.0 and self.given[TARGET_REASON, row] != _QUOTA:
                 room = self._place(row, self.idle, self.sizes)[0].any()
@@ -110,8 +110,8 @@ class NodeLender:
             pool = min(ahead, key=lambda each: self.running[each] / self.owns[each])
             row = queues[pool].pop()
             need = self.needs[row]
-            within = self.own[pool] + need <= self.owns[pool] + ROUNDING
-            if need > self.left[pool] + ROUNDING or not within:
+            within = self.own[pool] + need <= self.owns[pool] + SAME_AMOUNT
+            if need > self.left[pool] + SAME_AMOUNT or not within:
                 if within:
                     self.given[TARGET_REASON, row] = _QUOTA
                 queues[pool] = []
@@ -138,7 +138,7 @@ class NodeLender:
                 alike = int(self.needs[row]), self.view.jobs.matrix[TYPES, row]
                 if not (last or ends[row]) or alike in tried:
                     continue
-                if self.needs[row] > self.left[self.pools[row]] + ROUNDING:
+                if self.needs[row] > self.left[self.pools[row]] + SAME_AMOUNT:
                     continue
                 nodes, gpu_type = self._place(row, self.idle if last else room, self.sizes)
                 if nodes.any():
@@ -163,7 +163,7 @@ class NodeLender:
                 soon += self.known.expected[at, pool] if lends else np.inf
                 soon = max(soon, self.known.by_pool[LEVEL, pool] * unused)
                 self.known.kept[at, pool] = min(soon, unused)
-            kept = int(np.ceil(min(soon, unused) - ROUNDING))
+            kept = int(np.ceil(min(soon, unused) - SAME_AMOUNT))
             elsewhere += keep(room, np.minimum(self.at_home[pool], room), kept)
         keep(room, room, elsewhere)
         return room

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import GPUS, TYPES
 from volvelle.core.compiled import compiled
-from volvelle.core.forward.waiting import ROUNDING
+from volvelle.model.tolerances import SAME_AMOUNT
 
 Floats = NDArray[np.float64]
 
@@ -15,6 +15,6 @@ def gang_type(matrix: Floats, row: int, free: Floats) -> int:
     """The first GPU type that will do of which what the job requests is free; -1 for none."""
     need, wished = matrix[GPUS, row], int(matrix[TYPES, row])
     for gpu_type in range(len(free)):
-        if (wished >> gpu_type) & 1 and free[gpu_type] + ROUNDING >= need:
+        if (wished >> gpu_type) & 1 and free[gpu_type] + SAME_AMOUNT >= need:
             return gpu_type
     return -1

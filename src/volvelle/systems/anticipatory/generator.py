@@ -21,7 +21,13 @@ from pydantic import Field
 
 from volvelle.model.units import DAY, MINUTE
 from volvelle.model.validation import Seconds
-from volvelle.workload.generators.base import FloatColumn, Generator, JobColumns, workload_of
+from volvelle.workload.generators.base import (
+    FloatColumn,
+    Generator,
+    JobColumns,
+    generators,
+    workload_of,
+)
 from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, uniform_ranges
 from volvelle.workload.workload import Workload
@@ -43,6 +49,7 @@ WIDTHS: dict[str, dict[float, float]] = {
 """Probability of each number of GPUs."""
 
 
+@generators.register
 class AnticipatoryPools(Declarations, Generator):
     """Bursts of jobs into queues of equal size, each queue with a load of its own."""
 

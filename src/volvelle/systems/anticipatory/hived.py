@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.gangs import gang_type
 
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ def serve_lanes(
             matrix[LANE, row] = UNKNOWN
             continue
         if matrix[LANE, row] == UNKNOWN:  # it ran before this policy came
-            within = pool >= 0 and held <= own[pool] + ROUNDING
+            within = pool >= 0 and held <= own[pool] + SAME_AMOUNT
             matrix[LANE, row] = DEDICATED if within else OPPORTUNISTIC
         if matrix[LANE, row] == DEDICATED:
             own[pool] -= held
@@ -89,13 +89,13 @@ def serve_lanes(
             if matrix[HELD, row] > 0.0 or matrix[LANE, row] == DEDICATED:
                 continue
             if lane == DEDICATED:
-                if pool < 0 or spent[pool] or need > owned[pool] + ROUNDING:
+                if pool < 0 or spent[pool] or need > owned[pool] + SAME_AMOUNT:
                     continue
-                if need > min(own[pool], left[pool]) + ROUNDING:
+                if need > min(own[pool], left[pool]) + SAME_AMOUNT:
                     spent[pool] = True
                     continue
                 own[pool] -= need
-            elif pool >= 0 and (not lends[pool] or need > left[pool] + ROUNDING):
+            elif pool >= 0 and (not lends[pool] or need > left[pool] + SAME_AMOUNT):
                 given[TARGET_REASON, row] = _QUOTA
                 continue
             chosen = gang_type(matrix, row, free)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import compiled
 from volvelle.core.forward.advance import boundary
 from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.tolerances import WHOLE_NUMBER
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +24,7 @@ Ints = NDArray[np.int64]
 def lay_out(sizes: IntColumn, owned: FloatColumn) -> Ints:
     """GPUs that each pool owns of each node, (pools, nodes); whole ones, as far as there are nodes."""
     homes = np.zeros((len(owned), len(sizes)), dtype=np.int64)
-    left = np.floor(owned + 1e-9).astype(np.int64)
+    left = np.floor(owned + WHOLE_NUMBER).astype(np.int64)
     room = sizes.copy()
     for pool in range(len(owned)):
         for node in np.argsort(-sizes, kind="stable").tolist():

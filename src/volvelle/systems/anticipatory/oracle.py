@@ -21,7 +21,7 @@ from volvelle.core.view import FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.model.units import ROUNDING_SECONDS
+from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.systems.anticipatory.virtual_clock import VirtualClock
 
@@ -133,7 +133,7 @@ def best_schedule(
     ends = starts + jobs.seconds[owner]
     capacity, widths = float(jobs.owned.sum()), jobs.gpus[owner]
     for at, now in enumerate(times.tolist()):
-        running = np.flatnonzero((starts <= now) & (ends > now + ROUNDING_SECONDS))
+        running = np.flatnonzero((starts <= now) & (ends > now + SAME_MOMENT))
         if jobs.gpus[np.unique(owner[running])].sum() > capacity:  # (12)
             rows.add(running, widths[running], upper=capacity)
         for pool, owned in enumerate(jobs.owned.tolist() if fair else []):  # (13)
@@ -168,7 +168,7 @@ def _choices(
 
 def _multipliers(jobs: OracleJobs, starts: FloatColumn, times: FloatColumn) -> FloatColumn:
     """Equation 13's alpha at each of ``times`` for jobs that start so."""
-    ends = starts + jobs.seconds - ROUNDING_SECONDS
+    ends = starts + jobs.seconds - SAME_MOMENT
     runs = (starts <= times[:, None]) & (ends > times[:, None])
     found = np.zeros(len(times))
     for pool, owned in enumerate(jobs.owned.tolist()):

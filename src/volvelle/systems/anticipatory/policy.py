@@ -43,12 +43,13 @@ from volvelle.core.columns import (
 )
 from volvelle.core.compiled import compiled
 from volvelle.core.events import ArrivalsForetold
+from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
-from volvelle.plan.profile import add, step_at, write_running
+from volvelle.model.tolerances import SAME_AMOUNT
+from volvelle.policies.profile import add, step_at, write_running
 from volvelle.systems.anticipatory.by_node import NodePlan
 from volvelle.systems.anticipatory.gangs import gang_type
 from volvelle.systems.anticipatory.virtual_clock import VirtualClock
@@ -70,9 +71,9 @@ class LendingPlan:
     """What is reserved, and who was foretold.
 
     times, reserved: minus the GPUs reserved from each time on, the first ``count`` entries
-    (`volvelle.plan.profile`). kept: number, begin, end, GPUs of the reservations of jobs that wait. starts,
-    ends, gpus, numbers: of jobs that were foretold, by virtual start; ``there`` where one has not started.
-    Those before ``booked`` have their reservations in the profile.
+    (`volvelle.policies.profile`). kept: number, begin, end, GPUs of the reservations of jobs that wait.
+    starts, ends, gpus, numbers: of jobs that were foretold, by virtual start; ``there`` where one has not
+    started. Those before ``booked`` have their reservations in the profile.
     """
 
     def __init__(self) -> None:
@@ -106,14 +107,13 @@ class LendingPlan:
 
 
 @policies.register
-class AnticipatoryVc(Policy):
+class AnticipatoryVc(Policy, ForeseesArrivals):
     """Idle GPUs of pools for whoever is done before their owners need them: no job ends later than alone."""
 
     name: ClassVar[str] = "anticipatory-vc"
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 5.1, figure 6"
     optimises: ClassVar[str] = "mean JCT, without harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
-    foresees: ClassVar[bool] = True
     columns: ClassVar[int] = 5
 
     locality: bool = Field(
@@ -334,7 +334,7 @@ def start_early(
     for row in order:
         need, pool, start = matrix[GPUS, row], int(matrix[POOL, row]), matrix[START, row]
         chosen = gang_type(matrix, row, free)
-        may = chosen >= 0 and (pool < 0 or need <= left[pool] + ROUNDING)
+        may = chosen >= 0 and (pool < 0 or need <= left[pool] + SAME_AMOUNT)
         if may and start > now:
             end = min(now + seconds[row], start)
             may = pool < 0 or lends[pool]
@@ -421,7 +421,7 @@ def has_room(
     """
     one, other = step_at(until, steps, start), step_at(times, count, start)
     while True:
-        if idle[one] + reserved[other] + ROUNDING < gpus:
+        if idle[one] + reserved[other] + SAME_AMOUNT < gpus:
             return False
         following = until[one + 1] if one + 1 < steps else np.inf
         after = times[other + 1] if other + 1 < count else np.inf

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.state import (
     COLUMNS,
     INFINITY,
@@ -24,6 +23,7 @@ from volvelle.core.state import (
     array_of,
 )
 from volvelle.core.state import Floats as Numbers
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
     BORROWED,
@@ -69,7 +69,7 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
             _note(words, known, pool, jobs.submit[row], gpus)
     seconds = jobs.total[row] * jobs.scale[row] / jobs.full_rate[row]
     within = 0
-    while within < quanta and seconds > known.quanta[within] + ROUNDING:
+    while within < quanta and seconds > known.quanta[within] + SAME_AMOUNT:
         within += 1
     used, by_queue = int(words[USED]), known.by_queue
     for queue in range(used):
@@ -99,7 +99,7 @@ def _note(words: Numbers, known: Tables, pool: float, time: float, gpus: float) 
 @kernel
 def serve(s: State) -> None:
     """As `coarse.share` serves who waits; when to look again."""
-    words, jobs = s.parameters, s.jobs
+    words, jobs = s.memory, s.jobs
     pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[USED])
     if quanta == 0 or words[STRANGE] > 0.0:
         return  # Python decides
@@ -119,7 +119,7 @@ def serve(s: State) -> None:
         running[jobs.kind[row]] += 1
         held[pool] += gpus
         if lane[row] == NO_LANE:  # it ran before this policy came
-            lane[row] = DEDICATED if own[pool] + gpus <= owns[pool] + ROUNDING else BORROWED
+            lane[row] = DEDICATED if own[pool] + gpus <= owns[pool] + SAME_AMOUNT else BORROWED
         if lane[row] == DEDICATED:
             own[pool] += gpus
     here, pending = np.zeros(pools + 1), np.zeros(pools + 1)
@@ -130,11 +130,11 @@ def serve(s: State) -> None:
         many = int(s.queues.demand[queue] / gpus + 0.5)
         here[pool] += many
         waiting[queue] = many - running[queue]
-        if waiting[queue] == 0 or (pool >= 0 and gpus > s.pools.quota[pool] + ROUNDING):
+        if waiting[queue] == 0 or (pool >= 0 and gpus > s.pools.quota[pool] + SAME_AMOUNT):
             continue
         head[queue] = _first_waiting(jobs, s.queues.first[queue])
         pending[pool] += gpus * waiting[queue]
-        if gpus <= owns[pool] + ROUNDING:
+        if gpus <= owns[pool] + SAME_AMOUNT:
             others += waiting[queue]
     for pool in range(pools):
         before = by_pool[HERE, pool]
@@ -164,9 +164,9 @@ def serve(s: State) -> None:
             break
         pool, gpus = int(by_queue[_POOL, best]), by_queue[_GPUS, best]
         if (
-            own[pool] + gpus > owns[pool] + ROUNDING
-            or gpus > left[pool] + ROUNDING
-            or gpus > free + ROUNDING
+            own[pool] + gpus > owns[pool] + SAME_AMOUNT
+            or gpus > left[pool] + SAME_AMOUNT
+            or gpus > free + SAME_AMOUNT
         ):
             spent[pool] = True
             continue
@@ -182,18 +182,18 @@ def serve(s: State) -> None:
         while True:
             usable = _usable(known, at, owns, own, pending, free)
             alone = at == quanta - 1 and others == 0
-            if free <= ROUNDING or (usable <= ROUNDING and not alone):
+            if free <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not alone):
                 break
             best, least = -1, np.inf
             for queue in range(used):
                 if head[queue] < 0:
                     continue
                 pool, gpus = int(by_queue[_POOL, queue]), by_queue[_GPUS, queue]
-                last_resort = alone and gpus > owns[pool] + ROUNDING
+                last_resort = alone and gpus > owns[pool] + SAME_AMOUNT
                 if by_queue[_WITHIN, queue] > at and not last_resort:
                     continue
                 room = free if last_resort else usable
-                if gpus > room + ROUNDING or gpus > left[pool] + ROUNDING:
+                if gpus > room + SAME_AMOUNT or gpus > left[pool] + SAME_AMOUNT:
                     continue
                 ratio = held[pool] / owns[pool] if owns[pool] > 0.0 else np.inf
                 if best >= 0 and ratio == least:
@@ -210,10 +210,10 @@ def serve(s: State) -> None:
             held[pool] += gpus
             pending[pool] -= gpus
             left[pool] -= gpus
-            others -= int(gpus <= owns[pool] + ROUNDING)
+            others -= int(gpus <= owns[pool] + SAME_AMOUNT)
             started += 1
     waits = s.count[JOBS] - s.count[RANKED] > started
-    s.clock[NAMED_WAKE] = words[ASK_AT] if waits and free > ROUNDING else INFINITY
+    s.clock[NAMED_WAKE] = words[ASK_AT] if waits and free > SAME_AMOUNT else INFINITY
 
 
 @kernel
@@ -231,7 +231,7 @@ def _first_of(s: State, by_queue: Floats, head: Ints, pool: int, pools: int, own
     for queue in range(len(head)):
         if head[queue] < 0 or int(by_queue[_POOL, queue]) != wanted:
             continue
-        if by_queue[_GPUS, queue] > owned + ROUNDING:
+        if by_queue[_GPUS, queue] > owned + SAME_AMOUNT:
             continue
         if found < 0 or s.jobs.number[head[queue]] < s.jobs.number[head[found]]:
             found = queue

@@ -19,11 +19,18 @@ from pydantic import Field
 
 from volvelle.core.columns import GPUS, HELD, NUMBER, POOL
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
-from volvelle.core.forward.waiting import ROUNDING
+from volvelle.core.fill import (
+    TARGET,
+    TARGET_REASON,
+    TARGET_TYPE,
+    ClusterNow,
+    keep_running,
+    seconds_left,
+)
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
-from volvelle.core.state import Reason
+from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.by_node import alone_at_home
 from volvelle.systems.anticipatory.gangs import gang_type
 
@@ -49,23 +56,8 @@ class _Queues(Policy):
         """Jobs are gangs here."""
         return False
 
-    def allocate(self, view: View) -> Allocation:
-        """Keep what runs, start what is first in its queue and fits."""
-        given = serve(
-            view.jobs.matrix,
-            view.now,
-            view.capacity,
-            view.quota,
-            self.by_service,
-            self.one_queue,
-            self.strict,
-        )
-        return Allocation(
-            given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], given[3].astype(np.int64)
-        )
-
     def kernel(self, *, named: bool) -> Kernel | None:
-        """The same as machine code."""
+        """Keep what runs, start what is first in its queue and fits."""
         chosen = [self.by_service, self.one_queue, self.strict]
         return Kernel(decide, np.array(chosen, dtype=np.float64), rates=False)
 
@@ -97,7 +89,7 @@ class FcfsPools(_Queues):
         return super().allocate(view)
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """The same as machine code, which chooses no nodes."""
+        """The same by counting; None where it chooses nodes."""
         return None if self.locality and named else super().kernel(named=named)
 
 
@@ -124,18 +116,12 @@ class Gssf(_Queues):
 
 
 @kernel
-def decide(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    parameters: Floats,
-    given: Floats,
-) -> None:
-    """`_Queues.allocate` as machine code."""
-    by_service, one_queue, strict = parameters[0] > 0.0, parameters[1] > 0.0, parameters[2] > 0.0
-    given[:] = serve(matrix, now, capacity, quota, by_service, one_queue, strict)
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `_Queues` (`Kernel`). memory: whether it is by service, of one queue, strict."""
+    by_service, one_queue, strict = memory[0] > 0.0, memory[1] > 0.0, memory[2] > 0.0
+    now, capacity, quota, _ = cluster
+    out[:] = serve(jobs, now, capacity, quota, bool(by_service), bool(one_queue), bool(strict))
+    return INFINITY
 
 
 @compiled
@@ -166,7 +152,7 @@ def serve(
         if matrix[HELD, row] > 0.0:
             continue
         need, pool = matrix[GPUS, row], int(matrix[POOL, row])
-        if pool >= 0 and need > quota[pool] + ROUNDING:  # never, while it stays as it is
+        if pool >= 0 and need > quota[pool] + SAME_AMOUNT:  # never, while it stays as it is
             given[TARGET_REASON, row] = _QUOTA
             continue
         queue = 0 if one_queue else pool
@@ -174,9 +160,9 @@ def serve(
             given[TARGET_REASON, row] = _ORDER
             continue
         within = left[pool] if pool >= 0 else np.inf
-        chosen = gang_type(matrix, row, free) if need <= within + ROUNDING else -1
+        chosen = gang_type(matrix, row, free) if need <= within + SAME_AMOUNT else -1
         if chosen < 0:
-            given[TARGET_REASON, row] = _QUOTA if need > within + ROUNDING else _GPUS_SHORT
+            given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
             blocked[queue] = strict
             continue
         given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
@@ -229,7 +215,7 @@ def serve_fairly(
         pool = int(matrix[POOL, row])
         if matrix[HELD, row] > 0.0:
             continue
-        if pool >= 0 and matrix[GPUS, row] > quota[pool] + ROUNDING:
+        if pool >= 0 and matrix[GPUS, row] > quota[pool] + SAME_AMOUNT:
             given[TARGET_REASON, row] = _QUOTA
             continue
         if head[pool] < 0:
@@ -252,7 +238,7 @@ def serve_fairly(
         head[best] = following[row]
         need = matrix[GPUS, row]
         within = left[best] if best >= 0 else np.inf
-        chosen = gang_type(matrix, row, free) if need <= within + ROUNDING else -1
+        chosen = gang_type(matrix, row, free) if need <= within + SAME_AMOUNT else -1
         if chosen >= 0:
             given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
             free[chosen] -= need
@@ -262,7 +248,7 @@ def serve_fairly(
             order[served] = row
             served += 1
             continue
-        given[TARGET_REASON, row] = _QUOTA if need > within + ROUNDING else _GPUS_SHORT
+        given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
         if strict:
             row = head[best]
             while row >= 0:

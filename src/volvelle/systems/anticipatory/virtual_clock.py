@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.forward.advance import boundary
-from volvelle.core.forward.waiting import ROUNDING
 from volvelle.core.view import FloatColumn
+from volvelle.model.tolerances import SAME_AMOUNT
 
 Floats = NDArray[np.float64]
 
@@ -73,10 +73,10 @@ def first_come_first_served(
     last = count
     for job in range(jobs):
         need = gpus[job]
-        if need > owned + ROUNDING:
+        if need > owned + SAME_AMOUNT:
             continue
         start = max(submit[job], head)
-        while first < last and (ends[first] <= start or free + ROUNDING < need):
+        while first < last and (ends[first] <= start or free + SAME_AMOUNT < need):
             start = max(start, ends[first])
             free += widths[first]
             first += 1

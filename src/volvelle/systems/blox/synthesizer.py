@@ -17,75 +17,24 @@ simultaneously") the combination is chosen whose worst ratio to the best of each
 `_GRAIN_SECONDS`, a round, is added to both, so that a wait of a second is not infinitely worse than none.
 """
 
-import math
 import multiprocessing
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import Recomposed
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.metrics.measures import of_jobs, read_measure
-from volvelle.metrics.outcomes import FloatColumn
-from volvelle.model.problems import Problem, nearest
-from volvelle.simulate.forecast import Forecast, forecast
+from volvelle.model.tolerances import SAME_SHARE
+from volvelle.simulate.synthesis import ForeseenObjective, Synthesis, read_foreseen
 
 _GRAIN_SECONDS = 300.0
 _PAYS_SECONDS = 0.5
 """Processes of their own pay where looking ahead took longer than this the last time."""
-
-FORESEEN = ("jct", "responsiveness")
-"""What a forecast tells of a job, and so what can be an objective."""
-
-
-class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
-    """What to choose among, by which objectives, and how often (seconds)."""
-
-    policies: tuple[str, ...]
-    admissions: tuple[str, ...]
-    objectives: tuple[str, ...] = ("jct:mean",)
-    every: float = 3000.0
-
-    @property
-    def combinations(self) -> list[tuple[str, str]]:
-        """Policy and admission, as they are written, in order."""
-        return list(product(self.policies, self.admissions))
-
-    def __str__(self) -> str:
-        """In words, for tables."""
-        among = f"{', '.join(self.policies)} x {', '.join(self.admissions)}"
-        return f"synthesizer of {among} for {' and '.join(self.objectives)}"
-
-
-class ForeseenObjective(NamedTuple):
-    """A measure of what a forecast tells: ``jct:p99`` is ("jct", "p99")."""
-
-    what: str
-    measure: str
-
-    def of(self, ahead: Forecast, submitted: Mapping[int, float]) -> float:
-        """Its value in a forecast, over the jobs ``submitted`` by number; infinite for who never ends."""
-        times = ahead.finish if self.what == "jct" else ahead.start
-        values: FloatColumn = np.array([times.get(n, math.inf) - at for n, at in submitted.items()])
-        return of_jobs(values, self.measure)[0] if len(values) else 0.0
-
-
-def read_foreseen(text: str) -> ForeseenObjective:
-    """The objective written ``name:measure``. Raises `Problem` for what no forecast tells."""
-    what, _, measure = text.partition(":")
-    if what not in FORESEEN:
-        raise Problem(
-            f"a forecast does not tell {what!r}{nearest(what, FORESEEN)}",
-            mend=f"synthesize for {' or '.join(FORESEEN)}, as in jct:mean",
-            usage=True,
-        )
-    return ForeseenObjective(what, read_measure(measure or "mean"))
 
 
 class Synthesizer:
@@ -127,7 +76,7 @@ class Synthesizer:
         with np.errstate(invalid="ignore"):
             worst = np.nan_to_num(table / table.min(axis=0), nan=1.0).max(axis=1)
         least = float(worst.min())
-        equals = np.flatnonzero(worst <= least * (1.0 + 1e-9))
+        equals = np.flatnonzero(worst <= least * (1.0 + SAME_SHARE))
         ruling = self._now_rules
         return ruling if ruling is not None and ruling in equals else int(equals[0])
 
@@ -142,13 +91,13 @@ class _Question(NamedTuple):
 
     def answer(self, index: int) -> list[float]:
         """The objectives' values under choice ``index``."""
-        ahead = self.scheduler.fork()
-        ahead.handle(self.now, [self.choices[index]])
+        fork = Fork(self.scheduler).under(self.choices[index])
+        ahead = fork.scheduler
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
         submitted |= {
             event.number: event.spec.submit_time for event in waiting_for_admission(ahead)
         }
-        foreseen = forecast(ahead)
+        foreseen = fork.until()
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.compiled import compiled, kernel
+from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, KnownJob, Placement, placements
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.placement.basic import consolidate
@@ -34,12 +35,11 @@ Ints = NDArray[np.int64]
 
 
 @placements.register
-class LocalSearch(Placement):
+class LocalSearch(Placement, PlacesBatches):
     """Gangs of a decision placed together: those that lose most apart are tried in all combinations."""
 
     name: ClassVar[str] = "local-search"
     source: ClassVar[str] = "Chronus (SoCC'21) section 3.4.2, algorithm 1"
-    batches: ClassVar[bool] = True
     goes_by_spread: ClassVar[bool] = True
 
     space: Annotated[int, Field(ge=1)] = Field(

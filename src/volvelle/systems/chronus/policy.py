@@ -7,13 +7,12 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.policy import Allocation, Policy, SolverGaps, policies
 from volvelle.core.promises import Margin
 from volvelle.core.view import View
+from volvelle.model.tolerances import WHOLE_NUMBER
 from volvelle.model.validation import Seconds
 from volvelle.systems.chronus.cycle import Cycle, Memory
 from volvelle.systems.chronus.look import OWN_COLUMNS, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
-
-_ROUNDING = 1e-9
 
 
 @policies.register
@@ -63,7 +62,7 @@ class Chronus(Policy):
     def allocate(self, view: View) -> Allocation:
         """Answer those that came; at the end of a lease decide anew, else let idle GPUs be used."""
         memory = self._remembered(view)
-        slot = int(view.now / self._slot_seconds + _ROUNDING)
+        slot = int(view.now / self._slot_seconds + WHOLE_NUMBER)
         cycle = Cycle(self, memory, Look.at(view, slot, slot != memory.slot))
         cycle.forget_those_that_left()
         if cycle.look.fresh:
@@ -90,7 +89,7 @@ class Chronus(Policy):
         """What is remembered; nothing after a restart, when promises are all that is known."""
         if self._kept is None:
             book = Reservations(self._slot_seconds, view.capacity.copy())
-            book.first = int(view.now / self._slot_seconds + _ROUNDING)
+            book.first = int(view.now / self._slot_seconds + WHOLE_NUMBER)
             self._kept = Memory(book, RecentWork(self.period), Margin(self.margin, self.broken))
             view.jobs.own[:] = 0.0
         return self._kept

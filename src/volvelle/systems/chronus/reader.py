@@ -11,7 +11,7 @@ from functools import partial
 
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
 from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.ledger import Broken
 from volvelle.workload.readers.rows import MOST_SECONDS, read_number, read_numbers
@@ -19,6 +19,7 @@ from volvelle.workload.readers.rows import MOST_SECONDS, read_number, read_numbe
 _CLASSES = {"soft": JobClass.SOFT, "strict": JobClass.STRICT, "best": JobClass.BEST_EFFORT}
 
 
+@formats.register
 class ChronusTrace(ColumnFormat):
     """One row a job; zero-GPU rows are dropped."""
 

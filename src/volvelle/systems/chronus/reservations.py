@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_ROUNDING = 1e-6
-"""Seconds."""
 _ROWS, _SLOTS = 64, 256
 """Room for reservations and slots to begin with."""
 
@@ -171,7 +170,7 @@ class Reservations:
         self.free_all(np.array([row]))
         self.reach(now + seconds)
         self.type[row], self.fixed[row] = gpu_type, True
-        begin, end = (int(t / self.slot_seconds + _ROUNDING) for t in (now, now + seconds))
+        begin, end = (int(t / self.slot_seconds + WHOLE_ROUND) for t in (now, now + seconds))
         slots = slice(begin - self.first, end + 1 - self.first)
         free = self.free[gpu_type, slots]
         if (free < self.gpus[row]).any():
@@ -194,7 +193,7 @@ class Reservations:
 
     def share(self, slot: int, until: float) -> float:
         """Which share of the GPUs' time from ``slot`` until then is reserved."""
-        slots = max(int(np.ceil(until / self.slot_seconds - _ROUNDING)) - slot, 1)
+        slots = max(int(np.ceil(until / self.slot_seconds - WHOLE_ROUND)) - slot, 1)
         there = self.capacity.sum()
         return 1.0 - float(self.free_in(slot, slots).mean() / there) if there else 1.0
 
@@ -254,7 +253,7 @@ def reserve_late(
 ) -> bool:
     """`Reservations.reserve` for a job without slots; in place."""
     done, run = 0.0, 0.0
-    slot = int(np.ceil(finish_by / slot_seconds - _ROUNDING)) - 1
+    slot = int(np.ceil(finish_by / slot_seconds - WHOLE_ROUND)) - 1
     while slot >= start:
         at = slot - first
         usable = min((slot + 1) * slot_seconds, finish_by) - max(slot * slot_seconds, now)
@@ -262,7 +261,7 @@ def reserve_late(
             held[at] = True
             run += usable
             cost = 0.0 if goes_on and slot == start else gap
-            if done + run - cost >= need - _ROUNDING:
+            if done + run - cost >= need - SAME_MOMENT:
                 for each in range(at, len(held)):
                     if held[each]:
                         free[each] -= gpus
@@ -302,7 +301,7 @@ def reserve_each_late(
     for i in range(len(rows)):
         row = rows[i]
         of_type = free[types[row]]
-        end = int(np.ceil(finish_by[row] / slot_seconds - _ROUNDING)) - first
+        end = int(np.ceil(finish_by[row] / slot_seconds - WHOLE_ROUND)) - first
         before = held[row, : max(end, 0)]  # it has no other slots
         give_back(of_type, before, gpus[row])
         able[i] = reserve_late(

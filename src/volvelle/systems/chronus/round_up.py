@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, KnownJob, Placement, placements
 from volvelle.core.resources import IntColumn, Resources
 from volvelle.model.job import JobSpec, Truth
@@ -26,12 +27,11 @@ from volvelle.systems.hived.cells import round_up
 
 
 @placements.register
-class RoundUp(Placement):
+class RoundUp(Placement, PlacesBatches):
     """Gangs of a decision packed together, as 1, 2, 4, ... GPUs or whole nodes, the largest first."""
 
     name: ClassVar[str] = "round-up"
     source: ClassVar[str] = "Chronus (SoCC'21) section 3.4.1, Proposition 1"
-    batches: ClassVar[bool] = True
 
     wait: bool = Field(True, description="gangs wait until they fit on the fewest nodes")
     move: bool = Field(

@@ -11,11 +11,12 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from volvelle.workload.generators.base import FloatColumn, JobColumns
+from volvelle.workload.generators.base import FloatColumn, JobColumns, generators
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, gavel_durations
 from volvelle.workload.generators.stationary import StationaryGenerator
 
 
+@generators.register
 class GavelJobs(StationaryGenerator):
     """Durations and widths of Gavel's continuous trace."""
 

@@ -22,20 +22,12 @@ from pydantic import Field
 
 from volvelle.core.policy import policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, raise_together
-from volvelle.systems.gavel.las import (
-    FEATHER,
-    normaliser,
-    split_over_types,
-    types_alike,
-    water_level,
-)
+from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike, water_level
 
 Floats = NDArray[np.float64]
-
-_SLACK = 1e-9
-"""What a level that is held may lose to rounding, relative to it."""
 
 
 @policies.register
@@ -67,7 +59,7 @@ class GavelHierarchical(GavelProgram):
         worst_gap = 0.0
         while rising.any():
             need = self._weights(demand, rising, number)
-            held = level * (1 - _SLACK)
+            held = level * (1 - SAME_SHARE)
             shared = raise_together(demand, scale, need, held, best, self.time_limit)
             worst_gap = max(worst_gap, shared.gap)
             best = shared.fractions
@@ -89,6 +81,6 @@ class GavelHierarchical(GavelProgram):
             if self.within == "fifo":
                 weights[mine[np.argmin(number[mine])]] = weight
                 continue
-            parts = np.maximum(demand.weight[mine], FEATHER)
+            parts = np.maximum(demand.weight[mine], LEAST_DIVISOR)
             weights[mine] = weight * parts / float(demand.alike[mine] @ parts)
         return weights

@@ -22,15 +22,13 @@ from numpy.typing import NDArray
 
 from volvelle.core.policy import policies
 from volvelle.core.view import FloatColumn, View
+from volvelle.model.tolerances import LEAST_DIVISOR, SOLVED
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
 
 Floats = NDArray[np.float64]
 
 _ALIKE = 1e-12
-
-_SLACK = 1e-6
-"""What the smallest value may lose, relative to it, where the others are raised after it."""
 
 
 @policies.register
@@ -53,7 +51,7 @@ class GavelLas(GavelProgram):
         self._gaps.note(shared.gap)
         if group is not None:
             return shared.fractions[group]
-        floor = need * shared.level * (1 - _SLACK)
+        floor = need * shared.level * (1 - SOLVED)
         types = np.ones(len(demand.capacity))
         rest = maximise_sum(demand, scale, types, floor, shared.fractions, self.time_limit)
         self._gaps.note(rest.gap)
@@ -103,8 +101,4 @@ def split_over_types(demand: Demand, fraction: FloatColumn) -> Floats:
 
 
 def _weights(demand: Demand) -> FloatColumn:
-    return np.maximum(demand.weight, FEATHER)
-
-
-FEATHER = 1e-12
-"""What a weight of nothing weighs."""
+    return np.maximum(demand.weight, LEAST_DIVISOR)

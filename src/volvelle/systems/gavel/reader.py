@@ -30,7 +30,7 @@ from volvelle.model.throughput import (
     gavel_throughputs,
 )
 from volvelle.workload.batch_sizes import DATASET_SAMPLES, Mode, Phase, executed, profiled
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import Sample, csv_rows
@@ -86,6 +86,7 @@ class TraceLine(NamedTuple):
     arrival_seconds: float
 
 
+@formats.register
 class GavelTrace(TraceFormat):
     """One line a job; its id is the number of the line, from 0."""
 

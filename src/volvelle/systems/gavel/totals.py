@@ -29,6 +29,7 @@ from volvelle.core.view import FloatColumn, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import SOLVED
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
 
@@ -150,14 +151,11 @@ class GavelMakespan(GavelProgram):
         if not self.early or shared.level <= 0.0:
             return shared.fractions
         within = 1.0 / (left * shared.level)  # relative to what it takes to end with the last
-        floor, types = need * (1 - _SLACK), np.ones(len(demand.capacity))
+        floor, types = need * (1 - SOLVED), np.ones(len(demand.capacity))
         rest = maximise_sum(demand, within, types, floor, shared.fractions, self.time_limit)
         self._gaps.note(rest.gap)
         return rest.fractions
 
-
-_SLACK = 1e-6
-"""What the makespan may lose, relative to it, where jobs are to end early."""
 
 _DONE = 1e-9
 """Work left of a job that is believed to be about to end."""

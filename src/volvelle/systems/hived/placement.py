@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from volvelle.core.facets import PlacesByLane
 from volvelle.core.lanes import Lane
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import BoolColumn, IntColumn, Resources
@@ -29,7 +30,7 @@ from volvelle.systems.hived.cells import Cell, Cells, Grid, level_of
 
 
 @placements.register
-class Buddy(Placement):
+class Buddy(Placement, PlacesByLane):
     """Cells of 1, 2, 4, ... GPUs that split into halves, wider gangs on whole nodes; or wait for them."""
 
     name: ClassVar[str] = "buddy"

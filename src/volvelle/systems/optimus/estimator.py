@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.facets import FollowsLoss
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import Period
 from volvelle.core.view import FloatColumn
@@ -41,7 +42,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 @estimators.register
-class Convergence(Estimator):
+class Convergence(Estimator, FollowsLoss):
     """The user's word, and once losses come in where their fitted curve flattens."""
 
     name: ClassVar[str] = "convergence"

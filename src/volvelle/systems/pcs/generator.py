@@ -28,6 +28,7 @@ from volvelle.workload.generators.base import (
     FloatColumn,
     Generator,
     JobColumns,
+    generators,
     workload_of,
 )
 from volvelle.workload.generators.declarations import Declarations
@@ -87,6 +88,7 @@ def _demands(rng: np.random.Generator, trials: FloatColumn, pool: FloatColumn) -
     return np.add.reduceat(drawn, np.cumsum(counts) - counts)
 
 
+@generators.register
 class PcsGavelJobs(PcsWorkload):
     """PCS' workload-3: many small jobs, few long ones."""
 
@@ -108,6 +110,7 @@ class PcsGavelJobs(PcsWorkload):
         return super()._mean_gap(services) * self.unit_seconds
 
 
+@generators.register
 class PcsThemis1(PcsWorkload):
     """Hyper-parameter searches of many GPU-hours, as wide as most of a 64-GPU cluster."""
 

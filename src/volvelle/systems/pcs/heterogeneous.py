@@ -36,9 +36,10 @@ from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, raise_together
-from volvelle.systems.gavel.las import FEATHER, normaliser, split_over_types, types_alike
+from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike
 from volvelle.systems.pcs.policy import Sizes
 from volvelle.systems.pcs.queues import read_sizes
 from volvelle.systems.pcs.shares import join
@@ -140,7 +141,7 @@ class PcsGavel(GavelProgram):
 
 def own_gpus(weights: Floats, rising: BoolColumn, capacity: FloatColumn) -> Floats:
     """The GPUs of each type that belong to each of the ``rising`` queues; none to the others."""
-    present = np.where(rising[:, None], np.maximum(weights, FEATHER), 0.0)
+    present = np.where(rising[:, None], np.maximum(weights, LEAST_DIVISOR), 0.0)
     own: Floats = capacity * present / present.sum(axis=0)
     return own
 
@@ -184,7 +185,7 @@ def fill_queues(
         own = own_gpus(weights, rising, demand.capacity)
         need = np.zeros(jobs)
         need[heads] = (own[queues] * demand.rates[heads]).sum(axis=1) * scale[heads]
-        need[heads] = np.maximum(need[heads] / demand.gpus[heads], FEATHER)
+        need[heads] = np.maximum(need[heads] / demand.gpus[heads], LEAST_DIVISOR)
         asked = np.flatnonzero((level > 0.0) | (need > 0.0))
         few, pairs = demand.among(asked)
         rows = np.concatenate([asked, jobs + pairs])
@@ -192,7 +193,7 @@ def fill_queues(
             few,
             scale[asked],
             need[asked],
-            level[asked] * (1 - _SLACK),
+            level[asked] * (1 - SAME_SHARE),
             fractions[rows],
             seconds,
         )
@@ -207,9 +208,6 @@ def fill_queues(
         waiting = waiting[~out_of_reach.of(waiting)]
     return fractions, gap
 
-
-_SLACK = 1e-9
-"""What a level that is held may lose to rounding, relative to it."""
 
 _IDLE = 1e-6
 """The least part of its time that a job must have left to be kept down by want of GPUs."""

@@ -15,6 +15,7 @@ from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 from volvelle.systems.pcs.queues import decaying, read_sizes, read_weights
 from volvelle.systems.pcs.shares import (
@@ -194,13 +195,13 @@ class Pcs(Policy):
     def queue_kernels(self, *, named: bool) -> QueueKernels | None:
         """The same over queues that are kept."""
         kernel = self.kernel(named=named)
-        return kernel and QueueKernels(queue_of, serve, self._weights, kernel.parameters)
+        return kernel and QueueKernels(queue_of, serve, self._weights, kernel.memory)
 
     def next_wake(self, view: View) -> float | None:
         """With whole GPUs: the end of a turn, where queues are to be made even."""
         if not self._whole(view):
             return None
-        uneven = sum(abs(rate) > 1e-9 for rate in self._growing.values())
+        uneven = sum(abs(rate) > SAME_AMOUNT for rate in self._growing.values())
         return view.now + self.turn if uneven > 1 else None
 
     def _whole(self, view: View) -> bool:

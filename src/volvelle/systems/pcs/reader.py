@@ -13,7 +13,7 @@ from typing import Any
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR, AnyThroughput, Table
-from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text
+from volvelle.workload.readers.base import ReaderOptions, RowFormat, formats, required_text
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import csv_rows
@@ -28,6 +28,7 @@ class PcsOptions(ReaderOptions):
     speedups: Path | None = None
 
 
+@formats.register
 class PcsTrace(RowFormat):
     """One row an elastic job on 1 to ``num_jobs`` GPUs."""
 

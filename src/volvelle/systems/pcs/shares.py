@@ -22,19 +22,17 @@ from volvelle.core.columns import (
     UNIT_RATE,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, serve_all
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, serve_all
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.rates import rate_on
-from volvelle.core.state import COLUMNS, OLDEST, RANKED, Cube, Jobs, Reason, State
+from volvelle.core.state import COLUMNS, INFINITY, OLDEST, RANKED, Cube, Jobs, Reason, State
 from volvelle.core.state import Floats as Column
+from volvelle.model.tolerances import LEFT_GPUS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
-
-_DUST = 1e-11
-"""GPUs: less than this is rounding."""
 
 
 @compiled
@@ -77,7 +75,7 @@ def share_fairly(weights: Any, demand: Any, capacity: float, shares: Any) -> Non
     for queue in range(len(demand)):
         shares[queue] = waiting if demand[queue] > 0.0 else 0.0
     left, satisfied = capacity, True
-    while satisfied and left > _DUST:
+    while satisfied and left > LEFT_GPUS:
         weight = 0.0
         for queue in range(len(demand)):
             if shares[queue] == waiting:
@@ -163,9 +161,9 @@ def divide(
 @kernel
 def _unrounded(gpus: float, held: float) -> float:
     """What a job is to hold: rounding is no reason to change that."""
-    if abs(gpus - held) <= _DUST * max(held, 1.0):
+    if abs(gpus - held) <= LEFT_GPUS * max(held, 1.0):
         return held
-    return 0.0 if gpus < _DUST else gpus
+    return 0.0 if gpus < LEFT_GPUS else gpus
 
 
 @compiled
@@ -212,39 +210,33 @@ def divide_all(
 
 
 @kernel
-def decide(
-    matrix: Floats,
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    table: Floats,
-    parameters: Floats,
-    given: Floats,
-) -> None:
-    """`volvelle.systems.pcs.policy.Pcs.allocate` where GPUs are divided, as machine code.
+def decide(matrix: Floats, cluster: ClusterNow, memory: Floats, given: Floats) -> float:
+    """`volvelle.systems.pcs.policy.Pcs.allocate` where GPUs are divided, as a `Kernel`.
 
-    parameters: efficiency, delta, how many thresholds; these, and the weights of the queues.
+    memory: efficiency, delta, how many thresholds; these, and the weights of the queues.
     """
-    jobs, last = matrix.shape[1], 3 + int(parameters[2])
-    join(matrix, jobs, COUNT, table, parameters[3:last])
+    jobs, last = matrix.shape[1], 3 + int(memory[2])
+    _, capacity, quota, table = cluster
+    join(matrix, jobs, COUNT, table, memory[3:last])
     if not serve_all(matrix, capacity, quota, given):
         queue = matrix[COUNT].astype(np.int64) - 1
-        weights = parameters[last:]
-        floor, delta = parameters[0], parameters[1]
+        weights = memory[last:]
+        floor, delta = memory[0], memory[1]
         rows = np.arange(jobs)
         given[:3] = divide_all(matrix, table, rows, queue, weights, capacity, quota, floor, delta)
+    return INFINITY
 
 
 @kernel
-def queue_of(jobs: Jobs, row: int, rates: Cube, parameters: Column) -> int:
-    """The queue of a job, which keeps the one that it has; parameters as of `decide`."""
-    noted, limits = jobs.floats[COLUMNS], int(parameters[2])
+def queue_of(jobs: Jobs, row: int, rates: Cube, memory: Column) -> int:
+    """The queue of a job, which keeps the one that it has; memory as of `decide`."""
+    noted, limits = jobs.floats[COLUMNS], int(memory[2])
     if noted[row] == 0.0:
         if jobs.table[row] < 0.0:
             return 0  # not for long: who knows how fast it is will be asked
         measure = size(jobs.floats, row, rates, int(jobs.table[row]))
         queue = 0
-        while queue < limits and parameters[3 + queue] < measure:
+        while queue < limits and memory[3 + queue] < measure:
             queue += 1
         noted[row] = 1.0 + queue
         jobs.floats[COLUMNS + 1][row] = measure
@@ -287,12 +279,12 @@ def serve(s: State) -> None:
 @kernel
 def _share_out_queue(s: State, queue: int) -> int:
     """Raise the targets of a queue's jobs as `_share_out` does; the row at which that ends, -1: after all."""
-    jobs, floor, delta = s.jobs, s.parameters[0], s.parameters[1]
+    jobs, floor, delta = s.jobs, s.memory[0], s.memory[1]
     first, left = s.queues.first[queue], s.queues.share[queue]
     end = first
-    while left > _DUST:
+    while left > LEFT_GPUS:
         row = first
-        while row >= 0 and left > _DUST:
+        while row >= 0 and left > LEFT_GPUS:
             most = cap(jobs.floats, row, s.rates[int(jobs.table[row])][0], floor)
             more = min(most - jobs.target[row], left)
             if more > 0.0:
@@ -301,7 +293,7 @@ def _share_out_queue(s: State, queue: int) -> int:
             row = jobs.next[row]
         if end >= 0:
             end = row
-        if left <= _DUST or floor <= 0.0:
+        if left <= LEFT_GPUS or floor <= 0.0:
             break
         floor = floor - delta if delta > 0.0 else 0.0
         if delta > 0.0:
@@ -340,10 +332,10 @@ def _share_out(
     """Raise ``gpus`` first in, first out, up to the caps, by what is ``left`` to each queue (or one)."""
     unspent = left[only] if only >= 0 else left.sum()
     for row in rows:
-        if unspent <= _DUST:
+        if unspent <= LEFT_GPUS:
             return
         mine = queue[row]
-        if (only >= 0 and mine != only) or left[mine] <= _DUST:
+        if (only >= 0 and mine != only) or left[mine] <= LEFT_GPUS:
             continue
         most = cap(matrix, row, table[int(matrix[CURVE, row])][gpu_type], floor)
         more = min(most - gpus[row], left[mine])
@@ -377,7 +369,7 @@ def _share_out_in_steps(
     share, budget = left[only], quota.copy()
     while True:
         _share_out(matrix, table, rows, queue, only, left, quota, gpu_type, floor, gpus)
-        if left[only] <= _DUST or floor <= 0.0:
+        if left[only] <= LEFT_GPUS or floor <= 0.0:
             return
         floor -= delta
         left[only] = share

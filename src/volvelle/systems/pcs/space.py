@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from volvelle.core.space import Dimension, Point, Space
 from volvelle.model.job import Job
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.pcs.queues import (
     PcsQueues,
     create_queues,
@@ -40,7 +41,6 @@ _STEPS = 40  # of T between its bounds
 _LEAST_STEP, _MOST_STEP = 0.01, 0.9  # of caps, as in PCS' artifact
 _SOME_STEP = 0.5  # with which those begin, too, that have none
 _LEAST_WEIGHT = 1e-300  # of a queue that has none
-_ROUNDING = 1e-9  # of a threshold that was written down, relative
 _DISPARITY = "disparity: queue i weighs exp(-i W)"
 _CAPS_LIFTED = "step by which caps are lifted; 0: all at once"
 _EFFICIENCY = Dimension("zeta_min", 0.0, 1.0, "efficiency up to which a job gets GPUs first")
@@ -99,7 +99,7 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
     def queues(point: Point) -> PcsQueues:
         kept: dict[float, float] = {}
         for limit, disparity in sorted(zip(point[:between], point[between:-2], strict=True)):
-            jobs = int(np.searchsorted(sizes, limit * (1.0 + _ROUNDING), side="right"))
+            jobs = int(np.searchsorted(sizes, limit * (1.0 + SAME_SHARE), side="right"))
             if 0 < jobs < len(sizes):
                 kept.setdefault(float(sizes[jobs - 1]), disparity)
         return PcsQueues(tuple(kept), from_disparities(list(kept.values())))

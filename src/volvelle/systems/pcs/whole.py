@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL
 from volvelle.core.compiled import compiled
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.pcs.shares import cap, fair_shares, kept
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-_DUST = 1e-9
 
 
 @compiled
@@ -58,7 +56,7 @@ def give_whole(
         for row in rows:
             if queue[row] != each or matrix[PINNED, row] == 1.0:
                 continue
-            if budget[each] <= _DUST or free < 1.0:
+            if budget[each] <= SAME_AMOUNT or free < 1.0:
                 break
             rates = table[int(matrix[CURVE, row])][gpu_type]
             most = min(cap(matrix, row, rates, floor), gpus[row] + np.rint(budget[each]))
@@ -87,10 +85,10 @@ def _give(matrix: Floats, row: int, most: float, free: float, quota: Floats, gpu
         free = min(free, float(quota[pool]))
     has = float(gpus[row])
     step = float(matrix[LEAST, row]) if has == 0.0 else 0.0  # to its fewest, then by whole ones
-    more = step + float(np.floor(max(min(most - has, free) - step, 0.0) + _DUST))
+    more = step + float(np.floor(max(min(most - has, free) - step, 0.0) + SAME_AMOUNT))
     if matrix[MOST, row] - has <= min(most - has, free):
         more = float(matrix[MOST, row]) - has
-    if more <= 0.0 or more > free + _DUST:
+    if more <= 0.0 or more > free + SAME_AMOUNT:
         return 0.0
     gpus[row] += more
     if pool >= 0:

@@ -28,7 +28,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import Table
 from volvelle.model.training import MOST_GPUS, MOST_NODES, Application, FloatColumn, Training
 from volvelle.systems.pollux.applications import read_application
-from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text
+from volvelle.workload.readers.base import ReaderOptions, RowFormat, formats, required_text
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import csv_rows
@@ -48,6 +48,7 @@ class PolluxOptions(ReaderOptions):
     simulator: bool = False
 
 
+@formats.register
 class PolluxTrace(RowFormat):
     """One row a job with the GPUs and the batch size its user chose."""
 

@@ -13,13 +13,11 @@ anew. A job holds one cell of a slot at most; it may leave a slower one for the 
 import numpy as np
 
 from volvelle.core.compiled import compiled
+from volvelle.model.tolerances import WHOLE_NUMBER
 from volvelle.plan.packing import Bools, Floats, Ints
 
 _SWEEPS = 20
 """Times that all slots are gone through at most."""
-
-ROUNDING = 1e-9
-"""Of a round: what sums of parts of rounds may be off by."""
 
 
 @compiled
@@ -118,11 +116,11 @@ def exchange(
 @compiled
 def gained(gain: Floats, row: int, before: float, step: float) -> float:
     """What a job gains by ``step`` rounds, at most one, after ``before``; a part of a round in proportion."""
-    first = int(before + ROUNDING)
+    first = int(before + WHOLE_NUMBER)
     if first >= gain.shape[1]:
         return 0.0
     room = first + 1.0 - before
-    if step <= room + ROUNDING:
+    if step <= room + WHOLE_NUMBER:
         return float(gain[row, first] * step)
     total = gain[row, first] * room
     if first + 1 < gain.shape[1]:
@@ -150,10 +148,10 @@ def _value(
     value, spread, longest = 0.0, 0.0, 0.0
     for row in range(len(work)):
         used = min(work[row], float(most[row]))
-        whole = int(used + ROUNDING)
+        whole = int(used + WHOLE_NUMBER)
         for one in range(whole):
             value += gain[row, one]
-        if used - whole > ROUNDING:
+        if used - whole > WHOLE_NUMBER:
             value += gain[row, whole] * (used - whole)
         left = _left(row, work, seconds, slot_seconds)
         spread += gpus[row] * left / there
@@ -181,7 +179,7 @@ def _worths(
         spread += gpus[row] * left / there
         longest = max(longest, left)
     for row in range(len(work)):
-        if work[row] + ROUNDING >= most[row] or step[row] <= 0.0:
+        if work[row] + WHOLE_NUMBER >= most[row] or step[row] <= 0.0:
             worth[row] = 0.0
             continue
         worth[row] = gained(envelope, row, work[row], step[row])

@@ -31,7 +31,7 @@ from pydantic import Field
 
 from volvelle.model.job import Regime, Truth
 from volvelle.model.units import HOUR
-from volvelle.workload.generators.base import FloatColumn, JobColumns
+from volvelle.workload.generators.base import FloatColumn, JobColumns, generators
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, log_uniform
 from volvelle.workload.generators.stationary import StationaryGenerator
 
@@ -57,6 +57,7 @@ _CRITICAL = (
 )  # shares of the work
 
 
+@generators.register
 class ShockwaveJobs(StationaryGenerator):
     """Four size classes in GPU-hours, and jobs that adapt their batch size."""
 

@@ -26,27 +26,23 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import msgspec
-import numpy as np
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from volvelle.core.events import JobSubmitted, ProgressReported
+from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Belief, Estimator, KnownJob, estimators
 from volvelle.core.policy import Period
 from volvelle.core.registry import load_file
-from volvelle.core.view import FloatColumn
-from volvelle.estimate.basic import told
+from volvelle.estimate.basic import disclosed
 from volvelle.estimate.measured import Measured
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.job import JobSpec, Regime, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import PerBatchSize, named_types
+from volvelle.model.tolerances import SAME_SHARE
 
 Rule = Literal["restatement", "bayesian", "greedy"]
 """How what was seen of a job's regimes changes what is expected of them."""
-
-
-_ROUNDING = 1e-9
-"""Of a job's work: how far two beginnings may be apart to be the same."""
 
 
 class Course(NamedTuple):
@@ -68,21 +64,11 @@ class Course(NamedTuple):
         return lasted + [0.0] * (self.regimes - len(lasted))
 
 
-def expected_work(course: Course, rule: Rule) -> FloatColumn:
-    """(regimes,) units of work that each regime is expected to last, in all: the posterior's mean."""
-    return np.array(_expected_work(course, rule))
+def expected_work(course: Course, rule: Rule) -> list[float]:
+    """Units of work that each regime is expected to last, in all: the posterior's mean.
 
-
-def expected_begins(course: Course, rule: Rule) -> FloatColumn:
-    """(regimes,) the work after which each regime begins: those seen as they did, the others as expected.
-
-    What is left of the work is split in proportion to what each regime is expected to have left.
+    Plain numbers, since the regimes are few and every job reports every few minutes.
     """
-    return np.array(_expected_begins(course, rule))
-
-
-def _expected_work(course: Course, rule: Rule) -> list[float]:
-    """In numbers alone: there are few regimes, and every job reports every few minutes."""
     seen, over = course.seen, len(course.begins) - 1
     if rule == "bayesian":
         posterior = [course.work / course.regimes + one for one in seen]
@@ -95,9 +81,13 @@ def _expected_work(course: Course, rule: Rule) -> list[float]:
     return [*seen[:over], ongoing, *[(left - ongoing) / max(to_come, 1)] * to_come]
 
 
-def _expected_begins(course: Course, rule: Rule) -> list[float]:
+def expected_begins(course: Course, rule: Rule) -> list[float]:
+    """The work after which each regime begins: those seen as they did, the others as expected.
+
+    What is left of the work is split in proportion to what each regime is expected to have left.
+    """
     seen, over = course.seen, len(course.begins) - 1
-    work = _expected_work(course, rule)
+    work = expected_work(course, rule)
     left = [0.0] * over + [
         max(one - done, 0.0) for one, done in zip(work[over:], seen[over:], strict=True)
     ]
@@ -166,7 +156,7 @@ class Foreseen(NamedTuple):
     adaptation: Adaptation | None = None
 
 
-class RegimePredictor(Estimator):
+class RegimePredictor(Estimator, FollowsRegimes):
     """What estimators of regimes have in common: what they hear of a job, and what follows from it."""
 
     rule: Rule = Field("restatement", description="how regimes that were seen count for others")
@@ -190,7 +180,7 @@ class RegimePredictor(Estimator):
         foreseen = self._foreseen(spec, believed)
         if foreseen is None:
             return None
-        before, near = self._courses.get(spec.id, (0.0,)), _ROUNDING * believed.work
+        before, near = self._courses.get(spec.id, (0.0,)), SAME_SHARE * believed.work
         if batch_size is None and self.rule != "bayesian" and _as_expected(job, before, work_done):
             return None
         # One that failed is back where it was at its last checkpoint.
@@ -230,7 +220,7 @@ class RegimePredictor(Estimator):
     ) -> Truth:
         ahead, adaptation = self._ahead[job]
         course = Course(believed.work, len(ahead), tuple(begins), done)
-        expected = _expected_begins(course, self.rule)
+        expected = expected_begins(course, self.rule)
         if adaptation is not None and adaptation.rule is ScalingRule.SCHEDULE:
             expected = _scheduled(adaptation, course)
         regimes = tuple(
@@ -251,7 +241,7 @@ class Regimes(RegimePredictor):
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is, its regimes as the prior has them."""
-        truth = told(job, self.name)
+        truth = disclosed(job, self.name)
         return self.foresee(job.spec, truth, Foreseen(_ordered(truth)))
 
 
@@ -380,7 +370,7 @@ def _scheduled(adaptation: Adaptation, course: Course) -> list[float]:
 
 def _alike(truth: Truth, other: Truth) -> bool:
     """Whether regimes are the same, but for rounding."""
-    near = _ROUNDING * truth.work
+    near = SAME_SHARE * truth.work
     return len(truth.regimes) == len(other.regimes) and all(
         one.batch_size == same.batch_size and abs(one.start_work - same.start_work) <= near
         for one, same in zip(truth.regimes, other.regimes, strict=True)

@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
 from volvelle.plan.packing import Bools, Floats, Ints, pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.plan.sifting import sift
-from volvelle.systems.shockwave.exchange import ROUNDING, exchange, gained
+from volvelle.systems.shockwave.exchange import exchange, gained
 
 SIDE_BY_SIDE = 3
 """Up to how many wide jobs beside each other rounds are counted for them."""
@@ -220,12 +221,12 @@ class Case(NamedTuple):
 
     def rounded(self, rounds: FloatColumn, *, up: bool) -> IntColumn:
         """Rounds rounded down; ``up``: unless the makespan is longer by it, as far as there is room."""
-        down: IntColumn = np.floor(rounds + 1e-6).astype(np.int64)
+        down: IntColumn = np.floor(rounds + WHOLE_ROUND).astype(np.int64)
         if not up:
             return down
         seconds = self.window.slot_seconds
         longest = float((self.seconds - rounds * seconds).max(initial=0.0))
-        short = self.seconds - down * seconds > longest + 1e-6 * seconds
+        short = self.seconds - down * seconds > longest + WHOLE_ROUND * seconds
         room = self.there * self.window.slots - float(self.gpus @ down)
         late = np.flatnonzero(short & (down < self.most))
         late = late[np.argsort(self.gpus[late], kind="stable")]
@@ -467,7 +468,7 @@ def fill_up(
         able = 0
         for row in range(jobs):
             key[row] = np.inf
-            if held[row, first : first + types].any() or work[row] + ROUNDING >= most[row]:
+            if held[row, first : first + types].any() or work[row] + WHOLE_NUMBER >= most[row]:
                 continue
             kind = _quickest(row, gpus, speed, free)
             if kind < 0:

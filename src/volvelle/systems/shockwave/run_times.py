@@ -13,12 +13,9 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import compiled
 from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.model.job import Truth
+from volvelle.model.tolerances import LEAST_DIVISOR
 
 Floats = NDArray[np.float64]
-
-
-_STILL = 1e-12
-"""Units of work per second of a job that makes no progress on so many GPUs."""
 
 
 class RunTimes(NamedTuple):
@@ -158,7 +155,7 @@ def run_times(
                 else:
                     work, known_rate = believed.work, rate
                     if quickest is not None or gpus != asked:
-                        known_rate = max(believed.rate(gpus, on_type, 1, 0.0), _STILL)
+                        known_rate = max(believed.rate(gpus, on_type, 1, 0.0), LEAST_DIVISOR)
                     seconds = (0.0, work / known_rate)
                     course = BelievedCourse(believed, gpu_type, (0.0, work), seconds)
             known[number, gpus] = course
@@ -182,7 +179,7 @@ def _by_regime(believed: Truth, gpus: float, kind: int, gpu_type: str) -> Believ
     work, seconds = [0.0], [0.0]
     begins = [one.start_work for one in believed.regimes if 0.0 < one.start_work < believed.work]
     for end in [*begins, believed.work]:
-        rate = max(believed.rate(gpus, gpu_type, 1, work[-1]), _STILL)
+        rate = max(believed.rate(gpus, gpu_type, 1, work[-1]), LEAST_DIVISOR)
         seconds.append(seconds[-1] + (end - work[-1]) / rate)
         work.append(end)
     return BelievedCourse(believed, kind, tuple(work), tuple(seconds))

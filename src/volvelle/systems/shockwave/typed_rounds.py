@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
 from volvelle.plan.packing import Bools, Floats, Ints, in_turn, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
-from volvelle.systems.shockwave.exchange import ROUNDING, exchange
+from volvelle.systems.shockwave.exchange import exchange
 from volvelle.systems.shockwave.rounds import (
     SIDE_BY_SIDE,
     Case,
@@ -166,7 +167,7 @@ class _TypedModel(NamedTuple):
         """(jobs, types) rounds of each type, rounded down."""
         counts = np.zeros(case.speed.shape, dtype=np.int64)
         first = len(self.row)
-        counts[self.owner, self.kind] = np.floor(x[first : first + len(self.owner)] + 1e-6)
+        counts[self.owner, self.kind] = np.floor(x[first : first + len(self.owner)] + WHOLE_ROUND)
         return counts
 
     def start(self, case: _TypedCase, held: Bools) -> FloatColumn:
@@ -202,7 +203,7 @@ def _model(case: _TypedCase) -> _TypedModel:
             wide = some[gpus[some] > there / (beside + 1)]
             rows.add(first + wide, np.ones(len(wide)), upper=float(beside * slots))
     gain = np.concatenate([alike.slope[row, piece], np.zeros(len(owner))])
-    needed = np.ceil(alike.most[owner] / speed - ROUNDING)
+    needed = np.ceil(alike.most[owner] / speed - WHOLE_NUMBER)
     upper = np.concatenate([alike.width[row, piece], np.minimum(needed, slots)])
     whole = np.repeat([False, True], [first, len(owner)])
     if alike.makespan_weight:

@@ -21,8 +21,9 @@ from pydantic import Field, model_validator
 
 from volvelle.model.job import Truth
 from volvelle.model.sensitivity import Sensitivity
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.gavel.generator import GavelJobs
-from volvelle.workload.generators.base import JobColumns
+from volvelle.workload.generators.base import JobColumns, generators
 
 SHARE_CPUS, SHARE_MEMORY_GB = 3.0, 62.5
 """What a GPU of the authors' machines comes with."""
@@ -81,6 +82,7 @@ MODELS: dict[str, dict[str, Model]] = {
 _Share = Annotated[float, Field(ge=0, le=1)]
 
 
+@generators.register
 class SynergyJobs(GavelJobs):
     """Gavel's durations and widths, with models that need CPUs and memory unequally."""
 
@@ -93,7 +95,7 @@ class SynergyJobs(GavelJobs):
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> "SynergyJobs":
-        if abs(self.image + self.language + self.speech - 1.0) > 1e-9:
+        if abs(self.image + self.language + self.speech - 1.0) > SAME_SHARE:
             raise ValueError("image, language and speech must add up to 1")
         return self
 

@@ -22,19 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.demand import Amounts, Wants, wants_of
+from volvelle.core.facets import ClaimsAmounts
 from volvelle.core.parts import KnownJob, Placement, placements
 from volvelle.core.resources import IntColumn, Resources
-from volvelle.core.stock import FITS, FloatColumn, Stock
+from volvelle.core.stock import FloatColumn, Stock
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.placement.basic import consolidate
 
 
 @placements.register
-class MultiResource(Placement):
+class MultiResource(Placement, ClaimsAmounts):
     """Best fit over GPUs, CPUs and memory; a gang of several nodes has these in proportion to its GPUs."""
 
     name: ClassVar[str] = "multi-resource"
     source: ClassVar[str] = "Synergy (OSDI'22)"
-    claims: ClassVar[bool] = True
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """The place of a job of which nothing is known: the fewest nodes, best fit."""
@@ -83,7 +84,7 @@ def _usable(free: IntColumn, spare: FloatColumn, stock: Stock, amounts: Amounts)
     usable = free.astype(np.float64)
     for kind, amount in enumerate(amounts):
         if amount > 0.0:
-            with_it = (spare[kind] * (1.0 + FITS) + FITS) / amount
+            with_it = (spare[kind] * (1.0 + SAME_SHARE) + SAME_SHARE) / amount
             usable = np.minimum(usable, np.floor(with_it))
     return np.maximum(usable, 0.0).astype(np.int64)
 

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.model.tolerances import SAME_SHARE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_FITS = 1e-9
 
 
 @compiled
@@ -71,7 +70,7 @@ def _fits(
     """Whether all places of ``job`` have ``wanted`` left for each of its GPUs there."""
     for k in range(first[job], first[job + 1]):
         for kind in range(2):
-            room = left[kind, place[k]] + _FITS * capacity[kind, place[k]]
+            room = left[kind, place[k]] + SAME_SHARE * capacity[kind, place[k]]
             if wanted[kind, job] * gpus[k] > room:
                 return False
     return True
@@ -108,7 +107,7 @@ def _richest(
         shares = False
         for mine in range(first[job], first[job + 1]):
             for kind in range(2):
-                room = left[kind, place[mine]] + _FITS * capacity[kind, place[mine]]
+                room = left[kind, place[mine]] + SAME_SHARE * capacity[kind, place[mine]]
                 if fallback[kind, job] * gpus[mine] <= room:
                     continue
                 for theirs in range(first[peer], first[peer + 1]):

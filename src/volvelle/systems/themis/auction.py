@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from volvelle.core.columns import HELD, LEAST, MOST, SCALE, SUBMIT, TOTAL
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import work_left
+from volvelle.model.tolerances import SAME_AMOUNT, SAME_SHARE, WHOLE_NUMBER
 from volvelle.policies.growth import seconds_on_least
 
 Floats = NDArray[np.float64]
@@ -21,9 +22,6 @@ EVENTS, ACTIVE_SUM, ACTIVE, ASKED, JOB_SECONDS, COUNTED = 0, 1, 2, 3, 4, 5
 (infinite after a lease in which nobody could be placed); jobs in the system summed over seconds, and
 until when."""
 OWN_COLUMNS = 6
-
-_SLACK = 1e-9
-"""Relative difference below which two keys are equal: full service gives a rho of 1, but for rounding."""
 
 
 @compiled
@@ -125,7 +123,7 @@ def by_rho(matrix: Floats, turn: Ints, terms: Floats, gpus: float) -> Ints:
     """Rows by falling rho, each on all it can use of ``gpus``; equals by ``turn``."""
     rho = np.empty(len(turn))
     for i in range(len(turn)):
-        rho[i] = -_rho(terms, turn[i], max(min(gpus, matrix[MOST, turn[i]]), _SLACK))
+        rho[i] = -_rho(terms, turn[i], max(min(gpus, matrix[MOST, turn[i]]), SAME_AMOUNT))
     return _settled(turn, rho, np.argsort(rho, kind="mergesort"))
 
 
@@ -155,7 +153,7 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
             if matrix[LEAST, row] > free:
                 continue
             rho = _rho(terms, row, min(free, matrix[MOST, row]))
-            slack = _SLACK * abs(worst)
+            slack = SAME_SHARE * abs(worst)
             earlier = best < 0 or place[row] < place[order[best]]
             if best < 0 or rho > worst + slack or (earlier and rho >= worst - slack):
                 best, worst = i, rho
@@ -182,7 +180,7 @@ def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
     start = 0
     for end in range(1, jobs + 1):
         first = keys[by_key[start]] if jobs else 0.0
-        if end < jobs and keys[by_key[end]] - first <= _SLACK * abs(first):
+        if end < jobs and keys[by_key[end]] - first <= SAME_SHARE * abs(first):
             continue
         if end - start > 1:
             by_key[start:end] = np.sort(by_key[start:end])
@@ -213,7 +211,7 @@ def most_in_lease(matrix: Floats, alone: Floats, lease: float) -> Floats:
     """The GPUs each job has work for during a whole lease; ``alone`` is GPU-seconds left."""
     most = matrix[MOST, : len(alone)].copy()
     for row in range(len(alone)):
-        enough = np.ceil(alone[row] / lease - _SLACK)
+        enough = np.ceil(alone[row] / lease - WHOLE_NUMBER)
         most[row] = min(most[row], max(enough, matrix[LEAST, row]))
     return most
 
@@ -239,7 +237,7 @@ def share_out(
             if gpus[row] > 0.0 and gpus[row] + 1.0 <= most[row]:
                 more = _value(terms, row, gpus[row] + 1.0, linear)
                 gain = more / _value(terms, row, gpus[row], linear)
-                if best < 0 or gain > highest * (1.0 + _SLACK):
+                if best < 0 or gain > highest * (1.0 + SAME_SHARE):
                     best, highest = row, gain
         if best < 0:
             break
@@ -286,7 +284,7 @@ def after_payments(
             if gpus[row] > 0.0 and without[row] > 0.0:
                 share *= _value(terms, row, gpus[row], linear)
                 share /= _value(terms, row, without[row], linear)
-        kept[mine] = np.floor(min(share, 1.0) * gpus[mine] + _SLACK)
+        kept[mine] = np.floor(min(share, 1.0) * gpus[mine] + WHOLE_NUMBER)
         if kept[mine] < matrix[LEAST, mine]:
             kept[mine] = 0.0
     return kept
@@ -329,7 +327,7 @@ def hand_out_by_share(
                 continue
             share = (service[row] + gpus[row] * lease) / (now - matrix[SUBMIT, row] + lease)
             held = matrix[HELD, row] + gpus[row]
-            slack = _SLACK * abs(least) if best >= 0 else 0.0
+            slack = SAME_SHARE * abs(least) if best >= 0 else 0.0
             if best < 0 or share < least - slack or (share <= least + slack and held < fewest):
                 best, least, fewest = row, share, held
         if best < 0:

@@ -37,6 +37,7 @@ from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import SAME_AMOUNT, SAME_END
 from volvelle.model.validation import Seconds
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.policies.deadline_orders import DeadlineOrder
@@ -49,8 +50,6 @@ _MOST = 64
 """Jobs with deadlines in a program: those that have to start first."""
 _SOONER = 1e-3
 """The share of its value that a job loses with each slot that it starts later."""
-_FITS, _ROUNDING = 1e-9, 1e-3
-"""GPUs, seconds: what sums of floats may be over."""
 
 
 @policies.register
@@ -90,7 +89,7 @@ class ThreeSigma(DeadlineOrder):
         self._note_beliefs(view)
         left = self._left(view)
         running = matrix[HELD] > 0.0
-        may_keep = np.isfinite(due) & (view.now + left <= due[:, None] + _ROUNDING).any(axis=1)
+        may_keep = np.isfinite(due) & (view.now + left <= due[:, None] + SAME_END).any(axis=1)
         stays = running & (may_keep | (matrix[PREEMPTIBLE] == 0.0))
         wanted = ~running & may_keep
         others = ~stays & ~wanted
@@ -183,7 +182,7 @@ class _Case(NamedTuple):
         first = first[np.argsort(latest[first], kind="stable")][:_MOST]
         in_time = np.mean(
             view.now + begins[None, :, None] + left[first][:, None, :]
-            <= due[first][:, None, None] + _ROUNDING,
+            <= due[first][:, None, None] + SAME_END,
             axis=2,
         )
         specs = [view.spec(number) for number in view.jobs.number[first].astype(np.int64).tolist()]
@@ -245,7 +244,7 @@ class _Case(NamedTuple):
                 if self.worth[job, slot] <= 0.0:
                     continue
                 needs = self.needs[job, : slots - slot]
-                if (used[slot:] + needs <= self.free[slot:] + _FITS).all():
+                if (used[slot:] + needs <= self.free[slot:] + SAME_AMOUNT).all():
                     used[slot:] += needs
                     value += float(self.worth[job, slot])
                     if slot == 0:
@@ -258,7 +257,7 @@ class _Case(NamedTuple):
         free, value = float(self.free[0] - used[0]), 0.0
         chosen = []
         for at in np.lexsort((-self.gain, -y)).tolist():
-            if self.gpus[at] <= free + _FITS:
+            if self.gpus[at] <= free + SAME_AMOUNT:
                 free -= float(self.gpus[at])
                 value += float(self.gain[at])
                 chosen.append(int(self.others[at]))

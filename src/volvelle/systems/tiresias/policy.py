@@ -26,10 +26,8 @@ from volvelle.core.policy import Allocation, OrderPolicy, all_served, fill_in_or
 from volvelle.core.space import Dimension, Space
 from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 from volvelle.model.job import Job
+from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.model.units import parse_duration
-
-MOMENT = 1e-6
-"""A limit is reached where it is less than this many seconds away."""
 
 
 def _as_text(written: object) -> object:
@@ -174,7 +172,7 @@ class Tiresias(OrderPolicy):
         """The queue of each job, and the keys by which it stands in it; the least significant first."""
         queue = self.by_service(jobs, attained)
         if self.promote is not None:
-            due = attained.waited + MOMENT >= self.promote * attained.seconds
+            due = attained.waited + SAME_MOMENT >= self.promote * attained.seconds
             for row in np.flatnonzero(due & (queue > 0)):
                 self.count_anew(jobs, attained, int(row))
                 queue[row] = 0
@@ -182,7 +180,7 @@ class Tiresias(OrderPolicy):
 
     def by_service(self, jobs: JobView, attained: Attained) -> IntColumn:
         """The queue whose limits hold each job's service."""
-        slack = MOMENT * np.maximum(self.pace(jobs.held), 1.0)
+        slack = SAME_MOMENT * np.maximum(self.pace(jobs.held), 1.0)
         queue: IntColumn = np.searchsorted(self._limits, attained.service + slack, side="right")
         return queue
 

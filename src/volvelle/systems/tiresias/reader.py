@@ -3,11 +3,12 @@
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import RowFormat, formats, required_text, rigid_job
 from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.readers.rows import Row
 
 
+@formats.register
 class TiresiasTrace(RowFormat):
     """One row a rigid job."""
 

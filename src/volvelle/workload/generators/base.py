@@ -1,4 +1,4 @@
-"""What every generator is: typed parameters, a citation, and a seeded draw of one workload.
+"""The base of generators: typed parameters, a citation, and a seeded draw of one workload.
 
 Generators draw whole columns with NumPy (`JobColumns`) and make the jobs from them in one pass, so
 that a million jobs take seconds. Work is in 1-GPU seconds throughout: a job of ``w`` units that
@@ -9,12 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from volvelle.core.registry import Part, Registry
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
 from volvelle.workload.workload import Workload
 
@@ -28,19 +29,21 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
-class Generator(Parameters, ABC):
+class Generator(Parameters, Part, ABC):
     """A distribution over workloads.
 
     ``name`` is what the command line calls it, ``source`` says where its numbers come from. The
     same parameters and the same state of ``rng`` give the same workload.
     """
 
-    name: ClassVar[str]
-    source: ClassVar[str]
-
     @abstractmethod
     def generate(self, rng: np.random.Generator) -> Workload:
         """Draw one workload."""
+
+
+generators: Registry[Generator] = Registry(
+    "generator", "generators", "volvelle.workload.generators"
+)
 
 
 @dataclass(frozen=True)

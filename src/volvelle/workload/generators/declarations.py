@@ -1,4 +1,4 @@
-"""What users add to their jobs: names, pools, deadlines and estimates.
+"""Declarations of users: names, pools, deadlines and estimates of jobs.
 
 Deadlines follow Chronus (`volvelle.workload.deadlines`).
 

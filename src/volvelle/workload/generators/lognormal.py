@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from volvelle.model.units import DAY, MINUTE
 from volvelle.model.validation import Seconds
 from volvelle.workload.generators.arrivals import Arrivals, Batches, Diurnal
-from volvelle.workload.generators.base import FloatColumn
+from volvelle.workload.generators.base import FloatColumn, generators
 from volvelle.workload.generators.mixes import discrete, lognormal
 from volvelle.workload.generators.stationary import StationaryGenerator
 from volvelle.workload.workload import Workload
@@ -21,6 +21,7 @@ from volvelle.workload.workload import Workload
 DEFAULT_WIDTHS: dict[float, float] = {1: 0.6, 2: 0.12, 4: 0.14, 8: 0.1, 16: 0.04}
 
 
+@generators.register
 class LogNormal(StationaryGenerator):
     """Log-normal durations whose median grows with the width."""
 
@@ -58,8 +59,9 @@ class LogNormal(StationaryGenerator):
         return gpus, np.clip(seconds, self.shortest, self.longest)
 
 
+@generators.register
 class Demo(LogNormal):
-    """What ``volvelle compare --demo`` runs: a busy cluster of 64 GPUs.
+    """The workload of volvelle compare --demo: a busy cluster of 64 GPUs.
 
     About ten days of a shared cluster: 24 users in 4 pools, sweeps and a daily rhythm, a fifth of
     the jobs with strict and a fifth with soft deadlines, and estimates that are mostly too long.

@@ -7,11 +7,12 @@ Jobs without GPUs and jobs that never started are dropped. Kalos has more column
 from collections.abc import Sequence
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
 from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.ledger import Unfit
 
 
+@formats.register
 class Acme(ColumnFormat):
     """One row a rigid job."""
 

@@ -1,8 +1,8 @@
-"""What a trace format is: a name, typed options, a guess, and a stream of jobs.
+"""The base of trace formats: a name, typed options, a guess, and a stream of jobs.
 
 A new format is one module with one subclass. `read` is given the ledger and yields jobs; it need
 not sort, rebase or deduplicate. Most formats are a table with a job in each row: subclass
-`RowFormat` and say what a row means, or `ColumnFormat` and say it of many rows at once.
+`RowFormat` to turn a row into a job, or `ColumnFormat` to turn many rows into jobs at once.
 """
 
 from abc import ABC, abstractmethod
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from volvelle.core.registry import Catalogue
 from volvelle.model.job import Job, JobSpec, Recorded, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import describe_validation
@@ -59,6 +60,11 @@ class TraceFormat(ABC):
                 mend=f"its options: {known}",
                 usage=True,
             ) from None
+
+
+formats: Catalogue[TraceFormat] = Catalogue(
+    "trace format", "formats", "volvelle.workload.readers", "volvelle.traces"
+)
 
 
 class TableFormat(TraceFormat):

@@ -1,13 +1,12 @@
 """Many rows of a table as columns, each read and checked at once.
 
-What is wrong with a row is noted under its line. Of several wrong things the one counts that was looked
-at first, as if the row had been read alone; what is read of such a row otherwise is without meaning.
+A fault of a row is noted under its line. Of several faults the first that is met counts, as if the row
+had been read alone; other values of such a row are without meaning.
 """
 
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -97,14 +96,14 @@ class Columns:
         return texts
 
     def each(self, column: str, read: Callable[[str], Value], instead: Value) -> list[Value]:
-        """What ``read`` makes of each cell, asked once for each different text.
+        """Results of ``read`` for each cell; it is called once for each different text.
 
         ``instead`` stands where it raises `Broken` or `Unfit`, which is noted.
         """
         return self._made(self._column(column), lambda cell: read(cell.strip()), instead)
 
     def optional(self, column: str, read: Callable[[str], Value], absent: Value) -> list[Value]:
-        """What ``read`` makes of each cell, ``absent`` where there is no value."""
+        """Results of ``read`` for each cell, ``absent`` for a cell without a value."""
         if column not in self.header:
             return [absent] * len(self)
         return self.each(
@@ -119,10 +118,6 @@ class Columns:
             return None if absent else read_number(cell, column, most=most)
 
         return self._made(self._column(column), read, None)
-
-    def optional_durations(self, column: str) -> list[float | None]:
-        """The cells as durations in any form `parse_duration` reads; None where they are absent."""
-        return self.optional(column, partial(read_duration, column=column), None)
 
     def numbers(self, column: str, default: float | None = None, most: float = MOST) -> list[float]:
         """The cells as numbers from 0 to ``most``; ``default`` where they are absent."""
@@ -194,7 +189,7 @@ class Columns:
     def _made(
         self, cells: Sequence[str], read: Callable[[str], Value], instead: Value
     ) -> list[Value]:
-        """What ``read`` makes of each different cell, ``instead`` where that is noted as wrong."""
+        """Results of ``read`` for each different cell, ``instead`` where that is noted as wrong."""
         made: dict[str, Value] = {}
         wrong: dict[str, Broken | Unfit] = {}
         for cell in set(cells):

@@ -8,7 +8,13 @@ option ``deadline=after`` says that it is counted from there; a job with one is 
 from typing import Any, Literal
 
 from volvelle.model.job import Job, JobClass, JobSpec, Reward
-from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import (
+    ReaderOptions,
+    RowFormat,
+    formats,
+    required_text,
+    rigid_job,
+)
 from volvelle.workload.readers.ledger import Broken, Ledger
 from volvelle.workload.readers.rows import Row
 
@@ -19,6 +25,7 @@ class ElasticFlowOptions(ReaderOptions):
     deadline: Literal["at", "after"] = "at"
 
 
+@formats.register
 class ElasticFlow(RowFormat):
     """One row a rigid job of ``duration`` seconds."""
 

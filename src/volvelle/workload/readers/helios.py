@@ -7,11 +7,12 @@ the rows) and jobs that never started are dropped.
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import RowFormat, formats, required_text, rigid_job
 from volvelle.workload.readers.ledger import Ledger, Unfit
 from volvelle.workload.readers.rows import Row, known_timestamp
 
 
+@formats.register
 class Helios(RowFormat):
     """One row a rigid job."""
 

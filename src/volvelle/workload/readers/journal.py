@@ -21,7 +21,7 @@ from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
-from volvelle.workload.readers.base import TraceFormat
+from volvelle.workload.readers.base import TraceFormat, formats
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.text import Sample, text_lines
 
@@ -36,6 +36,7 @@ class Happened(msgspec.Struct, frozen=True):
     lost_gpu_seconds: float
 
 
+@formats.register
 class JournalTrace(TraceFormat):
     """A job for each submission."""
 

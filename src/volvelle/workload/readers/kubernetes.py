@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import TraceFormat, rigid_job
+from volvelle.workload.readers.base import TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, read_number, read_timestamp
 from volvelle.workload.readers.text import Sample, text_lines
@@ -41,6 +41,7 @@ class _Object:
     line: int
 
 
+@formats.register
 class Kubernetes(TraceFormat):
     """One object a job."""
 
@@ -101,7 +102,7 @@ def _job(found: _Object) -> Job:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What pods ask for together."""
+    """Resources that pods request together."""
 
     gpus: float = 0.0
     cpus: float = 0.0
@@ -190,7 +191,7 @@ def _rigid(fields: Mapping[str, Any], asked: _Asked, start: Any, end: Any, **mor
 
 
 def _asked(pod: Mapping[str, Any]) -> _Asked:
-    """What the containers of one pod ask for."""
+    """Resources that the containers of one pod request."""
     total = _Asked()
     for container in pod["containers"]:
         resources = container.get("resources") or {}

@@ -112,7 +112,7 @@ class Ledger:
 
 
 class Record(Protocol):
-    """What a reader turns into a job: a row, an object, a group of rows; ``line`` is where."""
+    """The source of a job: a row, an object, a group of rows; ``line`` is its place."""
 
     @property
     def line(self) -> int:

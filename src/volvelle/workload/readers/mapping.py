@@ -190,7 +190,7 @@ def suggested(names: Sequence[str]) -> str:
 
 
 def rivals(names: Sequence[str]) -> str:
-    """What to say where several columns fit one of ours that is needed; empty where none does."""
+    """A hint where several columns fit a required one of ours; empty where none does."""
     found = _paired(names)
     others = {
         ours: [

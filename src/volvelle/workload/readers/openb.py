@@ -8,7 +8,7 @@ pods that were never scheduled are dropped. The quality-of-service class becomes
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import RowFormat, formats, required_text, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import Row
 
@@ -16,6 +16,7 @@ _MILLI = 1000.0
 _MIB_PER_GB = 1024.0
 
 
+@formats.register
 class Openb(RowFormat):
     """One row a pod."""
 

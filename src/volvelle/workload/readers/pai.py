@@ -14,7 +14,7 @@ from typing import Any
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.base import TraceFormat, required_text, rigid_job
+from volvelle.workload.readers.base import TraceFormat, formats, required_text, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import ABSENT, Row
 from volvelle.workload.readers.text import Sample, csv_rows
@@ -49,7 +49,7 @@ _PERCENT = 100.0
 
 @dataclass(slots=True)
 class Requested:
-    """What the tasks of one job ask for together, and when they ran."""
+    """Resources that the tasks of one job request together, and their times."""
 
     gpus: float = 0.0
     cpus: float = 0.0
@@ -72,6 +72,7 @@ class Span:
         return Span(start, end, self.open or other.open)
 
 
+@formats.register
 class Pai(TraceFormat):
     """One row of the job table a rigid job of fractional GPUs."""
 

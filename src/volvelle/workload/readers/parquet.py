@@ -8,7 +8,7 @@ from typing import Any
 
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.base import TraceFormat
+from volvelle.workload.readers.base import TraceFormat, formats
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.readers.own import OwnOptions, mapped, own_jobs
@@ -19,6 +19,7 @@ MAGIC = b"PAR1"
 _BATCH_ROWS = 1024
 
 
+@formats.register
 class Parquet(TraceFormat):
     """One row a job; takes ``--map`` like our CSV."""
 

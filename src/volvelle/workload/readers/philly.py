@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import ABSENT, MOST_SECONDS, in_range, parse_timestamp
 from volvelle.workload.readers.text import Sample, text_lines
@@ -36,6 +36,7 @@ class JobObject(NamedTuple):
     line: int
 
 
+@formats.register
 class Philly(TraceFormat):
     """One object a rigid job."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import ColumnFormat, rigid_jobs
+from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import (
@@ -36,7 +36,7 @@ _NO_GRES = ABSENT | {"(null)", "0"}
 
 
 class Tres(NamedTuple):
-    """What a trackable-resources string asks for."""
+    """The resources in a trackable-resources string."""
 
     gpus: float = 0.0
     gpu_types: tuple[str, ...] = ()
@@ -48,6 +48,7 @@ _UNREAD = Tres(gpus=1.0)
 """Stands for what could not be read, which is noted: no other column is asked."""
 
 
+@formats.register
 class Sacct(ColumnFormat):
     """One row a job or a step of one."""
 
@@ -151,7 +152,7 @@ def _memory(text: str) -> float:
 
 
 def _demands(columns: Columns) -> list[Tres]:
-    """What each job asks for: the first column that names GPUs says. Raises `Problem`."""
+    """The resources of each job, by the first column that names GPUs. Raises `Problem`."""
     there = [column for column in _TRES if column in columns.header]
     gres = "ReqGRES" in columns.header
     if not there and not gres and len(columns):
@@ -178,7 +179,7 @@ def _demands(columns: Columns) -> list[Tres]:
 
 
 def _add_gres(columns: Columns, rows: Sequence[int], demands: list[Tres]) -> None:
-    """What each of these jobs asks for by ``ReqGRES``, which says it of one node."""
+    """The resources of these jobs by ``ReqGRES``, which states those of one node."""
     nodes = columns.numbers("NNodes", 1.0, MOST_GPUS)
     cpus = columns.numbers("NCPUS", 0.0)
     for row, asked, count, cores in zip(
@@ -219,7 +220,7 @@ def _tres(column: str, text: str) -> Tres:
 
 
 def _seconds(columns: Columns) -> list[float]:
-    """How long each job ran. Those that still run or never did are noted."""
+    """Run times of jobs. Jobs that still run or never ran are noted."""
     states = columns.each("State", lambda text: text.partition(" ")[0].upper(), "")
     starts, ends = columns.texts("Start"), columns.texts("End")
     no_start = columns.optional("Start", lambda text: False, "Start" in columns.header)

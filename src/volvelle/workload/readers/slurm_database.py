@@ -1,6 +1,6 @@
 """Slurm's accounting database as CSV, such as MIT Supercloud's ``slurm-log.csv``.
 
-Times are seconds since 1970 and states are Slurm's numbers. What a job was given is in ``tres_alloc``, by
+Times are seconds since 1970 and states are Slurm's numbers. Allocations are in ``tres_alloc``, by
 numbers of trackable resources: 1 CPUs, 2 memory (MB); those of GPUs begin at 1001 and differ by site (1001,
 1002 at MIT, option ``gpus=1001+1002``). The time limit is in minutes.
 """
@@ -11,7 +11,13 @@ from pydantic import BeforeValidator
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.units import MINUTE
-from volvelle.workload.readers.base import ReaderOptions, RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import (
+    ReaderOptions,
+    RowFormat,
+    formats,
+    required_text,
+    rigid_job,
+)
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import MOST_SECONDS, Row, read_number
 
@@ -21,7 +27,7 @@ _PENDING, _RUNNING, _SUSPENDED = "0", "1", "2"
 """Job states of Slurm's database that are not over (slurm.h, ``job_states``)."""
 
 _NO_LIMIT = 2**32 - 2
-"""What Slurm's numbers are from on that mean none, or without end (slurm.h, ``NO_VAL``, ``INFINITE``)."""
+"""The least of Slurm's numbers that mean none or without end (slurm.h, ``NO_VAL``, ``INFINITE``)."""
 
 
 def _numbers(value: object) -> object:
@@ -34,6 +40,7 @@ class SlurmDatabaseOptions(ReaderOptions):
     gpus: Annotated[tuple[str, ...], BeforeValidator(_numbers)] = ("1001", "1002")
 
 
+@formats.register
 class SlurmDatabase(RowFormat):
     """One row a rigid job."""
 

@@ -8,13 +8,14 @@ the trace.
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
-from volvelle.workload.readers.base import RowFormat, required_text, rigid_job
+from volvelle.workload.readers.base import RowFormat, formats, required_text, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger
 from volvelle.workload.readers.rows import ABSENT, Row
 
 _PREEMPTIBLE = {"hp": False, "spot": True}
 
 
+@formats.register
 class SpotGpu(RowFormat):
     """One row a gang of equal workers."""
 

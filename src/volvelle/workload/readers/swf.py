@@ -1,6 +1,6 @@
 """The Standard Workload Format 2.2 (Feitelson et al.): 18 numbers a line, -1 for n/a.
 
-The format counts processors and knows no GPUs, so the reader must be told what a processor is:
+The format counts processors and knows no GPUs, so an option says what a processor is:
 ``procs_as=gpu``, or ``procs_as=cpu`` with ``node_size`` (CPUs of a node) and ``gpus_per_node``;
 then a job gets the GPUs of its share of nodes, at least one.
 
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from volvelle.model.job import Dependency, Job, JobSpec
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.base import ReaderOptions, TraceFormat, rigid_job
+from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, MOST_SECONDS, ColumnNames, Row
 from volvelle.workload.readers.text import Sample, text_lines
@@ -51,13 +51,14 @@ _KB_PER_GB = 1024.0**2
 
 
 class SwfOptions(ReaderOptions):
-    """What a processor is, and the shape of a node."""
+    """The meaning of a processor, and the shape of a node."""
 
     procs_as: Literal["gpu", "cpu"] | None = None
     node_size: Annotated[int, Field(gt=0)] | None = None
     gpus_per_node: Annotated[int, Field(gt=0)] | None = None
 
 
+@formats.register
 class Swf(TraceFormat):
     """One line a rigid job; the queue becomes the pool, the requested time the estimate.
 

@@ -75,7 +75,7 @@ def _line_blocks(path: Path, ledger: Ledger) -> Iterator[list[str]]:
 
 
 def _cleaned_blocks(block: list[str], first: int, ledger: Ledger) -> Iterator[list[str]]:
-    """The block, all of it UTF-8; what stands before a line that is told of comes before it."""
+    """The block, all of it UTF-8; lines before one that is reported come first."""
     lines: list[str] = []
     for number, line in enumerate(block, first):
         cleaned = line

@@ -38,7 +38,8 @@ class DialIn(Executor):
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Listen. Raises `Problem`."""
         nodes, leaving = context.cluster.nodes, context.leaving
-        _raise_descriptor_limit(len(nodes) + len(leaving) + _DESCRIPTORS_BESIDE_AGENTS)
+        agents = len(nodes) + len(leaving)
+        _raise_descriptor_limit(2 * agents + _DESCRIPTORS_BESIDE_AGENTS)  # two where one reconnects
         return AgentsServer(
             nodes,
             context.joined or context.given_keys,

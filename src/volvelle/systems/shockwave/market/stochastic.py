@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.shockwave.market.program import most_welfare, sparse_matrices
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ def best_policy(
     kinds = [range(len(one.start)) for one in buyers]
     states = np.array(list(itertools.product(*kinds)), dtype=np.int64)
     every = itertools.product(range(len(shares)), repeat=len(buyers))
-    fits = [one for one in every if sum(shares[each] for each in one) <= 1.0 + 1e-9]
+    fits = [one for one in every if sum(shares[each] for each in one) <= 1.0 + SAME_SHARE]
     if not fits:
         raise ValueError("shares: no allocation is within the resource")
     allocations = np.array(fits, dtype=np.int64)

@@ -20,7 +20,8 @@ from pydantic import PrivateAttr
 
 from volvelle.core.policy import policies
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView, View
-from volvelle.systems.tiresias.policy import MOMENT, Attained, Tiresias, earliest, whole
+from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
+from volvelle.systems.tiresias.policy import Attained, Tiresias, earliest, whole
 
 
 class LateQueues(Tiresias):
@@ -119,7 +120,7 @@ class TiresiasAfs(Tiresias):
         queue = self.by_service(jobs, attained)
         for row in np.flatnonzero(~jobs.running):
             queue[row] = self._queues.get(int(jobs.number[row]), 0)
-        queue[self._promotions(jobs) <= jobs.now + MOMENT] = -1
+        queue[self._promotions(jobs) <= jobs.now + SAME_MOMENT] = -1
         first_in = np.where(np.isnan(jobs.first_start), np.inf, jobs.first_start)
         stopped = queue < 0
         first_in[stopped] = jobs.column("started")[stopped]
@@ -155,7 +156,7 @@ class TiresiasAfs(Tiresias):
         pace = self.pace(gpus[running])
         period = np.ceil((self._limits[0] + pace - 1) / pace)
         elapsed = attained.service[running] / pace
-        over = np.floor((elapsed + MOMENT) / period)
+        over = np.floor((elapsed + SAME_MOMENT) / period)
         moments: FloatColumn = view.now - elapsed + (over + 1) * period
         return moments
 
@@ -201,7 +202,7 @@ class TiresiasPollux(Tiresias):
                 beyond = float(attained.service[row]) - self._limits[now_in - 1]
                 moment = jobs.now - (beyond / pace if pace else 0.0)
                 if self.round is not None:
-                    moment = float(np.ceil(moment / self.round - MOMENT)) * self.round
+                    moment = float(np.ceil(moment / self.round - WHOLE_ROUND)) * self.round
             elif now_in < was_in:
                 moment = jobs.now
             moments[row] = moment

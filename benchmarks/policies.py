@@ -1,0 +1,176 @@
+"""What an event costs under every policy: python benchmarks/policies.py [POLICY ...] [--against CHECKOUT]
+
+Every registered policy, as compiled runs have it, on one workload of 20,000 jobs on 128 GPUs at a load of
+0.9: CPU microseconds of the simulation proper for each event, the least of several runs, how it decides, and
+the peak memory of its process. A policy that would take longer than --seconds a run, by what 1,000 jobs
+take, gets fewer jobs, which the row says; policies above 20 us an event are listed below with how they
+decide. --against runs another checkout (a folder with ``src/volvelle`` or a revision) on the same jobs, turn
+about (A B A B), each run in a process of its own.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import typing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from house import unpacked
+from measure import peak_megabytes
+
+from volvelle.core import state
+from volvelle.core.policy import policies
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.problems import Problem
+from volvelle.simulate.run import Setting, simulate
+from volvelle.workload.generators import make_generator
+from volvelle.workload.workload import Workload
+
+JOBS, FEWER, PILOT = 20_000, 5_000, 1_000
+GPUS, LOAD = 128, 0.9
+ABOVE = 20.0
+"""Microseconds an event above which a policy is listed with how it decides."""
+PATIENCE = 20
+"""A process is given up after so many times --seconds."""
+DECIDES = {
+    "ORDER": "a kept order",
+    "QUEUES": "kept queues",
+    "KERNEL": "a kernel",
+    "ASKED": "Python, asked for all jobs",
+}
+"""By the names in `volvelle.core.state`, as far as a checkout has them."""
+Measured = dict[str, Any]
+
+
+def measure(policy: str, placement: str, generator: str, jobs: int, seconds: float) -> Measured:
+    """One run in this process; ``jobs`` 0: as many as ``seconds`` are enough for, by the pilot's pace."""
+    made = make_generator(generator, {"jobs": JOBS, "gpus": GPUS, "load": LOAD})
+    workload = made.generate(np.random.default_rng(0))
+    composition = typing.get_type_hints(Setting)["composition"](policy, placement=placement)
+    setting = Setting(cluster=parse_cluster(f"{GPUS // 8}x8"), composition=composition)
+    pilot = Workload(workload.jobs[:PILOT], workload.name)
+    for _ in range(2):  # the first compiles what was never compiled
+        run = simulate(pilot, setting, compiled=True)
+    if not jobs:
+        cost = run.cpu_seconds / PILOT
+        jobs = next((each for each in (JOBS, FEWER) if cost * each <= seconds), PILOT)
+    if jobs > PILOT:
+        run = simulate(Workload(workload.jobs[:jobs], workload.name), setting, compiled=True)
+    decides = run.scheduler.rules.decides
+    how = [text for name, text in DECIDES.items() if getattr(state, name, None) == decides]
+    gaps = run.scheduler.composition.policy.solver_gaps
+    return {
+        "jobs": jobs,
+        "events": run.events,
+        "cost": 1e6 * run.cpu_seconds / run.events,
+        "how": (how or ["a kernel"])[0] + ("; programs are solved" if gaps is not None else ""),
+        "peak": peak_megabytes(),
+        "mean_finish": float(np.nanmean(run.outcomes.finish)),
+    }
+
+
+def in_a_process(source: Path | None, policy: str, jobs: int, options: Any) -> Measured:
+    """`measure` in a new process, of the checkout with this source (None: the one that is installed)."""
+    environment = dict(os.environ)
+    if source is not None:
+        environment["PYTHONPATH"] = str(source)
+    words = [policy, "--placement", options.placement, "--generate", options.generate]
+    command = [sys.executable, __file__, *words, "--jobs", str(jobs), "--here"]
+    command += ["--seconds", str(options.seconds)]
+    try:
+        ended = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE * options.seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"problem": f"not over after {PATIENCE * options.seconds:g} s"}
+    if ended.returncode:
+        said = re.findall(r"^[\w.]*(?:Error|Exception|Problem)\b.*", ended.stderr, re.MULTILINE)
+        return {"problem": [f"exit code {ended.returncode}", *said][-1]}
+    return typing.cast(Measured, json.loads(ended.stdout.splitlines()[-1]))
+
+
+def row(policy: str, sources: Sequence[Path | None], options: Any) -> list[Measured]:
+    """The least of several runs under ``policy`` of each checkout, in turns."""
+    best: list[Measured] = [{} for _ in sources]
+    jobs = options.jobs
+    for _ in range(options.times):
+        for place, source in enumerate(sources):
+            one = in_a_process(source, policy, jobs, options)
+            jobs = one.get("jobs", jobs)
+            if not best[place] or one.get("cost", np.inf) < best[place].get("cost", np.inf):
+                best[place] = one
+    return best
+
+
+@contextmanager
+def sources_of(against: str | None) -> Iterator[list[Path | None]]:
+    """Where the checkouts' packages are; this one's is None, as it is installed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        yield [None] if against is None else [None, unpacked(against, Path(scratch))]
+
+
+def printed(one: Measured) -> str:
+    """A checkout's columns."""
+    if "problem" in one:
+        return str(one["problem"])
+    return f"{one['cost']:9.1f} us {one['peak']:7.0f} MB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("policies", nargs="*", help="as they are written; all that are registered")
+    parser.add_argument("--against", metavar="CHECKOUT")
+    parser.add_argument("--placement", default="consolidated")
+    parser.add_argument("--generate", default="demo", help="the jobs' generator")
+    parser.add_argument("--jobs", type=int, default=0, help="as many as --seconds are enough for")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of CPU, about, for one run")
+    parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--here", action="store_true", help="one policy, in this process, as JSON")
+    options = parser.parse_args()
+    if options.here:
+        (policy,) = options.policies
+        try:
+            one = measure(
+                policy, options.placement, options.generate, options.jobs, options.seconds
+            )
+        except Problem as problem:
+            one = {"problem": f"refused: {problem}"}
+        print(json.dumps(one))
+        return
+    print(f"{options.generate}: {JOBS:,} jobs, {GPUS} GPUs, load {LOAD}, {options.placement}")
+    slow: list[str] = []
+    with sources_of(options.against) as sources:
+        for policy in options.policies or policies.all():
+            here, *others = row(policy, sources, options)
+            line = f"{policy:22}{printed(here)}"
+            for other in others:
+                line += f"  against {printed(other)}"
+                if "cost" in here and "cost" in other:
+                    same = here["mean_finish"] == other["mean_finish"]
+                    line += f" {here['cost'] / other['cost']:5.2f}x"
+                    line += "" if same else ", other outcomes"
+            if here.get("jobs", JOBS) != JOBS:
+                line += f"  ({here['jobs']:,} jobs)"
+            print(line, flush=True)
+            if here.get("cost", 0.0) > ABOVE:
+                slow.append(f"{policy:22}{here['cost']:9.1f} us: by {here['how']}")
+    print(f"\nabove {ABOVE:g} us an event: {len(slow)}")
+    print("\n".join(slow))
+
+
+if __name__ == "__main__":
+    main()

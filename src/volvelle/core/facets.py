@@ -1,0 +1,100 @@
+"""Facets: what few parts answer beside the questions of their kind. A part has one by its base class.
+
+    class Buddy(Placement, PlacesByLane): ...
+
+A kind's own interface (`volvelle.core.parts`, `volvelle.core.policy`) holds what every part of it may be
+asked.
+"""
+
+from collections.abc import Sequence
+
+from volvelle.core.demand import Amounts
+from volvelle.core.events import ArrivalsForetold
+from volvelle.core.lanes import Lane
+from volvelle.core.parts import Belief, Gang, KnownJob
+from volvelle.core.resources import IntColumn, Resources
+from volvelle.model.job import JobSpec
+
+
+class PlacesBatches:
+    """A placement that places all jobs of a decision together, instead of one after another."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether jobs that run may be moved where a job would wait otherwise."""
+        return False
+
+    def choose_batch(
+        self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
+    ) -> Sequence[IntColumn | None]:
+        """As `Placement.choose` for each of ``gangs``; together they take no more than is ``free``.
+
+        It is asked at every decision for all jobs that need a place on GPUs of one type, in the policy's
+        order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved in front:
+        ``free`` counts what they hold. That answer holds where none of these and fewer of the others wait. A
+        job that is moved pays what a resize costs.
+        """
+        raise NotImplementedError
+
+
+class PlacesByLane:
+    """A placement for which it matters on whose GPUs a job runs."""
+
+    @property
+    def by_lane(self) -> bool:
+        """Whether `choose_slots` is asked in place of `Placement.choose`."""
+        return True
+
+    def choose_slots(
+        self, free: IntColumn, gpus: int, resources: Resources, lane: Lane
+    ) -> IntColumn | None:
+        """The slots of a gang of ``gpus`` GPUs, or None to let it wait.
+
+        free: GPUs by node, as of `Placement.choose`. A policy that chooses nodes itself leaves no lanes.
+        """
+        raise NotImplementedError
+
+
+class ClaimsAmounts:
+    """A placement that goes by CPUs and memory, and claims them until the policy has divided them."""
+
+    def claim(self, job: KnownJob, slots: IntColumn, resources: Resources) -> Amounts:
+        """CPUs and memory (GB) per GPU that ``job`` is counted on to get on ``slots``, just chosen for it."""
+        raise NotImplementedError
+
+
+class FollowsLoss:
+    """An estimator that goes by the loss that jobs report."""
+
+    @property
+    def loss_every(self) -> float | None:
+        """Seconds between the reports of a job's loss; None: no reports are needed."""
+        return None
+
+    def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
+        """The belief about a job whose loss is ``loss`` after ``work_done`` units; None: as before."""
+        raise NotImplementedError
+
+
+class FollowsRegimes:
+    """An estimator that goes by how far jobs are that change their batch size."""
+
+    @property
+    def progress_every(self) -> float | None:
+        """Seconds between the reports of a job's progress; None: no reports are needed."""
+        return None
+
+    def adapt(self, job: KnownJob, work_done: float, batch_size: int | None) -> Belief | None:
+        """The belief about a job that goes on at ``batch_size`` after ``work_done`` units.
+
+        batch_size: None where it goes on at the same. None is returned where the belief is as before.
+        """
+        raise NotImplementedError
+
+
+class ForeseesArrivals:
+    """A policy that goes by which jobs will come, where the estimator knows that."""
+
+    def expect(self, arrivals: ArrivalsForetold) -> None:
+        """The jobs that will come; those that came already are among them."""
+        raise NotImplementedError

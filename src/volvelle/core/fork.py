@@ -1,0 +1,562 @@
+"""One look-ahead: what becomes of the jobs in a scheduler, if. The scheduler never notices.
+
+    Fork(scheduler) ─▶ under ─▶ admitting ─▶ with_arrivals ─▶ believing ─▶ until | finish_of
+
+What is believed becomes true, and the forward loop runs on a copy of the tables (PCS, OSDI'24, section 4).
+Jobs in the admission queue and jobs blocked on others come too, and nobody else, unless arrivals are given.
+Starts, restores and checkpoints cost what the scheduler believes, also those that are going on. Changes of
+batch sizes and planned changes of nodes are foreseen; crashes, failures of nodes and switches of the policy
+are not (`volvelle.core.forward.believe.fall_silent`).
+
+Where no part is written in Python, one job's finish needs none of the objects of a scheduler: machine code
+plays it out in arrays that are used again and again (`Arrays`). Both ways give the same numbers.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from volvelle.core.beliefs import newcomer, true_columns
+from volvelle.core.course import Course
+from volvelle.core.decision import Promise
+from volvelle.core.dependents import Dependents, End
+from volvelle.core.entry import admit, waiting_for_admission
+from volvelle.core.events import Event, JobFinished, JobSubmitted, NodeChanged
+from volvelle.core.execution import Execution
+from volvelle.core.forward.advance import begin_moment, wake_at
+from volvelle.core.forward.believe import fall_silent
+from volvelle.core.log import Batch
+from volvelle.core.parts import Belief, KnownJob
+from volvelle.core.policy import Policy
+from volvelle.core.scheduler import Scheduler
+from volvelle.core.state import (
+    AHEAD,
+    ARRIVAL_COLUMNS,
+    ASKED,
+    COME,
+    CONCLUDED,
+    DECISION,
+    DEPENDS,
+    DIRTY,
+    ELIGIBLE,
+    ENTERS,
+    EXPECTED,
+    FINISHED,
+    INFINITY,
+    JOBS,
+    LOG_FULL,
+    LOGGED_MOMENTS,
+    NEVER,
+    NO_PROGRESS,
+    NOW,
+    OBJECT,
+    OBSTACLE,
+    PAUSED,
+    PHASE,
+    PROMISED,
+    QUEUED,
+    ROWS_FULL,
+    THROUGH,
+    TIMED,
+    TIMED_OUT,
+    TRACKED,
+    TRACKED_FIRST,
+    TRACKED_LAST,
+    TRUTH,
+    WAKE,
+    Jobs,
+    Rules,
+    State,
+)
+from volvelle.core.view import FloatColumn, JobView
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.tolerances import LEAST_DIVISOR
+
+if TYPE_CHECKING:
+    from volvelle.core.machine import Machine
+
+_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
+_STRETCH, _STRETCHES = 256, 4096
+"""Moments between two looks at which of several jobs are through, and how many such looks there are."""
+
+Ratios = Callable[[FloatColumn], FloatColumn]
+"""Given the shares of what is believed of jobs that they have done: what they truly take over that."""
+
+
+class Arrivals(NamedTuple):
+    """Jobs that come, in order of submission: columns as once believed, and what is known of each."""
+
+    columns: FloatColumn
+    known: Sequence[KnownJob]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """When jobs, by number, are believed to start for the first time and to end, in seconds.
+
+    Jobs that are believed never to end are missing. upcoming: when those without GPUs are given some
+    next, whether they ran before or not, and when those with GPUs started. cut_off: jobs whose end is that
+    of their time limit.
+    """
+
+    start: dict[int, float] = field(default_factory=dict)
+    finish: dict[int, float] = field(default_factory=dict)
+    upcoming: dict[int, float] = field(default_factory=dict)
+    cut_off: set[int] = field(default_factory=set)
+
+    @classmethod
+    def at(cls, scheduler: Scheduler) -> "Forecast":
+        """What is known before any time has passed."""
+        jobs = JobView(scheduler.state, scheduler.now)
+        begun = ~np.isnan(jobs.first_start)
+        numbers = jobs.number[begun].astype(np.int64).tolist()
+        start = dict(zip(numbers, jobs.first_start[begun].tolist(), strict=True))
+        held = zip(start, jobs.held[begun].tolist(), strict=True)
+        return cls(start, upcoming={number: start[number] for number, gpus in held if gpus > 0.0})
+
+    def take(self, batch: Batch) -> None:
+        """Note the first starts and the ends of a stretch of moments."""
+        over = np.isin(batch.kind, (FINISHED, CONCLUDED, TIMED_OUT))
+        numbers, times = batch.number[over].tolist(), batch.event_time[over].tolist()
+        self.finish.update(zip(numbers, times, strict=True))
+        self.cut_off.update(batch.number[batch.kind == TIMED_OUT].tolist())
+        if (batch.kind == OBJECT).any():
+            for event in batch.notes.objects:
+                if isinstance(event, JobFinished):
+                    self.finish[event.number] = event.time
+        given = batch.gpus > 0.0
+        started, first = np.unique(batch.job[given], return_index=True)
+        at = batch.decision_time[given][first].tolist()
+        for number, time in zip(started.tolist(), at, strict=True):
+            self.start.setdefault(number, time)
+            self.upcoming.setdefault(number, time)
+
+    @property
+    def completed(self) -> dict[int, float]:
+        """When jobs finish that no time limit ends before."""
+        return {number: time for number, time in self.finish.items() if number not in self.cut_off}
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What is asked of a scheduler's future. Each method returns a fork of which one thing more is asked.
+
+    admitted: jobs that enter now. arrivals: jobs that come later. queue: whether jobs in the admission queue
+    and jobs blocked on others come. ratios: how beliefs err. arrays: in which machine code plays it out.
+    """
+
+    scheduler: Scheduler
+    admitted: tuple[JobSubmitted, ...] = ()
+    arrivals: Arrivals | None = None
+    queue: bool = True
+    ratios: Ratios | None = None
+    arrays: "Arrays | None" = None
+
+    def under(self, *events: Event) -> "Fork":
+        """These events happen first, all at this moment: another policy, other nodes, jobs that leave."""
+        other = self.scheduler.fork()
+        other.handle(other.now, events)
+        return replace(self, scheduler=other)
+
+    def admitting(self, *jobs: JobSubmitted) -> "Fork":
+        """These jobs enter now, without being judged."""
+        return replace(self, admitted=(*self.admitted, *jobs))
+
+    def with_arrivals(self, arrivals: Arrivals) -> "Fork":
+        """These jobs come, and are admitted as others are."""
+        return replace(self, arrivals=arrivals)
+
+    def without_queue(self) -> "Fork":
+        """No job enters that has not been admitted. Promises do not fall due: whether they hold is asked."""
+        return replace(self, queue=False)
+
+    def believing(self, ratios: Ratios) -> "Fork":
+        """Jobs take ``ratios`` times what is believed."""
+        return replace(self, ratios=ratios)
+
+    def in_arrays(self, arrays: "Arrays") -> "Fork":
+        """Machine code plays it out in these arrays, where it knows all that happens."""
+        return replace(self, arrays=arrays if can_play_out(self.scheduler) else None)
+
+    @property
+    def promises(self) -> dict[int, Promise]:
+        """Promises of a finish to jobs in the system, by number."""
+        there = self.scheduler.known
+        return {
+            number: given
+            for number, given in self.scheduler.promises.items()
+            if given.finish_by is not None and number in there
+        }
+
+    def finish_of(self, number: int) -> float:
+        """When job ``number`` ends, in seconds on the world's clock; infinite for never."""
+        if self.arrays is not None:
+            return self.arrays.finish(self.scheduler, number, self.arrivals, self.ratios)
+        return self.until(number).finish.get(number, INFINITY)
+
+    def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
+        """Starts and ends until these jobs are through (None: all).
+
+        Of several jobs, those that do not end within a million moments are missing.
+        """
+        foreseen = Forecast.at(self.scheduler)
+        if jobs is None or isinstance(jobs, int):
+            self.play(foreseen.take, until=jobs)
+        else:
+            asked = set(jobs)
+            self.play(foreseen.take, enough=lambda: foreseen.finish.keys() >= asked)
+        return foreseen
+
+    def play(
+        self,
+        take: Callable[[Batch], None],
+        *,
+        until: int | None = None,
+        enough: Callable[[], bool] | None = None,
+    ) -> Scheduler:
+        """Let time pass on a copy, which is returned; ``take`` is given each stretch of moments.
+
+        until: the job with whose end it may end. enough: asked now and then whether it may.
+        """
+        ahead = self.scheduler.fork()
+        course = self._begin(ahead)
+        count = ahead.state.count
+        count[TRACKED] = -1
+        if until is not None:
+            count[TRACKED] = 1
+            count[TRACKED_FIRST] = count[TRACKED_LAST] = until
+        stretches, moments = 0, 1 << 62 if enough is None else _STRETCH
+        while (why := ahead.run(course.answers, moments=moments)) in (PAUSED, LOG_FULL):
+            if not ahead.state.count[LOGGED_MOMENTS]:
+                ahead.grow(LOG_FULL)
+                continue
+            take(ahead.drain())
+            stretches += why == PAUSED
+            if stretches == _STRETCHES or (enough is not None and enough()):
+                break
+        if ahead.state.count[LOGGED_MOMENTS]:
+            take(ahead.drain())
+        return ahead
+
+    # ------------------------------------------------------------------ how it begins
+
+    def _begin(self, ahead: Scheduler) -> Course:
+        """Let what is believed be true, and jobs come."""
+        ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
+        ahead.compile_where_it_pays()
+        for submission in self.admitted:
+            admit(ahead, submission)
+        ahead.make_room()
+        clock = ahead.state.clock
+        foreseen = float(clock[PROMISED]), float(clock[ELIGIBLE])
+        fall_silent(ahead.state)
+        ahead.believe()
+        jobs = self._go_on(ahead)
+        ahead.expect_ends()
+        there = list(jobs)
+        jobs |= self._take_in(ahead)
+        s = ahead.state
+        if self.queue:
+            s.clock[PROMISED], s.clock[ELIGIBLE] = foreseen
+        learns = ahead.learns if self.queue or self.arrivals else _policy_learns(ahead)
+        course = Course(
+            ahead, lambda number: Execution(jobs[number]), _planned_changes(ahead.cluster)
+        )
+        ahead.apply_rules(simulated=True, learns=learns, tick=0.0, pauses=NEVER)
+        s.clock[WAKE] = wake_at(s, ahead.rules)
+        for number in there:
+            row = ahead.row_of(number)
+            if row is not None and s.jobs.held[row] > 0.0:
+                course.go_on(row)
+        if s.count[PHASE] != AHEAD or s.count[DIRTY] == 1:
+            begin_moment(s, ahead.now)
+            s.count[PHASE] = DECISION
+        return course
+
+    def _go_on(self, ahead: Scheduler) -> dict[int, Job]:
+        """Let jobs take longer or shorter; returns those of which only Python knows what happens next."""
+        jobs = JobView(ahead.state, ahead.now)
+        total = jobs.column("total")
+        if self.ratios is not None:
+            jobs.write("true_work", _true_work(jobs, self.ratios))
+        running, work = {}, jobs.column("true_work").tolist()
+        for place in np.flatnonzero(jobs.column("truly_asked")).tolist():
+            number = int(jobs.number[place])
+            known = ahead.known[number]
+            believed = msgspec.structs.replace(
+                known.believed, failures=(), work=float(total[place])
+            )
+            ahead.known[number] = KnownJob(known.spec, believed)
+            running[number] = Job(known.spec, msgspec.structs.replace(believed, work=work[place]))
+        return running
+
+    def _take_in(self, ahead: Scheduler) -> dict[int, Job]:
+        """Write the table of arrivals: the queue, jobs blocked on others, and those that come later.
+
+        Returns those of which only Python knows what happens next.
+        """
+        s = ahead.state
+        table = _Table(ahead)
+        if self.queue:
+            queue = waiting_for_admission(ahead)
+            aside = ahead.dependents.submissions()
+            for event in queue:
+                table.add(msgspec.structs.replace(event.spec, after=()), event)
+            for event in list(aside):
+                blocked = ahead.dependents.aside[event.number]
+                ahead.dependents.aside[event.number] = blocked._replace(place=len(table.events))
+                table.add(event.spec, event)
+        else:
+            ahead.dependents = Dependents()
+        come = len(table.events)
+        if self.arrivals is not None:
+            table.add_arrivals(self.arrivals)
+        jobs = table.write(self.ratios)
+        ahead.queue.clear()
+        s.count[QUEUED], s.count[COME] = 0, come
+        return jobs
+
+
+def _policy_learns(ahead: Scheduler) -> bool:
+    """Whether the policy learns of ends: nothing new is believed of jobs that are all in the system."""
+    return type(ahead.composition.policy).learn is not Policy.learn
+
+
+def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:
+    nodes = {node.name: node for node in cluster.nodes}
+    for change in cluster.changes:
+        yield NodeChanged(change.time, change.node, change.state, nodes[change.node])
+
+
+def _true_work(jobs: JobView, ratios: Ratios) -> FloatColumn:
+    """Units of work of jobs that err by ``ratios``: at least what they have done."""
+    total, reached = jobs.column("total"), jobs.work_done
+    work: FloatColumn = np.maximum(
+        total * ratios(reached / np.maximum(total, LEAST_DIVISOR)), reached
+    )
+    return work
+
+
+class _Table:
+    """The table of arrivals of a look-ahead, in which what is believed is true."""
+
+    def __init__(self, ahead: Scheduler) -> None:
+        self.events: list[JobSubmitted] = []
+        self._ahead = ahead
+        self._known: dict[int, KnownJob] = {}
+        self._columns: list[list[float] | FloatColumn] = []
+        self._verdict: list[int] = []
+        self._foretold: dict[int, str] = {}
+
+    def add(self, spec: JobSpec, event: JobSubmitted) -> None:
+        """A job that was submitted and is not in the system."""
+        ahead, number = self._ahead, event.number
+        belief = ahead.composition.estimator.believe(event, ahead.seed)
+        truth, verdict = _believed(belief), ENTERS
+        values: list[float] | str = ahead.obstacle(spec)
+        if values:
+            verdict = OBSTACLE
+        else:
+            values = newcomer(ahead, number, spec, Belief(truth))
+            if isinstance(values, str):
+                verdict = NO_PROGRESS
+            elif spec.after:
+                verdict = DEPENDS
+        if isinstance(values, str):
+            self._foretold[number] = values
+            values = [0.0] * ARRIVAL_COLUMNS
+            values[_PLACE["number"]], values[_PLACE["gpus"]] = float(number), spec.gpus
+            if spec.after and verdict != OBSTACLE:
+                verdict = DEPENDS
+        submitted = spec.submit_time if event.profile is None else event.profile.ended
+        values[_PLACE["submit"]] = submitted
+        self._columns.append(values)
+        self._verdict.append(verdict)
+        self._known[number] = KnownJob(spec, truth)
+        self.events.append(msgspec.structs.replace(event, spec=spec))
+
+    def add_arrivals(self, arrivals: Arrivals) -> None:
+        """Jobs that come later."""
+        for place, (spec, believed) in enumerate(arrivals.known):
+            column = arrivals.columns[:, place].copy()
+            column[_PLACE["total"]] *= column[_PLACE["scale"]]
+            column[_PLACE["scale"]] = 1.0
+            number, submit = int(column[_PLACE["number"]]), float(column[_PLACE["submit"]])
+            truth = msgspec.structs.replace(
+                believed, failures=(), work=float(column[_PLACE["total"]])
+            )
+            self._columns.append(column)
+            self._verdict.append(ENTERS)
+            self._known[number] = KnownJob(spec, truth)
+            self.events.append(
+                JobSubmitted(
+                    submit,
+                    number,
+                    spec,
+                    truth if self._ahead.composition.estimator.needs_truth else None,
+                )
+            )
+
+    def write(self, ratios: Ratios | None) -> dict[int, Job]:
+        """Let the scheduler know of them; returns those of which only Python knows what happens next."""
+        ahead, s = self._ahead, self._ahead.state
+        columns = np.asfortranarray(np.array(self._columns, dtype=np.float64).T)
+        if not self.events:
+            columns = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
+        works = np.array([self._known[event.number].believed.work for event in self.events])
+        if ratios is not None and len(works):
+            works = np.maximum(works * ratios(np.zeros(len(works))), 0.0)
+        jobs = {}
+        for place, event in enumerate(self.events):
+            spec, believed = self._known[event.number]
+            job = Job(spec, msgspec.structs.replace(believed, work=float(works[place])))
+            if self._verdict[place] != OBSTACLE:
+                columns[TRUTH, place] = true_columns(ahead, job)
+            if columns[_PLACE["truly_asked"], place]:
+                jobs[event.number] = job
+        ahead.coming, ahead.prepared = self.events.__getitem__, True
+        ahead.foretold = ahead.notes.foretold = self._foretold
+        ahead.known.ask(self._known.__getitem__, self._known)
+        verdict = np.array(self._verdict, dtype=np.int64)
+        dependents = ahead.dependents
+        dependents.watched = bool((verdict == DEPENDS).any())
+        if dependents.watched:
+            for place in np.flatnonzero(verdict == OBSTACLE).tolist():
+                spec = self.events[place].spec
+                dependents.ended[spec.id] = End(spec.submit_time, ok=False)
+        s.arrivals, s.verdict = columns, verdict
+        if not s.compiled:
+            s.arrivals, s.verdict = columns.tolist(), verdict.tolist()
+        ahead.renew()
+        return jobs
+
+
+def _believed(belief: Belief) -> Truth:
+    """What is to become true of a job that has done nothing yet."""
+    truth = msgspec.structs.replace(belief.truth, failures=())
+    if belief.scale == 1.0 and truth.work >= 0.0:
+        return truth
+    return msgspec.structs.replace(truth, work=belief.scale * max(truth.work, 0.0))
+
+
+# ---------------------------------------------------------------------- by machine code alone
+
+
+def can_play_out(scheduler: Scheduler) -> bool:
+    """Whether machine code knows all that decides how jobs go on, and asks no part in Python."""
+    rules, s = scheduler.rules, scheduler.state
+    if not s.compiled or rules.hands_over or ASKED in (rules.decides, rules.places):
+        return False
+    parts = scheduler.composition
+    if (
+        rules.learns
+        or scheduler.dependents.aside
+        or rules.divides
+        or parts.reports_every is not None
+        or scheduler.cluster.changes
+    ):
+        return False
+    if parts.admission.limit(0.0) is None:
+        return False
+    queued = s.count[COME] > s.count[QUEUED]
+    if queued and (scheduler.coming is None or not scheduler.prepared):
+        return False  # what is believed of them is not in the table of arrivals
+    jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
+    if jobs.column("pinned").any() or jobs.column("time_limit").any():
+        return False
+    asked = np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)
+    return not asked.any() and machine_code_knows(here)
+
+
+def machine_code_knows(arrivals: FloatColumn) -> bool:
+    """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
+    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
+    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
+
+
+def rules_ahead(scheduler: Scheduler) -> Rules:
+    """The rules under which machine code plays out what ``scheduler`` believes."""
+    return scheduler.rules._replace(
+        simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
+    )
+
+
+class Arrays:
+    """Arrays in which machine code plays out, again and again, what schedulers believe."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._machine: Machine | None = None
+
+    def finish(
+        self, scheduler: Scheduler, number: int, arrivals: Arrivals | None, ratios: Ratios | None
+    ) -> float:
+        """When job ``number`` will finish; infinite for never."""
+        s = self._copy(scheduler.state)
+        rules = rules_ahead(scheduler)
+        self._begin(s, scheduler, arrivals, ratios)
+        s.clock[WAKE] = wake_at(s, rules)
+        s.count[TRACKED] = 1
+        s.count[TRACKED_FIRST] = s.count[TRACKED_LAST] = number
+        while (why := self._machine_code(s).advance(rules, INFINITY, 1 << 62)) == ROWS_FULL:
+            self._grow(s)
+        assert why == THROUGH, "machine code asked nobody"
+        return float(s.clock[NOW]) if s.count[TRACKED] == 0 else INFINITY
+
+    def _begin(
+        self, s: State, scheduler: Scheduler, arrivals: Arrivals | None, ratios: Ratios | None
+    ) -> None:
+        """Let what is believed be true, and jobs come."""
+        base = scheduler.state
+        self._machine_code(s).believe()
+        while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
+            self._grow(s)
+        here = base.arrivals[:, base.count[QUEUED] : base.count[COME]]
+        here = here[:, base.verdict[base.count[QUEUED] : base.count[COME]] == ENTERS]
+        coming = here if arrivals is None else np.concatenate([here, arrivals.columns], axis=1)
+        coming = np.asfortranarray(coming)
+        coming[_PLACE["total"]] *= coming[_PLACE["scale"]]
+        coming[_PLACE["scale"]] = 1.0
+        work = coming[_PLACE["total"]]
+        if ratios is not None:
+            jobs = JobView(s, scheduler.now)
+            jobs.write("true_work", _true_work(jobs, ratios))
+            work = work * ratios(np.zeros(len(work)))
+        coming[_PLACE["true_work"]] = work
+        coming[_PLACE["true_unit_rate"]] = coming[_PLACE["unit_rate"]]
+        coming[_PLACE["true_table"]] = coming[_PLACE["table"]]
+        coming[_PLACE["truly_asked"]] = 0.0
+        s.arrivals, s.verdict = coming, np.full(coming.shape[1], ENTERS)
+        machine = self._machine_code(s)
+        machine.replaced("arrivals", "verdict")
+        machine.expect_ends()
+        s.count[QUEUED], s.count[COME] = 0, here.shape[1]
+        s.count[PHASE] = AHEAD
+        fall_silent(s)
+        s.clock[TIMED] = INFINITY  # of jobs that ended before their time limits: none here has one
+
+    def _copy(self, base: State) -> State:
+        """Copy ``base`` over the arrays of the last play-out, or to new ones where it does not fit."""
+        s = self._state
+        if s is None or not s.holds(base):
+            s, self._machine = base.copy(), None
+            self._state = s
+        else:
+            s.become(base)
+            self._machine_code(s).replaced("rates", "memory")
+        return s
+
+    def _grow(self, s: State) -> None:
+        s.grow_rows()
+        self._machine = None
+
+    def _machine_code(self, s: State) -> "Machine":
+        if self._machine is None:
+            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+
+            self._machine = Machine(s)
+        return self._machine

@@ -1,0 +1,138 @@
+"""Object files: those that the package brings, and those that are kept in the user's cache folder.
+
+The name of a file says of which loop it is, the stamp of its code, for which processor and by which compiler
+it was made. Its first 32 bytes are the SHA-256 of the rest: a file that was cut or damaged is not used. Files
+are written under another name and then renamed, so that a reader sees all of one or nothing.
+"""
+
+import hashlib
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+SHIPPED = Path(__file__).parent / "shipped"
+"""Object files that were made when the package was built, for the oldest processors of the platform."""
+PLATFORM = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
+FOLDER = "VOLVELLE_MACHINE_CODE"
+"""The variable of the environment that names another cache folder."""
+
+_DIGEST = 32  # bytes
+_DAY = 86_400.0
+_UNUSED_DAYS = 30.0
+"""Days after which a file that no process has read is removed."""
+
+
+def user_folder() -> Path | None:
+    """The cache folder; None where the user has none, or where another user could write to it."""
+    if own := os.environ.get(FOLDER):
+        return Path(own)
+    if cache_home := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(cache_home)
+    else:
+        try:
+            home = Path.home()
+        except RuntimeError:
+            return None
+        base = home / {"darwin": "Library/Caches", "win32": "AppData/Local"}.get(
+            sys.platform, ".cache"
+        )
+    folder = base / "volvelle" / "machine_code"
+    return None if _is_foreign(folder) else folder
+
+
+@cache
+def _made_by_and_for() -> str:
+    """A digest of the compiler's versions and of the processor."""
+    versions = []
+    for package in ("numba", "llvmlite"):
+        with suppress(PackageNotFoundError):
+            versions.append(version(package))
+    made_for = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    of = repr((versions, llvm.get_process_triple(), made_for))
+    return hashlib.sha256(of.encode()).hexdigest()[:16]
+
+
+def shipped_name(loop: str) -> str:
+    """The name of the file of ``loop`` in `SHIPPED`."""
+    return f"{loop}.{PLATFORM}.o"
+
+
+def kept_name(loop: str) -> str:
+    """The name of the file of ``loop`` in the cache folder."""
+    return f"{loop}.{_made_by_and_for()}.o"
+
+
+def found(loop: str) -> Iterator[bytes]:
+    """The object files there are of ``loop``, a name with a stamp, in the order to try them in."""
+    shipped = read(SHIPPED / shipped_name(loop))
+    if shipped is not None:
+        yield shipped
+    folder = user_folder()
+    if folder is not None:
+        kept = read(folder / kept_name(loop))
+        if kept is not None:
+            _used(folder / kept_name(loop))
+            yield kept
+
+
+def read(file: Path) -> bytes | None:
+    """What a file holds; None where it is missing, cut or damaged."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    digest, content = content[:_DIGEST], content[_DIGEST:]
+    return content if hashlib.sha256(content).digest() == digest else None
+
+
+def write(file: Path, content: bytes) -> bool:
+    """Write a file that `read` reads; False where that is not possible."""
+    aside = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside.write_bytes(hashlib.sha256(content).digest() + content)
+        aside.replace(file)
+    except OSError:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def keep(loop: str, content: bytes) -> None:
+    """Keep an object file in the cache folder, if possible, and remove files that were not used for long."""
+    folder = user_folder()
+    if folder is None or not write(folder / kept_name(loop), content):
+        return
+    oldest = time.time() - _UNUSED_DAYS * _DAY
+    for file in folder.glob("*.o*"):
+        with suppress(OSError):
+            if file.stat().st_mtime < oldest:
+                file.unlink()
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Whether another user, other than root, can write to ``folder``, from which machine code is loaded."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):
+        return False
+    return found.st_uid not in (0, os.getuid()) or bool(found.st_mode & 0o022)
+
+
+def _used(file: Path) -> None:
+    """Let the file's time say that it was used, to the day."""
+    with suppress(OSError):
+        if time.time() - file.stat().st_mtime > _DAY:
+            os.utime(file)

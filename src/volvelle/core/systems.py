@@ -1,0 +1,37 @@
+"""What the published systems bring: the only place that knows of `volvelle.systems`, and none by name.
+
+A system's package says in ``PARTS`` which module holds each thing that it brings, by kind and name. Kinds are
+those of registries (``policies``, ``placements``, ``estimators``, ``generators``, ``formats``), ``directors``
+(what steers a scheduler while it runs) and ``commands`` of the command line. A thing that no registry knows
+is the function or class that is named behind a colon, ``module:attribute``.
+"""
+
+import importlib
+import pkgutil
+from typing import Any
+
+from volvelle.model.problems import Problem
+
+_SYSTEMS = "volvelle.systems"
+
+
+def modules_of(kind: str) -> dict[str, str]:
+    """The modules, as they are imported, of all that systems bring of ``kind``, by name."""
+    try:
+        systems = importlib.import_module(_SYSTEMS)
+    except ModuleNotFoundError:
+        return {}
+    found: dict[str, str] = {}
+    for system in pkgutil.iter_modules(systems.__path__, f"{_SYSTEMS}."):
+        brought = importlib.import_module(system.name).PARTS.get(kind, {})
+        found |= {name: f"{system.name}.{module}" for name, module in brought.items()}
+    return found
+
+
+def brought(kind: str, name: str) -> Any:
+    """The function or class that a system brings. Raises `Problem` where none does."""
+    where = modules_of(kind).get(name)
+    if where is None:
+        raise Problem(f"no system is installed that brings {name!r} among the {kind}")
+    module, _, attribute = where.partition(":")
+    return getattr(importlib.import_module(module), attribute)

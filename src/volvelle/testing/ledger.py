@@ -1,0 +1,79 @@
+"""An auditor's ledger: who was decided to hold what from when, and what came of it.
+
+Filled by `audit` from events and decisions alone, as the run goes; read by `lives` when it is over.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from volvelle.core.events import BatchSizeChanged, JobFailed
+from volvelle.model.node import NodeKind
+from volvelle.testing.scenario import Scenario
+
+TOLERANCE = 1e-9
+
+Amounts = tuple[float, float]
+"""CPUs and GB of memory; infinite where nobody says what there is."""
+
+
+@dataclass
+class Holding:
+    """One job with one set of GPUs, from the decision that gave them to their being free."""
+
+    number: int
+    attempt: int
+    gpus: float
+    kind: NodeKind
+    slots: tuple[int, ...]
+    decided: float
+    resized: bool
+    sequence: int
+    partner: int = -1  # the job with which it shares its GPUs, each holding one half; -1: none
+    started: float | None = None  # told by JobStarted; None: at once
+    never: bool = False  # taken away before its GPUs were free
+    ended: float = math.nan
+    free_at: float = math.nan
+    end: str = ""
+    amounts: list[tuple[float, Amounts]] = field(default_factory=list)
+    """From when on it had how many CPUs and GB of memory per GPU."""
+
+    @property
+    def start(self) -> float:
+        """When it physically held the GPUs, where it ever did."""
+        return self.decided if self.started is None else self.started
+
+
+@dataclass
+class Books:
+    """What the auditor knows of one job."""
+
+    holdings: list[Holding] = field(default_factory=list)
+    failures: list[JobFailed] = field(default_factory=list)
+    batch_changes: list[BatchSizeChanged] = field(default_factory=list)
+    attempts: int = 0
+    finish: float = math.nan
+    concluded: bool = False  # ended by a rule, before its work was done
+
+
+class Ledger:
+    """Of one run of ``scenario``: the books of each job, by number, and what concerns all."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.jobs = scenario.jobs
+        self.cluster = scenario.cluster
+        self.overheads = scenario.setting.overheads
+        self.node_of = [n for n, node in enumerate(self.cluster.nodes) for _ in range(node.gpus)]
+        self.books: dict[int, Books] = defaultdict(Books)
+        self.rejected: dict[int, str] = {}
+        self.downs: list[tuple[float, int]] = []
+        self.submitted = 0
+
+    def nodes(self, slots: Iterable[int]) -> set[int]:
+        """The nodes on which GPUs are."""
+        return {self.node_of[slot] for slot in slots}
+
+    def gpus_of(self, kind: NodeKind) -> int:
+        """How many GPUs of nodes of a kind there are, up or down."""
+        return sum(node.gpus for node in self.cluster.nodes if node.kind == kind)

@@ -1,0 +1,252 @@
+"""Object files of kernels: each way in which one may be missing or wrong, and what happens then."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volvelle.core import machine
+from volvelle.core.compiled import COMPILED_FROM, LOADED_FROM, machine_code_pays
+from volvelle.core.machine_code import compiling, files, loading
+from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
+from volvelle.core.machine_code.loading import NoCompiler, NotCompilable, address, called
+
+FACTOR = 3.0
+SIGNATURE = (float, float, int)
+
+
+@kernel
+def power(base: float, exponent: int) -> float:
+    found = 1.0
+    for _ in range(exponent):
+        found *= base
+    return found
+
+
+@kernel
+def scaled(base: float, exponent: int) -> float:
+    return FACTOR * power(base, exponent) / (exponent - 1)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(files.FOLDER, str(tmp_path / "kept"))
+    forget()
+    return tmp_path / "kept"
+
+
+def forget() -> None:
+    """Be as a process that has loaded nothing."""
+    loading._loaded.clear()
+    called.cache_clear()
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that are compiled from here on."""
+    found: list[str] = []
+
+    def object_of(loop: Callable[..., Any], *rest: Any) -> bytes:
+        found.append(loop.__name__)
+        content: bytes = made(loop, *rest)
+        return content
+
+    made: Any = compiling.object_of
+    monkeypatch.setattr(compiling, "object_of", object_of)
+    return found
+
+
+def test_a_kernel_is_compiled_once_with_all_that_it_calls_and_kept(
+    own_folder: Path, compilations: list[str]
+) -> None:
+    assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    forget()
+    assert called(scaled, SIGNATURE)(2.0, 3) == scaled(2.0, 3)
+    assert compilations == ["scaled"]
+    assert [file.suffix for file in own_folder.iterdir()] == [".o"]
+
+
+def test_an_exception_of_machine_code_is_that_of_the_kernel() -> None:
+    with pytest.raises(ZeroDivisionError):
+        called(scaled, SIGNATURE)(2.0, 1)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:40],
+        lambda content: b"",
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    ],
+    ids=["cut in half", "cut after its digest", "empty", "one bit is another"],
+)
+def test_a_damaged_file_is_compiled_again(
+    own_folder: Path, compilations: list[str], damage: Callable[[bytes], bytes]
+) -> None:
+    address(scaled, SIGNATURE)
+    (file,) = own_folder.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    forget()
+    assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert compilations == ["scaled", "scaled"]
+    assert len(file.read_bytes()) == len(whole)
+
+
+def test_a_file_that_needs_symbols_which_are_missing_is_compiled_again(
+    own_folder: Path, compilations: list[str]
+) -> None:
+    address(scaled, SIGNATURE)
+    (file,) = own_folder.iterdir()
+    content = files.read(file)
+    assert content is not None
+    files.write(file, b"no_such_function " + content)
+    forget()
+    assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert compilations == ["scaled", "scaled"]
+
+
+def test_machine_code_is_made_at_every_start_where_it_cannot_be_kept(
+    own_folder: Path, compilations: list[str]
+) -> None:
+    own_folder.write_text("a file where the folder would be")
+    for _ in range(2):
+        forget()
+        assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert compilations == ["scaled", "scaled"]
+
+
+def test_machine_code_of_another_processor_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+) -> None:
+    address(scaled, SIGNATURE)
+    monkeypatch.setattr(files, "_made_by_and_for", lambda: "another")
+    forget()
+    address(scaled, SIGNATURE)
+    assert compilations == ["scaled", "scaled"]
+
+
+def test_a_folder_to_which_others_may_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(files.FOLDER)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "volvelle" / "machine_code"
+    assert files.user_folder() == folder
+    address(scaled, SIGNATURE)
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)
+    assert files.user_folder() is None
+
+
+def test_files_that_were_not_used_for_long_are_removed(own_folder: Path) -> None:
+    address(power, SIGNATURE)
+    (old,) = own_folder.iterdir()
+    long_ago = time.time() - 40 * 86_400
+    os.utime(old, (long_ago, long_ago))
+    forget()
+    address(power, SIGNATURE)
+    assert old.stat().st_mtime > long_ago, "it is in use"
+    left = own_folder / "volvelle.old.o.17.4"
+    left.write_bytes(b"")
+    for file in (old, left):
+        os.utime(file, (long_ago, long_ago))
+    address(scaled, SIGNATURE)
+    assert not old.exists()
+    assert not left.exists()
+
+
+def test_two_processes_that_compile_the_same_leave_one_whole_file(tmp_path: Path) -> None:
+    program = (
+        "from volvelle.core.compiled import kernel\n"
+        "from volvelle.core.machine_code.loading import called\n"
+        "from volvelle.core.orders import rounded\n"
+        "print(called(rounded, (float, float))(0.1) == rounded(0.1))\n"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [process.communicate()[0] for process in both] == ["True\n", "True\n"]
+    (file,) = (tmp_path / "kept").iterdir()
+    assert files.read(file) is not None
+
+
+def test_a_key_beyond_the_compiler_is_tried_once(compilations: list[str]) -> None:
+    def beyond(value: float) -> float:
+        return float(str(value))
+
+    for _ in range(2):
+        with pytest.raises(NotCompilable, match="beyond"):
+            address(beyond, (float, float))
+    assert compilations == ["beyond"]
+
+
+@pytest.mark.parametrize("there", ["0.60.1", "0.69.0", None])
+def test_without_a_known_version_of_the_compiler_the_error_names_the_mend(
+    monkeypatch: pytest.MonkeyPatch, compilations: list[str], there: str | None
+) -> None:
+    def version(package: str) -> str:
+        if there is None:
+            raise PackageNotFoundError(package)
+        return there
+
+    monkeypatch.setattr(loading, "version", version)
+    with pytest.raises(NoCompiler, match=re.escape("ip install 'numba>=0.61,<0.69'")):
+        address(scaled, SIGNATURE)
+    assert compilations == []
+
+
+def test_a_loaded_process_needs_no_numba(own_folder: Path) -> None:
+    program = (
+        "import sys\n"
+        "from volvelle.core.machine_code.loading import called\n"
+        "from volvelle.core.orders import rounded\n"
+        "called(rounded, (float, float))(0.1)\n"
+        "print('numba' in sys.modules)\n"
+    )
+    for imported in ("True\n", "False\n"):
+        run = subprocess.run(
+            [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True
+        )
+        assert run.stdout == imported
+
+
+def test_the_stamp_follows_the_numbers_and_kernels_that_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = stamp(scaled)
+    assert [each.__name__ for each in kernels_reached(scaled)] == ["scaled", "power"]
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 4.0)
+    assert stamp(scaled) != before
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
+    assert stamp(scaled) == before
+    assert stamp(scaled, "another signature") != before
+
+
+def test_the_loop_is_loaded_for_fewer_jobs_than_it_is_compiled_for(
+    monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+) -> None:
+    jobs = (LOADED_FROM - 1, LOADED_FROM, COMPILED_FROM - 1, COMPILED_FROM)
+    assert [machine_code_pays(many) for many in jobs] == [False, False, False, True]
+    monkeypatch.setattr(loading, "version", lambda package: "0.1")
+    assert not machine_code_pays(COMPILED_FROM), "there is none, and none can be made"
+    monkeypatch.undo()
+    assert compilations == []
+
+
+def test_the_loop_is_loaded_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "LOOP", (scaled, SIGNATURE))
+    assert not machine_code_pays(LOADED_FROM)
+    address(scaled, SIGNATURE)
+    forget()
+    assert machine_code_pays(LOADED_FROM)
+    assert not machine_code_pays(LOADED_FROM - 1)
