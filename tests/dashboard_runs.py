@@ -1,9 +1,8 @@
 """A small run for the dashboard."""
 
-from strategies import Scenario, happen, linear_job
-
 from volvelle.dashboard.run import RunMoments
 from volvelle.model.cluster import parse_cluster
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 def two_jobs_and_a_late_one() -> RunMoments:

@@ -7,13 +7,13 @@ from typing import Any, cast
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import Scenario, happen
 
 from volvelle.core import columns
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import Table
+from volvelle.testing.scenario import Scenario, happen
 
 Floats = NDArray[np.float64]
 

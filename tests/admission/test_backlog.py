@@ -5,7 +5,6 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
@@ -15,6 +14,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 def under(admission: str, jobs: list[Job], cluster: str, policy: str = "fifo") -> Outcomes:

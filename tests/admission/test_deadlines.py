@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios, state_of
 
 from volvelle.core.decision import Promise
 from volvelle.core.journal import follow, read_journal, replay
@@ -16,6 +15,8 @@ from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
 from volvelle.model.problems import Problem
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job, state_of
+from volvelle.testing.strategies import KNOWN, scenarios
 
 STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, deadlines=True)
 """What a look ahead foresees: jobs that go on as fast as they start."""

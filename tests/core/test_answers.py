@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core import answers
 from volvelle.core.policy import Allocation, OrderPolicy, Policy
@@ -15,6 +14,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 SCENARIO = Scenario.of(parse_cluster("1x4"), [linear_job(n, 0.0, 2.0, 9.0) for n in range(3)])
 

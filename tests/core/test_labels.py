@@ -1,13 +1,13 @@
 """Labels of nodes, and jobs that ask for them."""
 
 import pytest
-from strategies import Scenario, linear_job
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
 from volvelle.model.cluster import Cluster, Node, cluster_from
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
+from volvelle.testing.scenario import Scenario, linear_job
 
 
 def submit(job: Job, number: int) -> JobSubmitted:

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.lanes import borrowed
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import Cluster, Node, Pool, cluster_from
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 def cluster_of(*pools: Pool, gpus: int) -> Cluster:

@@ -1,7 +1,6 @@
 """Rates by number of GPUs: one curve for each distinct model, known when a policy asks."""
 
 import numpy as np
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.curves import RateCurves
 from volvelle.core.state import Jobs
@@ -9,6 +8,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Regime, Truth
 from volvelle.model.throughput import Linear, PerBatchSize, PerType, Table
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 TYPES = ("a", "b")
 CAPACITY = np.array([3.0, 2.0])

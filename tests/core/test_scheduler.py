@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from strategies import Scenario, linear_job, state_of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.entry import waiting_for_admission
@@ -23,6 +22,7 @@ from volvelle.core.snapshot import Snapshot
 from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.throughput import LINEAR, PerType
+from volvelle.testing.scenario import Scenario, linear_job, state_of
 
 
 def scheduler_of(

@@ -14,7 +14,6 @@ from unittest.mock import patch
 from fake_cluster import ControllerHarness, sleeping
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import state_of
 
 from volvelle.live.control import snapshots
 from volvelle.live.control.controller import Controller
@@ -31,6 +30,7 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost, Order, Start
 from volvelle.live.store import CycleBatch
 from volvelle.model.cluster import NodeState
+from volvelle.testing.scenario import state_of
 
 POLICIES = ["fifo", "sjf:preemptive=true", "max-min", "las:round=3", "fifo:strict=false"]
 WIDTHS = st.integers(1, 3)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from executor_harnesses import SOURCES
 from fake_cluster import ControllerHarness, header_of, sleeping, wait_for
-from strategies import linear_job
 
 from volvelle.cli.formatting import format_profile
 from volvelle.core.events import JobSubmitted
@@ -31,6 +30,7 @@ from volvelle.model.cluster import Cluster, NodeState, Profiling, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.profiling import profile
+from volvelle.testing.scenario import linear_job
 from volvelle.workload.workload import Workload
 
 

@@ -9,7 +9,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from fake_cluster import ControllerHarness, sleeping, wait_for
-from strategies import state_of
 
 from volvelle.core.journal import read_journal, replay
 from volvelle.live.config import ServeConfig
@@ -22,6 +21,7 @@ from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import NodeState
 from volvelle.model.problems import Problem
 from volvelle.simulate.past import read_past
+from volvelle.testing.scenario import state_of
 
 LIVE = ("running", "waiting")
 FIGURES = ("finish", "first_start", "gpu_seconds", "preemptions", "restarts", "status")

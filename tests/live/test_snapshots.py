@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import pytest
 from fake_cluster import ControllerHarness, header_of, sleeping
-from strategies import state_of
 
 from volvelle.core.events import ProgressReported
 from volvelle.core.journal import Entry
@@ -17,6 +16,7 @@ from volvelle.live.control import recovery, snapshots
 from volvelle.live.control.requests import Submit
 from volvelle.live.store import Store
 from volvelle.model.problems import Problem
+from volvelle.testing.scenario import state_of
 
 POLICY = """
 from volvelle.core.policy import order

@@ -20,7 +20,6 @@ from fake_cluster import (
     sleeping,
 )
 from sqlalchemy import Column, Integer, MetaData, Table
-from strategies import state_of
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
@@ -30,6 +29,7 @@ from volvelle.live.store.database import backend_of
 from volvelle.live.store.migrations import versions as migrations
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
+from volvelle.testing.scenario import state_of
 
 FIXTURES = sorted((Path(__file__).parent / "stores").glob("v*.sql"))
 

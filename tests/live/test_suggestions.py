@@ -5,7 +5,6 @@ import time
 import msgspec
 import pytest
 from fake_cluster import header_of
-from strategies import state_of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobHeld, JobSubmitted, NodeChanged
@@ -18,6 +17,7 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
+from volvelle.testing.scenario import state_of
 
 EPOCH = 1000.0
 HOUR = 3600.0

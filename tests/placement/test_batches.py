@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Features, Run, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, Placement
@@ -15,6 +14,8 @@ from volvelle.core.resources import IntColumn, Resources
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
 from volvelle.placement.basic import consolidate
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
+from volvelle.testing.strategies import Features, scenarios
 
 GANGS = Features(elastic=False)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import KnownJob, placements
 from volvelle.core.resources import Resources
@@ -16,6 +15,7 @@ from volvelle.model.throughput import LINEAR, Log2
 from volvelle.placement.strict import fewest_nodes
 from volvelle.systems.blox.selective import fill_holes
 from volvelle.testing.resources import partly_taken
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 @st.composite

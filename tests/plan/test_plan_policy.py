@@ -5,7 +5,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from pydantic import PrivateAttr
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.fork import Fork
 from volvelle.core.policy import policies
@@ -13,6 +12,7 @@ from volvelle.core.view import View
 from volvelle.model.cluster import parse_cluster
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 class Alternating(PlanPolicy):

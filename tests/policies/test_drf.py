@@ -4,13 +4,13 @@ import numpy as np
 from growth_cases import Growing, growings, plain, shares_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen
 
 from volvelle.core import columns
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.policies.drf import fill_by_dominant_share
 from volvelle.policies.max_min import grow_by_weight
+from volvelle.testing.scenario import Scenario, happen
 
 
 @settings(max_examples=200)

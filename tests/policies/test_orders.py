@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.orders import all_rounded, rounded
 from volvelle.model.cluster import parse_cluster
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 A_LITTLE_MORE = 0.1 + 0.2  # 0.30000000000000004
 

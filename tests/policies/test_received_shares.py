@@ -6,7 +6,6 @@ import pytest
 from growth_cases import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import linear_job
 
 from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
@@ -14,6 +13,7 @@ from volvelle.core.state import Reason
 from volvelle.model.cluster import parse_cluster
 from volvelle.policies.rounds import serve_in_turn
 from volvelle.simulate.run import Setting, simulate
+from volvelle.testing.scenario import linear_job
 from volvelle.workload.workload import Workload
 
 

@@ -6,12 +6,12 @@ from itertools import combinations
 import msgspec
 import numpy as np
 import pytest
-from strategies import Scenario, linear_job
 
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, Pool
 from volvelle.model.job import Dependency, Job, Regime
 from volvelle.simulate.run import simulate
 from volvelle.simulate.synthesis import Synthesis
+from volvelle.testing.scenario import Scenario, linear_job
 
 FEATURES = (
     *("synthesize", "dependencies", "pools", "batch sizes", "types", "nodes", "time limits"),

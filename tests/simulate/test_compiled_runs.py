@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import EVERYTHING, Features, Run, Scenario, happen, linear_job, scenarios, tabled
 
 from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
@@ -19,6 +18,8 @@ from volvelle.core.view import JobView, View
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.pcs.policy import Pcs
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job, tabled
+from volvelle.testing.strategies import EVERYTHING, Features, scenarios
 from volvelle.workload.workload import Workload
 
 ORDERS = [

@@ -1,11 +1,12 @@
 """Conservative backfill: by hand, and that nobody who comes later delays anybody."""
 
 from hypothesis import given, settings
-from strategies import GANGS, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.fork import Fork
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, happen, linear_job
+from volvelle.testing.strategies import GANGS, scenarios
 
 
 def test_a_job_that_easy_would_start_waits_where_it_would_delay_the_second_in_the_queue() -> None:

@@ -1,7 +1,6 @@
 """CPUs and memory in a run: what they do to a job's rate, by hand-worked cases."""
 
 import pytest
-from strategies import Scenario, happen
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event
@@ -13,6 +12,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.simulate.run import check
 from volvelle.testing.resources import partly_taken
+from volvelle.testing.scenario import Scenario, happen
 
 HUNGRY = Sensitivity((2.0, 6.0), (10.0,), ((0.25,), (1.0,)))
 """At full rate with 6 CPUs a GPU; a quarter of it with 2."""

@@ -2,7 +2,6 @@
 
 import pytest
 from hypothesis import given, settings
-from strategies import GANGS, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.fork import Fork
 from volvelle.core.policy import policies
@@ -10,6 +9,8 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, happen, linear_job
+from volvelle.testing.strategies import GANGS, scenarios
 
 
 def test_the_textbook_example() -> None:

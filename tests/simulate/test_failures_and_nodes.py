@@ -6,7 +6,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pytest
-from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import BatchSizeChanged, Event, JobFailed
@@ -27,6 +26,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 UP, DRAINING, DOWN = NodeState.UP, NodeState.DRAINING, NodeState.DOWN
 

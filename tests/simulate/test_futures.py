@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, linear_job
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Arrays, Arrivals, Fork, can_play_out
@@ -16,6 +15,7 @@ from volvelle.model.job import Job
 from volvelle.simulate import futures
 from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.resample import Arrival, RecentPast
+from volvelle.testing.scenario import Scenario, linear_job
 
 COMPILED = [
     "fifo",

@@ -4,7 +4,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fork import Fork
@@ -15,6 +14,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.onward import onward, setting_of
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 def snapshot() -> Snapshot:

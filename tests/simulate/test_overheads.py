@@ -1,11 +1,11 @@
 """What starting, stopping and resizing cost, on examples worked out by hand."""
 
 import pytest
-from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.events import JobStarted, JobStopped
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 
 def events_of(run: Run, kind: type) -> list[tuple[float, int]]:

@@ -9,7 +9,6 @@ from typing import cast
 import msgspec
 import numpy as np
 import pytest
-from strategies import Scenario, linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted, Recomposed
@@ -25,6 +24,7 @@ from volvelle.simulate.predict import Predictor
 from volvelle.simulate.run import Simulation, simulate
 from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, linear_job
 from volvelle.workload.reading import read_trace
 
 LONG = linear_job(0, 0.0, 1.0, 100.0)

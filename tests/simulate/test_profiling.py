@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from strategies import linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobFailed, JobSubmitted, NodeChanged
@@ -21,6 +20,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import Log2, Table
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.simulate.run_directory import load_outcomes, write_outcomes
+from volvelle.testing.scenario import linear_job
 from volvelle.workload.workload import Workload
 
 

@@ -4,10 +4,11 @@ import math
 
 import pytest
 from hypothesis import given, settings
-from strategies import EVERYTHING, Features, Run, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
+from volvelle.testing.strategies import EVERYTHING, Features, scenarios
 
 GANG_ROUNDS = ["las:round=30", "las:round=25,service=seconds", "srtf:round=20", "easy:round=30"]
 ROUNDS = [*GANG_ROUNDS, "fifo:round=30", "fifo-skip:round=7.5", "max-min:round=30"]

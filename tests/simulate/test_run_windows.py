@@ -4,12 +4,12 @@ import dataclasses
 import signal
 
 import pytest
-from strategies import Scenario, linear_job
 
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import NodeChange, NodeState, parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Progress, Simulation, asked_to_stop, simulate
+from volvelle.testing.scenario import Scenario, linear_job
 from volvelle.workload.workload import Workload
 
 QUEUE = Scenario.of(parse_cluster("1x1"), [linear_job(n, 0.0, 1.0, 10.0) for n in range(6)])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from measured_training import EPOCH_ITERATIONS, EPOCHS, application, seconds, training_job
-from strategies import Scenario, happen, state_of
 
 from volvelle.core.events import JobFailed, TrainingReported
 from volvelle.core.journal import replay
@@ -15,6 +14,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.training import StepTimes
 from volvelle.simulate.sources import Source, resubmitted
+from volvelle.testing.scenario import Scenario, happen, state_of
 from volvelle.workload.workload import Workload
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import KNOWN, Scenario, scenarios, state_of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fork import Fork
@@ -16,6 +15,8 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, Simulation, simulate
+from volvelle.testing.scenario import Scenario, state_of
+from volvelle.testing.strategies import KNOWN, scenarios
 from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 

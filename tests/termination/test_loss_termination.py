@@ -3,7 +3,6 @@
 import msgspec
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import LossReported
 from volvelle.core.fork import Fork
@@ -14,6 +13,7 @@ from volvelle.model.job import Job, JobSpec, LossPoint, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.world import World
+from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.generators import make_generator
 
 CURVE = (LossPoint(0.0, 10.0), LossPoint(40.0, 1.001), LossPoint(100.0, 1.0))

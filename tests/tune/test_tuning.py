@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
@@ -22,6 +21,7 @@ from volvelle.model.throughput import Amdahl
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
 from volvelle.systems.pcs.policy import Pcs
+from volvelle.testing.scenario import linear_job
 from volvelle.tune.evaluate import evaluate
 from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
 from volvelle.tune.samples import draw, split

@@ -556,7 +556,7 @@ class Arrays:
 
     def _machine_code(self, s: State) -> "Machine":
         if self._machine is None:
-            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
             self._machine = Machine(s)
         return self._machine

@@ -247,7 +247,7 @@ def run_and_predict(world: World) -> FloatColumn | None:
     truly_asked = s.arrivals[Jobs.float_columns.index("truly_asked")]
     if truly_asked.any() or not machine_code_knows(s.arrivals):
         return None
-    from volvelle.core.machine import Machine  # noqa: PLC0415 - loads Numba
+    from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
     scheduler.apply_rules(pauses=NEWCOMERS_CAME)
     predicted = np.full(len(world.coming.jobs), np.nan)

@@ -5,11 +5,11 @@ import pytest
 from growth_cases import LINEAR, Growing, elastic, first_shares, growings, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core import columns
 from volvelle.model.cluster import parse_cluster
 from volvelle.systems.afs.policy import grow_by_contest, share_by_length
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 COINS = st.sampled_from([0, 1, 7, 2**31 - 2])
 

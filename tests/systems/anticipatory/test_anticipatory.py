@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import ArrivalsForetold
 from volvelle.metrics.baseline import against
@@ -15,6 +14,7 @@ from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.systems.anticipatory.virtual_clock import VirtualClock
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 SECONDS = st.sampled_from([1.0, 2.5, 7.0, 10.0, 12.3, 30.0, 100.0, 250.0, 1 / 3])
 GAPS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 5.0, 33.3, 120.0])

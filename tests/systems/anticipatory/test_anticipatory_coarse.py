@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import Scenario, happen, linear_job
 from test_anticipatory import run, run_together, workloads, workloads_on_nodes
 
 from volvelle.core import machine
@@ -19,6 +18,7 @@ from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.anticipatory import coarse, memory, queues
 from volvelle.systems.anticipatory.coarse import Anticipatory
+from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.workload import Workload
 
 QUANTA = "quanta=10/100"

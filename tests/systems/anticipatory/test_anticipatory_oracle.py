@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import Scenario, happen, linear_job
 
 from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.systems.anticipatory.oracle import OracleJobs, best_schedule
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 pytest.importorskip("highspy")
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 def starts(policy: str, jobs: list[Job], quotas: dict[str, float]) -> list[float]:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.systems.blox.bandwidth import best_linked
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 P3_8XLARGE = ((0, 1, 1, 2), (1, 0, 2, 1), (1, 2, 0, 1), (2, 1, 1, 0))
 """NVLinks as the paper tells of them, 0-3 two and 0-1 one (see `experiments/blox/bandwidth.py`)."""

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import Recomposed
 from volvelle.core.scheduler import Scheduler
@@ -16,6 +15,7 @@ from volvelle.report.choices import choices, shares
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.synthesis import Synthesis, read_foreseen
 from volvelle.systems.blox.synthesizer import Synthesizer
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 BOTH = ("fifo", "srtf")
 

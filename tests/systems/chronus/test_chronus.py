@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import KNOWN, Run, Scenario, happen, linear_job, scenarios
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
@@ -25,6 +24,8 @@ from volvelle.simulate.sources import generated
 from volvelle.simulate.world import World
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations, earliest_finish, reserve_late
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
+from volvelle.testing.strategies import KNOWN, scenarios
 
 STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, slots=False, deadlines=True)
 """Jobs that go on as fast as they start, on GPUs that are counted, so that no placement refuses."""

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import Gang, KnownJob
 from volvelle.core.resources import IntColumn, Resources
@@ -26,6 +25,7 @@ from volvelle.systems.chronus.local_search import (
     table,
 )
 from volvelle.testing.resources import partly_taken
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 SLOWDOWNS = [0.0, 0.1, 0.5, 1.0, 4.0, 9.0]
 

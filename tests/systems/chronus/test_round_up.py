@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.parts import Gang, KnownJob, placements
 from volvelle.core.resources import IntColumn, Resources
@@ -18,6 +17,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.systems.chronus.round_up import RoundUp
 from volvelle.systems.hived.cells import round_up
 from volvelle.testing.resources import partly_taken
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 ANY = KnownJob(JobSpec(id="a", submit_time=0.0), Truth(work=1.0))
 

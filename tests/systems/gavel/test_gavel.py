@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
@@ -23,6 +22,7 @@ from volvelle.systems.gavel.demand import Demand, no_pairs, raise_together
 from volvelle.systems.gavel.finish_time import fairest, rho
 from volvelle.systems.gavel.hierarchical import GavelHierarchical
 from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike, water_level
+from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.workload import Workload
 
 pytest.importorskip("highspy", reason="the extra 'solvers' is not installed")

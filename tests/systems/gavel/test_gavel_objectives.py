@@ -9,11 +9,11 @@ import pytest
 from gavel_checks import CHECKS, watched
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen
 
 from volvelle.model.cluster import Cluster, Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import AnyThroughput, PerType, Table
+from volvelle.testing.scenario import Scenario, happen
 
 pytest.importorskip("highspy", reason="the extra 'solvers' is not installed")
 pytest.importorskip("scipy", reason="SciPy solves the programs a second time")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import Run, Scenario, happen
 
 from volvelle.core.decision import Decision
 from volvelle.core.fork import Fork
@@ -19,6 +18,7 @@ from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
 from volvelle.systems.gavel.demand import Demand, Pairs, no_pairs, raise_together
 from volvelle.systems.gavel.las import normaliser
+from volvelle.testing.scenario import Run, Scenario, happen
 
 pytest.importorskip("highspy", reason="the extra 'solvers' is not installed")
 

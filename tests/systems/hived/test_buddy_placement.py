@@ -3,7 +3,6 @@
 import numpy as np
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.resources import Resources
 from volvelle.core.state import State
@@ -12,6 +11,7 @@ from volvelle.model.job import Job
 from volvelle.simulate.world import World
 from volvelle.systems.hived.cells import Cells, level_of
 from volvelle.systems.hived.placement import Buddy
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 class Held:

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.events import JobSubmitted
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, LossPoint
 from volvelle.simulate.world import World
 from volvelle.systems.optimus.estimator import Convergence, fit_loss
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 @given(

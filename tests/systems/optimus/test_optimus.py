@@ -3,12 +3,12 @@
 from growth_cases import LINEAR, Growing, elastic, first_shares, growings, plain
 from hypothesis import given, settings
 from measured_training import training_job
-from strategies import Scenario
 
 from volvelle.core import columns
 from volvelle.core.events import JobSubmitted, TrainingReported
 from volvelle.model.cluster import parse_cluster
 from volvelle.systems.optimus.policy import grow_by_gain
+from volvelle.testing.scenario import Scenario
 
 
 @settings(max_examples=200)

@@ -7,7 +7,6 @@ import pytest
 from growth_cases import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core import columns
 from volvelle.core.compiled import compiled
@@ -29,6 +28,7 @@ from volvelle.systems.pcs.shares import (
     kept,
 )
 from volvelle.systems.pcs.whole import give_whole
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 SIZES = st.lists(st.floats(1.0, 1e7), min_size=1, max_size=60)
 

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import Scenario, happen
 
 from volvelle.core import columns
 from volvelle.core.policy import policies
@@ -18,6 +17,7 @@ from volvelle.systems.gavel.demand import Demand, no_pairs
 from volvelle.systems.pcs.heterogeneous import PcsGavel, fill_alike, fill_queues, own_gpus
 from volvelle.systems.pcs.policy import Pcs
 from volvelle.systems.pcs.shares import fair_shares, join
+from volvelle.testing.scenario import Scenario, happen
 
 pytest.importorskip("highspy", reason="the extra 'solvers' is not installed")
 

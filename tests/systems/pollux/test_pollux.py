@@ -13,7 +13,6 @@ from growth_cases import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_training import application, training_job
-from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core import goodput as functions
 from volvelle.core.events import TrainingReported
@@ -24,6 +23,7 @@ from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.agent import Agent, fit_error, fitted, minimised
 from volvelle.systems.pollux.search import AllocationProblem, fitness_of, repair, search
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 SEARCH = import_module("volvelle.systems.pollux.search")
 TRUE = StepParameters(0.05, 0.002, 0.1, 0.004, 0.02, 0.001, 1.6)

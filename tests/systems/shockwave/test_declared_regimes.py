@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.fork import Fork
@@ -18,6 +17,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, Linear, PerBatchSize, PerType
 from volvelle.simulate.world import World
 from volvelle.systems.shockwave.regimes import DeclaredRegimes, RegimePredictor
+from volvelle.testing.scenario import Scenario, happen
 
 RATES = PerBatchSize({32: Linear(1.0), 64: Linear(2.0), 128: Linear(4.0)}, 32)
 

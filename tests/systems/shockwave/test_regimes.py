@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Scenario, happen
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
@@ -13,6 +12,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.simulate.world import World
 from volvelle.systems.shockwave.regimes import Course, Regimes, Rule, expected_begins, expected_work
+from volvelle.testing.scenario import Scenario, happen
 
 RULES: tuple[Rule, ...] = ("restatement", "bayesian", "greedy")
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core.policy import policies
 from volvelle.model.cluster import Pool, parse_cluster
@@ -31,6 +30,7 @@ from volvelle.systems.shockwave.welfare import (
     finish_time_fairness,
     gains,
 )
+from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.workload import Workload
 
 

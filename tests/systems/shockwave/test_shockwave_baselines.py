@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Scenario, happen, linear_job
 
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.throughput import Linear
 from volvelle.systems.allox.policy import heads
 from volvelle.systems.gandiva_fair.policy import shares_by_tickets
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
 def test_shares_of_time_are_proportional_to_tickets() -> None:

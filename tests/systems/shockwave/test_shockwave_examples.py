@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 ROUNDS = 7
 SECONDS_ON_ONE = np.array([12.0, 8.0, 6.0])

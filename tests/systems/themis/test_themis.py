@@ -10,7 +10,6 @@ from growth_cases import Growing, growings, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import Scenario, happen, linear_job
 
 from volvelle.core import columns
 from volvelle.model.cluster import parse_cluster
@@ -29,6 +28,7 @@ from volvelle.systems.themis.auction import (
     share_out,
     worst_first,
 )
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import pytest
-from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
 from volvelle.systems.three_sigma.policy import ThreeSigma
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 POLICY = "3sigma:round=10,ahead=1000,slots=10"
 

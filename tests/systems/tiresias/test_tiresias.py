@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Run, Scenario, happen, linear_job
 
 from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
@@ -15,6 +14,7 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.systems.tiresias.gittins import Gittins, ServiceDistribution
 from volvelle.systems.tiresias.reproductions.gittins import index
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 
 def under(policy: str, jobs: list[Job], cluster: str = "1x1") -> Run:

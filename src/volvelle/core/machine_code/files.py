@@ -1,4 +1,4 @@
-"""Object files: those that the package brings, and those that are kept in the user's cache folder.
+"""Object files: they are kept in the user's cache folder.
 
 The name of a file says of which loop it is, the stamp of its code, for which processor and by which compiler
 it was made. Its first 32 bytes are the SHA-256 of the rest: a file that was cut or damaged is not used. Files
@@ -7,11 +7,9 @@ are written under another name and then renamed, so that a reader sees all of on
 
 import hashlib
 import os
-import platform
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,9 +17,6 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-SHIPPED = Path(__file__).parent / "shipped"
-"""Object files that were made when the package was built, for the oldest processors of the platform."""
-PLATFORM = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
 FOLDER = "VOLVELLE_MACHINE_CODE"
 """The variable of the environment that names another cache folder."""
 
@@ -61,27 +56,20 @@ def _made_by_and_for() -> str:
     return hashlib.sha256(of.encode()).hexdigest()[:16]
 
 
-def shipped_name(loop: str) -> str:
-    """The name of the file of ``loop`` in `SHIPPED`."""
-    return f"{loop}.{PLATFORM}.o"
-
-
 def kept_name(loop: str) -> str:
     """The name of the file of ``loop`` in the cache folder."""
     return f"{loop}.{_made_by_and_for()}.o"
 
 
-def found(loop: str) -> Iterator[bytes]:
-    """The object files there are of ``loop``, a name with a stamp, in the order to try them in."""
-    shipped = read(SHIPPED / shipped_name(loop))
-    if shipped is not None:
-        yield shipped
+def kept(loop: str) -> bytes | None:
+    """The object file of ``loop``, a name with a stamp; None where there is none that can be used."""
     folder = user_folder()
-    if folder is not None:
-        kept = read(folder / kept_name(loop))
-        if kept is not None:
-            _used(folder / kept_name(loop))
-            yield kept
+    if folder is None:
+        return None
+    content = read(folder / kept_name(loop))
+    if content is not None:
+        _used(folder / kept_name(loop))
+    return content
 
 
 def read(file: Path) -> bytes | None:

@@ -88,7 +88,7 @@ def address(loop: Callable[..., Any], signature: Signature) -> int:
 def is_kept(loop: Callable[..., Any], signature: Any) -> bool:
     """Whether machine code of ``loop`` is loaded or in a file, so that it need not be compiled."""
     there = _loaded.get((loop, signature))
-    return isinstance(there, Loaded) or any(files.found(name_of(loop, signature)))
+    return isinstance(there, Loaded) or files.kept(name_of(loop, signature)) is not None
 
 
 def can_compile() -> bool:
@@ -101,7 +101,7 @@ def can_compile() -> bool:
 
 def _loaded_or_compiled(loop: Callable[..., Any], signature: Any) -> Loaded:
     name = name_of(loop, signature)
-    for content in files.found(name):
+    if (content := files.kept(name)) is not None:
         with suppress(NotCompilable):  # it was made for a system with other symbols
             return _load(content)
     check_compiler()
