@@ -27,6 +27,19 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+SLOW = """
+import time
+from volvelle import policy
+
+@policy.order("slow")
+def slow(jobs, now):
+    \"""First in, first out, after a while.\"""
+    time.sleep(0.002 if len(jobs) else 0.0)
+    return jobs.submit_time - jobs.submit_time.mean()
+"""
+"""With 15,000 jobs it takes a minute, however quick the simulation is."""
+
+
 def interrupted_when(condition: Path, *arguments: object, cwd: Path) -> Ran:
     """Runs a command, sends it and its children Ctrl-C once ``condition`` exists and it goes on."""
     process = subprocess.Popen(
@@ -48,9 +61,10 @@ def interrupted_when(condition: Path, *arguments: object, cwd: Path) -> Ran:
 
 def test_simulate_writes_what_is_done_so_far(tmp_path: Path, long_trace: Path) -> None:
     run = tmp_path / "run"
+    (tmp_path / "slow.py").write_text(SLOW)
     ran = interrupted_when(
         run / "journal.jsonl.partial",
-        "simulate", long_trace, "-c", "8x8", "-p", "las", "--until", "9000d", "--out", "run",
+        "simulate", long_trace, "-c", "8x8", "-p", "slow.py", "--until", "9000d", "--out", "run",
         cwd=tmp_path,
     )  # fmt: skip
     assert ran.status == 130, ran.err
@@ -63,15 +77,16 @@ def test_simulate_writes_what_is_done_so_far(tmp_path: Path, long_trace: Path) -
 
 
 def test_compare_keeps_the_finished_runs(tmp_path: Path, long_trace: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
     arguments = (
-        "compare", long_trace, "-c", "8x8", "-p", "fifo", "-p", "las:round=10", "--workers", 1,
+        "compare", long_trace, "-c", "8x8", "-p", "fifo", "-p", "slow.py", "--workers", 1,
         "--out", "cmp", "-m", "jct:mean", "-o", "json",
     )  # fmt: skip
-    second = tmp_path / "cmp/runs/las-round=10/run.json"
+    second = tmp_path / "cmp/runs/slow/run.json"
     ran = interrupted_when(second, *arguments, cwd=tmp_path)
     assert ran.status == 130, ran.err
     assert [row["run"] for row in json.loads(ran.out)["rows"]] == ["fifo"]
-    assert "interrupted: las:round=10" in ran.err
+    assert "interrupted: slow" in ran.err
     assert "Traceback" not in ran.err
     assert json.loads(second.read_text())["status"] == "interrupted"
     with np.load(second.with_name("outcomes.npz")) as columns:

@@ -64,7 +64,7 @@ def test_virtual_starts_are_those_of_the_pools_alone(workload: tuple[Cluster, li
     for pool in cluster.pools:
         rows = [n for n, job in enumerate(jobs) if job.spec.pool == pool.name]
         submit, gpus = (
-            np.array([getattr(jobs[n].spec, name) for n in rows])
+            np.array([getattr(jobs[n].spec, name) for n in rows], dtype=np.float64)
             for name in ("submit_time", "gpus")
         )
         seconds = np.array([jobs[n].truth.work for n in rows]) / gpus
@@ -116,9 +116,11 @@ class Figure6:
                 if n in self.start and self._end(n) > now:
                     clock.occupy(self._end(n), self.jobs[n].spec.gpus)
             rest = [n for n in mine if n not in self.start]
-            submit = np.array([max(self.jobs[n].spec.submit_time, now) for n in rest])
-            gpus = np.array([self.jobs[n].spec.gpus for n in rest])
-            seconds = np.array([self._seconds(n) for n in rest])
+            columns = [
+                (max(self.jobs[n].spec.submit_time, now), self.jobs[n].spec.gpus, self._seconds(n))
+                for n in rest
+            ]
+            submit, gpus, seconds = np.array(columns, dtype=np.float64).reshape(-1, 3).T.copy()
             found |= dict(zip(rest, clock.starts(submit, gpus, seconds).tolist(), strict=True))
         return found
 
