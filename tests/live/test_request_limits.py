@@ -37,12 +37,14 @@ class Told:
     """An application that tells what it was asked; ``/slow`` after a while. ``bodies``: that it got."""
 
     bodies: ClassVar[list[bytes]] = []
+    slow_begun = threading.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         body = await request.body()
         self.bodies.append(body)
         if request.url.path == "/slow":
+            self.slow_begun.set()
             await asyncio.sleep(0.2)
         names = " ".join(name for name in request.headers)
         await PlainTextResponse(f"{request.url.path} {len(body)} {names}\n")(scope, receive, send)
@@ -237,6 +239,7 @@ def test_idle_connections_of_an_address_keep_no_request_behind_it_from_an_answer
         assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
         slow = opened.enter_context(socket.create_connection(address, 20.0))
         slow.sendall(GET.replace(b"/ ", b"/slow ", 1))
+        assert Told.slow_begun.wait(20.0)
         for _ in range(60):
             opened.enter_context(socket.create_connection(address, 20.0))
         assert slow.recv(65_536).startswith(b"HTTP/1.1 200 ")

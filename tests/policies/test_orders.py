@@ -1,12 +1,14 @@
 """The plain orders: ties that rounding errors must not decide."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from volvelle.core.orders import all_rounded, rounded
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Cluster, Node, parse_cluster
+from volvelle.model.sensitivity import Sensitivity
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
 A_LITTLE_MORE = 0.1 + 0.2  # 0.30000000000000004
@@ -51,3 +53,20 @@ def test_numbers_of_jobs_are_not_rounded(number: int) -> None:
 @given(st.lists(st.floats(allow_nan=False)))
 def test_keys_are_rounded_together_as_one_by_one(keys: list[float]) -> None:
     assert all_rounded(np.array(keys)).tolist() == [rounded(key) for key in keys]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("policy", ["srtf", "sjf"])
+def test_a_job_that_makes_no_progress_on_most_nodes_ends_on_the_others(
+    policy: str, compiled: bool
+) -> None:
+    """Its believed rate is 0 on nodes that have less memory than it needs."""
+    nodes = (
+        Node("small", 1, cpus=2.0, memory_gb=20.0),
+        Node("large", 1, cpus=2.0, memory_gb=30.0, labels=("fast",)),
+    )
+    hungry = Sensitivity((2.0, 4.0), (30.0, 40.0), ((0.5, 0.5), (0.5, 1.0)), "zero")
+    job = linear_job(0, 0.0, 1.0, 10.0, exclusive=True)
+    job = msgspec.structs.replace(job, truth=msgspec.structs.replace(job.truth, sensitivity=hungry))
+    scenario = Scenario.of(Cluster(nodes), [job], policy=policy, placement="first-free")
+    assert happen(scenario, compiled=compiled).outcomes.finish.tolist() == [20.0]

@@ -39,8 +39,8 @@ def test_a_point_of_a_front_is_a_policy(front: Front, tmp_path: Path) -> None:
 OWN = """
 from volvelle.core.policy import order
 
-@order("patient")
-def patient(jobs, now):
+@order("unhurried")
+def unhurried(jobs, now):
     return jobs.submit_time
 
 @order("hasty")
@@ -49,19 +49,19 @@ def hasty(jobs, now):
 """
 
 
-@pytest.mark.parametrize("searched", ["own.py:patient", "own.py", "elsewhere/own.py:patient"])
+@pytest.mark.parametrize("searched", ["own.py:unhurried", "own.py", "elsewhere/own.py:unhurried"])
 def test_a_point_of_a_front_is_a_policy_of_ones_own_file(tmp_path: Path, searched: str) -> None:
     (tmp_path / "own.py").write_text(OWN)
     path = tmp_path / "front.json"
     points = [{"parameters": "round=60"}]
     path.write_text(json.dumps({"policy": searched, "picks": {"balanced": 0}, "points": points}))
-    made = policies.make(f"{tmp_path}/own.py:patient:{path}#balanced,strict=true")
-    assert (made.name, made.label) == ("patient", "patient:round=60,strict=true")
+    made = policies.make(f"{tmp_path}/own.py:unhurried:{path}#balanced,strict=true")
+    assert (made.name, made.label) == ("unhurried", "unhurried:round=60,strict=true")
 
 
 def test_a_front_of_another_policy_of_the_same_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "front.json"
-    path.write_text(json.dumps({"policy": "own.py:patient", "picks": {}, "points": []}))
+    path.write_text(json.dumps({"policy": "own.py:unhurried", "picks": {}, "points": []}))
     with pytest.raises(Problem, match="not of 'own"):
         policies.make(f"own.py:hasty:{path}#balanced")
 

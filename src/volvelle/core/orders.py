@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import kernel
-from volvelle.core.state import Floats, Ints, Jobs, State
+from volvelle.core.state import INFINITY, Floats, Ints, Jobs, State
 from volvelle.core.view import JobView
 from volvelle.model.job import JobSpec
 from volvelle.model.job_schema import with_state
@@ -88,9 +88,15 @@ def remaining_work(jobs: Jobs, row: int, now: float) -> float:
 
 
 @kernel
+def _lasting(work: float, rate: float) -> float:
+    """Seconds that ``work`` takes at ``rate``; infinite at a rate of 0."""
+    return work / rate if rate > 0.0 else INFINITY
+
+
+@kernel
 def remaining_seconds(jobs: Jobs, row: int, now: float) -> float:
     """Seconds believed left on the GPUs the job requests (its most, where it is elastic)."""
-    return float(remaining_work(jobs, row, now) / jobs.full_rate[row])
+    return _lasting(remaining_work(jobs, row, now), jobs.full_rate[row])
 
 
 @kernel
@@ -98,14 +104,15 @@ def seconds_to_end(jobs: Jobs, row: int, now: float) -> float:
     """Seconds until the job is believed to end: on what it holds, or else on what it requests."""
     if jobs.held[row] > 0.0:
         restoring = max(jobs.progress_from[row] - now, 0.0)
-        return float(restoring + remaining_work(jobs, row, now) / jobs.rate[row])
-    return float(jobs.start_gap[row] + remaining_work(jobs, row, now) / jobs.request_rate[row])
+        return float(restoring + _lasting(remaining_work(jobs, row, now), jobs.rate[row]))
+    lasting = _lasting(remaining_work(jobs, row, now), jobs.request_rate[row])
+    return float(jobs.start_gap[row] + lasting)
 
 
 @kernel
 def total_seconds(jobs: Jobs, row: int, now: float) -> float:
     """Seconds the whole job is believed to take on the GPUs it requests, uninterrupted."""
-    return float(jobs.total[row] * jobs.scale[row] / jobs.full_rate[row])
+    return _lasting(jobs.total[row] * jobs.scale[row], jobs.full_rate[row])
 
 
 _DECLARED = [one.about.state for one in with_state(JobSpec) if hasattr(JobView, one.about.state)]
