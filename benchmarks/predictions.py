@@ -15,7 +15,8 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
-from volvelle.core.fork import Arrays, Fork
+from volvelle.core.fork import Fork
+from volvelle.core.play_out import Arrays
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec, Truth

@@ -17,8 +17,9 @@ import numpy as np
 from p90_bursts import BELIEFS, FEWEST, HIGH, LOW, POLICIES, TENTHS, WINDOWS, Seen, Window, seen
 from pcs_study import Claim, Column, Report, options, percent, philly, setting
 
-from volvelle.core.fork import Arrays, Fork, can_play_out
+from volvelle.core.fork import Fork
 from volvelle.core.log import Batch, Submission
+from volvelle.core.play_out import Arrays, can_play_out
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import FINISHED, NEWCOMERS_CAME
 from volvelle.estimate.statements import Statements

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core.events import JobSubmitted
-from volvelle.core.fork import Arrays, Arrivals, Fork, can_play_out
+from volvelle.core.fork import Fork
 from volvelle.core.parts import KnownJob
+from volvelle.core.play_out import Arrays, Arrivals, can_play_out
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import parse_cluster

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from volvelle.core.fork import Arrivals, Fork, machine_code_knows
+from volvelle.core.fork import Fork
 from volvelle.core.parts import Belief, KnownJob
+from volvelle.core.play_out import Arrivals, machine_code_knows
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import FloatColumn
