@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from volvelle.core import answers
+from volvelle.core import mistakes
+from volvelle.core.events import JobSubmitted
+from volvelle.core.fork import Fork
+from volvelle.core.parts import Admission, Verdict
 from volvelle.core.policy import Allocation, OrderPolicy, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import JobView, View
@@ -72,8 +75,22 @@ def test_a_mistake_in_somebodys_policy_is_told_with_its_file_and_line() -> None:
     )
 
 
+def test_a_mistake_in_somebodys_admission_is_an_error_with_its_file_and_line() -> None:
+    class Mistaken(Admission):
+        """Asks a question that has no answer."""
+
+        name: ClassVar[str] = "mistaken"
+
+        def judge(self, event: JobSubmitted, view: View, ahead: Fork) -> Verdict:
+            raise LookupError("no such thing")
+
+    composition = SCENARIO.setting.composition.build()._replace(admission=Mistaken())
+    with pytest.raises(Problem, match=f"admission 'mistaken' failed in {__file__}, .* job 'job-0'"):
+        happen(SCENARIO, scheduler=Scheduler(SCENARIO.cluster, composition))
+
+
 def test_a_mistake_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_NOT_THEIRS", (Path(__file__).parent, *answers._NOT_THEIRS))
+    monkeypatch.setattr(mistakes, "_NOT_THEIRS", (Path(__file__).parent, *mistakes._NOT_THEIRS))
     with pytest.raises(ZeroDivisionError) as raised:
         decide(answering(lambda view: 1 / 0))
     assert raised.value.__notes__ == ["(policy 'wrong': it was asked at 0 s about 3 jobs)"]

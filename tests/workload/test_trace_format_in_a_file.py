@@ -87,3 +87,13 @@ def test_a_generator_is_a_file_too(tmp_path: Path) -> None:
     source = generated(f"{fixed}:jobs=3", seed=1)
     assert len(source.workload) == 3
     assert source.origin["generator"] == "fixed-in-a-file"
+
+
+def test_a_mistake_in_it_is_an_error_with_its_line_and_the_trace_s(
+    tmp_path: Path, log: Path
+) -> None:
+    lab = tmp_path / "mistaken.py"
+    lab.write_text(LAB.format(name="mistaken").replace("str(row.line)", "row.no_such_thing"))
+    line = 1 + next(i for i, one in enumerate(lab.read_text().splitlines()) if "such" in one)
+    with pytest.raises(Problem, match=rf"format failed in {lab}, line {line}, in job: .* line 2"):
+        read_source(log, str(lab), {}, strict=True)

@@ -2,10 +2,7 @@
 goes into the arrays.
 """
 
-import sysconfig
 from collections.abc import Callable
-from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +16,7 @@ from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import order_anew, settle_work
 from volvelle.core.limits import end_overrun
+from volvelle.core.mistakes import mistake_in
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import expect_promises, keeps, promise
@@ -51,13 +49,6 @@ from volvelle.model.tolerances import GRANTED
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
-_NOT_THEIRS = (
-    Path(__file__).parents[1],
-    Path(np.__file__).parent,
-    Path(sysconfig.get_path("stdlib")),
-)
-"""Folders whose code no policy of a user's own is in."""
-
 _LATE = "it is not finished at the time that was promised"
 
 
@@ -78,12 +69,8 @@ def _allocate(scheduler: "Scheduler") -> None:
     except Problem:
         raise
     except Exception as error:
-        if place := _place_of_mistake(error):
-            what = f"{type(error).__name__}: {error}"
-            raise Problem(
-                f"policy {policy.name!r} failed in {place}: {what}", mend=asked
-            ) from error
-        error.add_note(f"(policy {policy.name!r}: {asked})")
+        if mistake := mistake_in(f"policy {policy.name!r}", error, asked):
+            raise mistake from error
         raise
     view.jobs.keep_own()
     if scheduler.remember():
@@ -104,18 +91,6 @@ def _allocate(scheduler: "Scheduler") -> None:
         promise(scheduler, given)
     if allocation.notices:
         scheduler.notes.notices[int(s.count[MOMENTS])] = allocation.notices
-
-
-def _place_of_mistake(error: Exception) -> str:
-    """File, line and function of somebody's own code from which an error came; empty where it is ours."""
-    frames = [
-        frame
-        for frame in extract_tb(error.__traceback__)
-        if not any(Path(frame.filename).is_relative_to(folder) for folder in _NOT_THEIRS)
-    ]
-    return (
-        f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
-    )
 
 
 def _what_is_wrong(allocation: object, view: View) -> str:

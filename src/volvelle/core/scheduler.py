@@ -429,8 +429,8 @@ class Scheduler:
         return Fork(self).without_queue()
 
     def spec(self, number: int) -> JobSpec:
-        """What the user of a job in the system declared."""
-        return self.known[number].spec
+        """The declaration of the user of a job in the system."""
+        return self.known[int(number)].spec
 
     def row_of(self, number: int) -> int | None:
         """The row of a job, None where it is not in the system."""

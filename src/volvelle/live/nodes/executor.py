@@ -108,4 +108,6 @@ class Executor(Part):
         raise NotImplementedError
 
 
-executors: Registry[Executor] = Registry("executor", "executors", "volvelle.live.nodes.executors")
+executors: Registry[Executor] = Registry(
+    "executor", "executors", "volvelle.live.nodes.executors", "volvelle.executors"
+)

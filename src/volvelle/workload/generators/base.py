@@ -42,7 +42,7 @@ class Generator(Parameters, Part, ABC):
 
 
 generators: Registry[Generator] = Registry(
-    "generator", "generators", "volvelle.workload.generators"
+    "generator", "generators", "volvelle.workload.generators", "volvelle.generators"
 )
 
 

@@ -9,6 +9,7 @@ and counted in either mode.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
+from volvelle.core.mistakes import mistake_in
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.workload.workload import ImportReport
@@ -137,6 +138,12 @@ def each_job(
             ledger.broken(bad, record.line)
         except Unfit as unfit:
             ledger.unfit(unfit, record.line)
+        except Problem:
+            raise
+        except Exception as error:
+            if mistake := mistake_in("the trace's format", error, f"it read line {record.line}"):
+                raise mistake from error
+            raise
         else:
             seen.add(job.spec.id)
             ledger.report.kept += 1
