@@ -96,7 +96,7 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
 
 
 def _demo(given: dict[str, Any]) -> dict[str, Any]:
-    """What the demonstration takes where nothing else is ``given``."""
+    """The options of the demonstration that are not ``given``."""
     from volvelle.workload.generators import DEMO_SEED
     from volvelle.workload.generators.lognormal import Demo
 

@@ -175,7 +175,7 @@ def complete(command: AnyCommand) -> AnyCommand:
 
 
 def of_experiment(*keys: str) -> Callable[[], Iterator[Parameter]]:
-    """What makes the options for some keys of an experiment file, and ``--config``."""
+    """A decorator that adds the options for some keys of an experiment file, and ``--config``."""
 
     def made() -> Iterator[Parameter]:
         from volvelle.simulate.experiment_file import ExperimentFile
@@ -227,7 +227,7 @@ def _kind(annotation: Any) -> Any:
 
 
 def _default(field: "FieldInfo") -> list[str]:
-    """What the help says of a default that is a number."""
+    """A default that is a number, as the help shows it."""
     from volvelle.model.units import format_duration
 
     default = (

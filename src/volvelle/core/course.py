@@ -73,7 +73,7 @@ class Course:
         self._executions: dict[int, Execution] = {}
         self._tick = tick
         self._last_work: dict[int, float] = {}
-        """What was done of jobs that left while they wrote a checkpoint."""
+        """Units of work of jobs that left while they wrote a checkpoint."""
         self._reports_every = scheduler.composition.reports_every
         self._nodes = nodes
         self._next_node = next(nodes, None)

@@ -16,7 +16,7 @@ class Trainer(Protocol):
 
     @property
     def goodput(self) -> Goodput | None:
-        """What the job reports of itself."""
+        """The reports of the job on itself."""
 
     def place(self, gpus: int, slots: IntArray, resources: Resources) -> None:
         """From now on the job has these GPUs."""

@@ -120,7 +120,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Fork:
-    """What is asked of a scheduler's future. Each method returns a fork of which one thing more is asked.
+    """A question about a scheduler's future. Each method returns a fork of which one thing more is asked.
 
     admitted: jobs that enter now. arrivals: jobs that come later. queue: whether jobs in the admission queue
     and jobs blocked on others come. ratios: how beliefs err. arrays: in which machine code plays it out.
@@ -404,7 +404,7 @@ class _Table:
 
 
 def _believed(belief: Belief) -> Truth:
-    """What is to become true of a job that has done nothing yet."""
+    """The truth about a job that has done nothing yet, as it is believed."""
     truth = msgspec.structs.replace(belief.truth, failures=())
     if belief.scale == 1.0 and truth.work >= 0.0:
         return truth

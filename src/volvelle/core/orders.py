@@ -116,7 +116,7 @@ def total_seconds(jobs: Jobs, row: int, now: float) -> float:
 
 
 _DECLARED = [one.about.state for one in with_state(JobSpec) if hasattr(JobView, one.about.state)]
-"""What a job's user declares, as policies read it: it does not change while the job is there."""
+"""The declared attributes of a job, as policies read them: they do not change while the job is there."""
 _STORED = {
     "number": "number",
     "submit_time": "submit",

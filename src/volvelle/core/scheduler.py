@@ -518,7 +518,7 @@ class Scheduler:
 
 
 Answers = Mapping[int, Callable[[Scheduler], object]]
-"""What is done where the forward loop asks a question, by question (ASK_...)."""
+"""The answers to questions of the forward loop, by question (ASK_...)."""
 
 
 def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class RunMoments:
         return present
 
     def _job_row(self, job: int, at: float) -> dict[str, Any]:
-        """What a run knows of a job, by the names of `JOB_COLUMNS`."""
+        """The attributes of a job that a run knows, by the names of `JOB_COLUMNS`."""
         outcomes, spec = self.outcomes, self.outcomes.specs[job]
         holdings = self._holdings.get(job, [])
         current = next((each for each in holdings if each.start <= at < each.end), None)

@@ -94,11 +94,11 @@ def with_state(struct: type[msgspec.Struct]) -> tuple[JobField, ...]:
 
 
 class Needs:
-    """What jobs need, as values that can be compared; the fields ``besides`` are left aside."""
+    """The needs of a job as values that can be compared; the fields ``besides`` are left aside."""
 
     def __init__(self, struct: type[msgspec.Struct], besides: tuple[str, ...] = ()) -> None:
         fields = [one for one in fields_of(struct) if one.about.need and one.name not in besides]
         self.of = attrgetter(*(one.name for one in fields))
         """The values of one job."""
         self.none = self.of(SimpleNamespace(**{one.name: one.default for one in fields}))
-        """Those of a job that declares none of them."""
+        """The values of a job that declares none of them."""

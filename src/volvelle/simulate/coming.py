@@ -36,7 +36,7 @@ _UNLIKE = Needs(
     JobSpec,
     besides=("gpus", "cpus", "memory_gb", "pool", "restore_seconds", "checkpoint_seconds"),
 )
-"""What sets a job apart from those that are written down all at once."""
+"""The attributes by which a job differs from jobs that are written down all at once."""
 
 
 class Coming:

@@ -42,7 +42,7 @@ _PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
 
 class Experiment(ExperimentFile):
-    """What to run: the content of an experiment file, with the options of a command in place of its own."""
+    """The content of an experiment file, with the options of a command in place of its own."""
 
     @classmethod
     def of(cls, config: Path | None, given: Mapping[str, Any]) -> "Experiment":

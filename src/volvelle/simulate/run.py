@@ -38,7 +38,7 @@ from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 
 _PREDICTED = 13
-"""What a job and its prediction take over what the job takes: 0.4 s instead of 0.03 s for 600 jobs."""
+"""The cost of a job and its prediction over that of the job: 0.4 s instead of 0.03 s for 600 jobs."""
 _PATIENCE_SECONDS = 0.5  # of who pressed Ctrl-C
 
 

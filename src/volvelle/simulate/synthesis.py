@@ -1,4 +1,4 @@
-"""What a run asks a synthesizer for: among which compositions it chooses, by what, and how often.
+"""The order of a run to a synthesizer: among which compositions it chooses, by what, and how often.
 
 The one that chooses is a director (`volvelle.simulate.world.Director`), which a published system brings.
 """
@@ -20,11 +20,11 @@ SYNTHESIZER = "synthesizer"
 """The director that chooses policy and admission while a run goes on; the run's record names it for both."""
 
 FORESEEN = ("jct", "responsiveness")
-"""What a forecast tells of a job, and so what can be an objective."""
+"""The measures of a job that a forecast has, and that can be objectives."""
 
 
 class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
-    """What to choose among, by which objectives, and how often (seconds)."""
+    """The compositions to choose among, the objectives, and the seconds between choices."""
 
     policies: tuple[str, ...]
     admissions: tuple[str, ...]

@@ -47,7 +47,7 @@ class Holding:
 
 @dataclass
 class Books:
-    """What the auditor knows of one job."""
+    """The auditor's knowledge of one job."""
 
     holdings: list[Holding] = field(default_factory=list)
     failures: list[JobFailed] = field(default_factory=list)

@@ -38,7 +38,7 @@ FAILURE_SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.9])
 
 @dataclass(frozen=True)
 class Features:
-    """What a random scenario may contain. Everything is switched on unless a test says otherwise."""
+    """The features that a random scenario may have. Everything is switched on unless a test says otherwise."""
 
     types: bool = True
     pools: bool = True
@@ -170,7 +170,7 @@ def throughputs(draw: st.DrawFn, cluster: Cluster, elastic: bool) -> ThroughputM
 def rates_beside(
     draw: st.DrawFn, throughput: ThroughputModel, gpus: int, cluster: Cluster
 ) -> dict[str, AnyThroughput]:
-    """What a job of ``gpus`` GPUs does beside jobs of some names: a share of what it does alone."""
+    """Rates of a job of ``gpus`` GPUs beside jobs of some names: a share of its rate alone."""
     beside: dict[str, AnyThroughput] = {}
     for name in NAMES:
         share = draw(st.sampled_from([0.9, 0.7, 1.0, 0.4, 0.0, None]))
@@ -184,12 +184,12 @@ def rates_beside(
 
 
 ADAPTING = PerBatchSize({32 << step: Linear(1.0 + step) for step in range(4)}, 32)
-"""What jobs declare that say how they change their batch size."""
+"""The throughput of jobs that declare how they change their batch size."""
 
 
 @st.composite
 def adaptations(draw: st.DrawFn, epochs: float) -> Adaptation:
-    """What a job declares that changes its batch size as `jobs` do; it need not come true."""
+    """The declaration of a job that changes its batch size as `jobs` do; it need not come true."""
     rule = draw(st.sampled_from(ScalingRule))
     sizes: tuple[int, ...] = (32, 64)
     if rule is ScalingRule.UNKNOWN:

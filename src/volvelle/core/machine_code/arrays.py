@@ -58,7 +58,7 @@ class Calls:
         self._latest: dict[tuple[type, ...], Callable[..., Any]] = {}
 
     def __call__(self, *given: Any) -> Any:
-        """What the loop returns."""
+        """The result of the loop."""
         types = tuple(map(type, given))
         call = self._latest.get(types)
         if call is not None:
@@ -154,7 +154,7 @@ def _size(result: str) -> int:
 
 
 def _reader(code: Loaded) -> Callable[[Any], Any]:
-    """What reads the results from their words."""
+    """A function that reads the results from their words."""
     if code.results == ("none",):
         return lambda words: None
     parts, first = [], 0
@@ -170,13 +170,13 @@ def _reader(code: Loaded) -> Callable[[Any], Any]:
 
 
 def _number_reader(kind: str, at: int) -> Callable[[Any], Any]:
-    """What reads a number of a ``kind``, as `struct` names it, behind so many bytes."""
+    """A function that reads a number of a ``kind``, as `struct` names it, behind so many bytes."""
     unpack = struct.Struct(kind).unpack_from
     return lambda words: unpack(words, at)[0]
 
 
 def _array_reader(result: str, first: int, release: int) -> Callable[[Any], Any]:
-    """What makes an array of that which machine code returned and then lets go of it."""
+    """A function that copies an array that machine code returned, and frees it."""
     of, dimensions = result.split("/")
     kind, shape = np.dtype(of), slice(first + 5, first + 5 + int(dimensions))
     let_go = ctypes.PYFUNCTYPE(None, ctypes.c_ssize_t)(release)

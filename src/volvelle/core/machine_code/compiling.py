@@ -33,10 +33,10 @@ from volvelle.core.machine_code.numba_types import numba_signature
 _OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _ALLOCATION = files("volvelle.core.machine_code").joinpath("allocation.ll").read_text()
-"""What Numba's runtime does for arrays and lists."""
+"""The functions of Numba's runtime for arrays and lists."""
 
 _RELEASE = "NRT_decref"
-"""What Numba calls when an array is no longer used."""
+"""The function that Numba calls when an array is no longer used."""
 
 _generators: dict[str, "_Generator"] = {}
 _linked: dict[tuple[str, Any], Any] = {}

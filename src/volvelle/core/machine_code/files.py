@@ -73,7 +73,7 @@ def kept(loop: str) -> bytes | None:
 
 
 def read(file: Path) -> bytes | None:
-    """What a file holds; None where it is missing, cut or damaged."""
+    """The content of a file; None where it is missing, cut or damaged."""
     try:
         content = file.read_bytes()
     except OSError:

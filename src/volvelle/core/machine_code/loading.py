@@ -25,11 +25,11 @@ from volvelle.core.machine_code.kernels import stamp
 from volvelle.model.problems import Problem
 
 Signature = tuple[Any, ...]
-"""What a kernel returns, and what it takes, as annotations."""
+"""The types of a kernel's result and arguments, as annotations."""
 
 
 class NotCompilable(TypeError):  # noqa: N818 - no fault of a caller that can go without
-    """There is no machine code of a kernel, and none can be made of it."""
+    """A kernel has no machine code, and none can be made of it."""
 
 
 class NoCompiler(Problem, NotCompilable):

@@ -127,7 +127,7 @@ def entry_of(made: Any, loop: Callable[..., Any], arguments: Arguments) -> tuple
 
 
 def results_of(returned: Any) -> str:
-    """What an entry returns, in words: see `loading.Loaded`."""
+    """The result of an entry, in words: see `loading.Loaded`."""
     each = returned.types if isinstance(returned, types.BaseTuple) else (returned,)
     return " ".join(_result(kind) for kind in each)
 

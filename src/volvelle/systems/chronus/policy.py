@@ -86,7 +86,7 @@ class Chronus(Policy):
         return self.lease / self.parts
 
     def _remembered(self, view: View) -> Memory:
-        """What is remembered; nothing after a restart, when promises are all that is known."""
+        """The memory; nothing after a restart, when promises are all that is known."""
         if self._kept is None:
             book = Reservations(self._slot_seconds, view.capacity.copy())
             book.first = int(view.now / self._slot_seconds + WHOLE_NUMBER)
