@@ -38,7 +38,7 @@ FAILURE_SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.9])
 
 @dataclass(frozen=True)
 class Features:
-    """The features that a random scenario may have. Everything is switched on unless a test says otherwise."""
+    """The features of a random scenario. Everything is switched on unless a test says otherwise."""
 
     types: bool = True
     pools: bool = True
