@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -52,8 +53,11 @@ def _check(cases: SearchStrategy[Case[Any]], api: ApiFixture) -> None:
 def _ignored_checks(case: Case[Any], response: Response) -> list[CheckFunction]:
     """What a schema cannot say: how the keys of a job go together, and what was asked before.
 
-    Unknown query parameters are ignored, and a missing token is replaced by one that holds.
+    Unknown query parameters are ignored, a missing token is replaced by one that holds, and what is too large
+    is refused as such.
     """
+    if response.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return [negative_data_rejection]
     if case.meta is not None:
         wrong = {
             where.value for where, made in case.meta.components.items() if made.mode.is_negative
