@@ -238,6 +238,7 @@ def test_idle_connections_of_an_address_keep_no_request_behind_it_from_an_answer
         used.sendall(GET)
         assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
         slow = opened.enter_context(socket.create_connection(address, 20.0))
+        Told.slow_begun.clear()
         slow.sendall(GET.replace(b"/ ", b"/slow ", 1))
         assert Told.slow_begun.wait(20.0)
         for _ in range(60):
