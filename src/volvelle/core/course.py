@@ -54,7 +54,7 @@ from volvelle.model.cluster import NodeState
 
 
 class Course:
-    """What happens to jobs and nodes of ``scheduler``.
+    """The course of jobs and nodes of ``scheduler``.
 
     execution_of: the execution of a job, by number. nodes: changes in order of time; those before now are
     left out. tick: ends of jobs are noticed at multiples of it, in seconds (None: at once).

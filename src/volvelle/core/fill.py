@@ -36,7 +36,7 @@ TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 
 
 class ClusterNow(NamedTuple):
-    """What there is to give at ``now``, seconds since the run's start, as kernels of policies get it.
+    """The GPUs and quotas at ``now``, seconds since the run's start, as kernels of policies get them.
 
     capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. rates:
     believed units of work a second by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says

@@ -1,4 +1,4 @@
-"""What the published systems bring: the only place that knows of `volvelle.systems`, and none by name.
+"""The parts of published systems: the only place that knows of `volvelle.systems`, and none by name.
 
 A system's package says in ``PARTS`` which module holds each thing that it brings, by kind and name. Kinds are
 those of registries (``policies``, ``placements``, ``estimators``, ``generators``, ``formats``), ``directors``

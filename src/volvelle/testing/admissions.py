@@ -56,7 +56,7 @@ def machine_code_leaves_the_same_journal_and_its_replay_the_same_state(admission
 
 @admission_promises.promise()
 def a_forecast_at_any_moment_leaves_the_scheduler_alone(admission: str) -> None:
-    """What admission asks of the future changes nothing."""
+    """Questions of an admission about the future change nothing."""
 
     def check(scenario: Scenario, policy: str) -> None:
         scenario = scenario.under(policy, admission=admission)

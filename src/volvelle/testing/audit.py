@@ -213,7 +213,7 @@ class Audit:
             holding.amounts.append((time, (cpus, memory)))
 
     def _proportional(self, holding: Holding) -> Amounts:
-        """What a job has per GPU where nothing is said: in proportion to its GPUs, at its poorest node."""
+        """The default amounts of a job per GPU: in proportion to its GPUs, at its poorest node."""
         nodes = self.ledger.cluster.nodes
         if holding.slots:
             groups = [[nodes[index]] for index in self.ledger.nodes(holding.slots)]
@@ -259,7 +259,7 @@ class Audit:
         assert len(decision.partner) in (0, len(numbers))
 
     def _check_partners(self) -> None:
-        """Who shares GPUs shares them with each other, from one decision on, while both are there."""
+        """Jobs that share GPUs share them with each other, from one decision on, while both are there."""
         for number, holding in self.holds.items():
             if holding.partner < 0:
                 continue

@@ -60,7 +60,7 @@ class Lives:
         )
 
     def _in_order_of_decision(self) -> list[Holding]:
-        """Those that run and shrink before others of the same decision: they keep some of their own GPUs."""
+        """The holdings; jobs that shrink come first within a decision: they keep some of their own GPUs."""
         found: list[tuple[float, bool, int, Holding]] = []
         for books in self.ledger.books.values():
             for before, holding in itertools.pairwise([*books.holdings[:1], *books.holdings]):

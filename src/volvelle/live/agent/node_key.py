@@ -112,5 +112,5 @@ def _mac(key: bytes, transcript: tuple[str, ...]) -> str:
 
 
 def _message(sender: str, transcript: tuple[str, ...]) -> bytes:
-    """What ``sender`` proves, encoded without ambiguity."""
+    """The statement that ``sender`` proves, encoded without ambiguity."""
     return msgspec.json.encode(("volvelle", sender, *transcript))
