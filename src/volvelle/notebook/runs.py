@@ -21,6 +21,7 @@ from volvelle.metrics.jobs_table import jobs_table
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, figure, hand_on, summarise
 from volvelle.model.cluster import Cluster
+from volvelle.model.overheads import Overheads
 from volvelle.notebook.arrow import Columnar, axes_of, columns_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.report import run_charts
@@ -129,6 +130,7 @@ class Comparison(Columnar):
                 record.workload.get("jobs_per_hour"),
                 record.seed,
                 self.outcomes[name],
+                Overheads.model_validate(record.overheads),
             )
             for name, record in self.records.items()
         )
