@@ -336,6 +336,4 @@ class Snapshot:
     reservations: tuple[Reservation, ...] | None = None
     associations: tuple[Association, ...] = ()
     """With their usage; empty where they were not asked for this time."""
-    told: Mapping[str, float] = field(default_factory=dict)
-    """By job's key: the start that Slurm expects (``squeue --start``, ``StartTime`` of a pending job)."""
     remarks: tuple[str, ...] = ()
