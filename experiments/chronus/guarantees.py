@@ -22,7 +22,7 @@ from volvelle.metrics import promises
 from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Reward, Truth
 from volvelle.model.overheads import Overheads
-from volvelle.model.throughput import Linear, PerType
+from volvelle.model.throughput import AnyThroughput, Linear, PerType
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.workload import Workload
 
@@ -88,7 +88,9 @@ def workload(draw: Draw) -> Workload:
 
 def _job(rng: np.random.Generator, case: Case, submit: float, gpus: int, seconds: float) -> Job:
     speeds = rng.choice([0.5, 1.0, 1.5, 2.0, 4.0], len(case.types)).tolist()
-    linear = {kind: Linear(speed) for kind, speed in zip(case.types, speeds, strict=True)}
+    linear: dict[str, AnyThroughput] = {
+        kind: Linear(speed) for kind, speed in zip(case.types, speeds, strict=True)
+    }
     only = (str(rng.choice(case.types)),) if case.types and rng.random() < 0.2 else ()
     work = float(gpus * seconds)
     regimes: tuple[Regime, ...] = ()
@@ -186,7 +188,8 @@ def write(given: Given, chosen: list[Draw], found: list[tuple[int, int, int]]) -
     claims = []
     for by in BY:
         for error in ERRORS:
-            made, broken, _ = sum(counts for key, counts in sums.items() if key[:2] == (by, error))
+            of = [counts for key, counts in sums.items() if key[:2] == (by, error)]
+            made, broken, _ = np.sum(of, axis=0)
             most, asked = (CHOSEN, "at most 1 % are broken") if error else (0.0, "none is broken")
             seen = f"{broken:,} of {made:,} ({broken / max(made, 1):.2%})"
             said = f"{by}, estimates off by {error:.0%}: {asked} (ours)"

@@ -10,7 +10,7 @@ from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Regime, Reward, Truth
 from volvelle.model.overheads import Overheads
-from volvelle.model.throughput import Linear, PerType
+from volvelle.model.throughput import AnyThroughput, Linear, PerType
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 SPEEDS = (0.5, 1.0, 1.5, 4.0)
@@ -24,7 +24,7 @@ def due(job: Job, *seconds: float) -> Job:
 
 def true(job: Job, work: float, *, regimes: tuple[Regime, ...] = (), **rates: float) -> Job:
     """The same job with so much work, these rates per GPU by GPU type, and regimes."""
-    linear = {kind: Linear(rate) for kind, rate in rates.items()}
+    linear: dict[str, AnyThroughput] = {kind: Linear(rate) for kind, rate in rates.items()}
     throughput = PerType(linear) if linear else Linear()
     return msgspec.structs.replace(
         job, truth=Truth(work=work, throughput=throughput, regimes=regimes)
