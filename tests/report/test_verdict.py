@@ -97,8 +97,8 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
                 figures = {name: measure(each, contest) for name, each in runs.items()}
                 assert least == min(figures.values())
                 assert before == figures[baseline]
-                named = {name for name in figures if close(figures[name], least)}
-                assert {one for one in named if not_first(one, runs)} == named - set(best)
+                as_good = {name for name in figures if close(figures[name], least)}
+                assert {one for one in as_good if not_first(one, runs)} == as_good - set(best)
             named = [baseline] if baseline in best else best
             assert all(name in str(sentence) for name in named)
             assert ("Nothing beats" in str(sentence)) == (baseline in best)
@@ -141,10 +141,10 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
         case FreeStops(run):
             assert runs[run].preemptions.mean() > 0.05
         case Alike(names):
-            first, *others = (runs[name] for name in names)
-            for other in others:
-                np.testing.assert_array_equal(first.finish, other.finish)
-                np.testing.assert_array_equal(first.segments.start, other.segments.start)
+            shown = runs[names[0]]
+            for other in [runs[name] for name in names[1:]]:
+                np.testing.assert_array_equal(shown.finish, other.finish)
+                np.testing.assert_array_equal(shown.segments.start, other.segments.start)
         case Unjudged(left):
             assert {runs[name].status.tolist().count("finished") for name in left}
 

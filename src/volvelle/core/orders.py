@@ -271,7 +271,7 @@ _BY_ANYTHING = {"column", "matrix", "getattr"}
 """Names under which any column may be read."""
 
 
-def goes_by_durations(key: Key) -> bool:
+def goes_by_durations(key: Callable[..., Any]) -> bool:
     """Whether ``key``, or a function that it calls by name, reads how long jobs are believed to take."""
     found, functions = set[str](), [getattr(key, "__func__", key)]
     for function in functions:

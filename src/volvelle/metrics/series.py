@@ -122,7 +122,8 @@ def waits_beside_idle(outcomes: Outcomes) -> Steps:
     free = _difference(outcomes.capacity, busy_gpus(outcomes))
     times = _distinct(free.times, _waiting(outcomes).times)
     widest = -_smallest_over(times, starts, ends, -outcomes.gpus[jobs])
-    return _coalesced(times, ((widest > 0.0) & (widest <= values_at(free, times) / 2.0)) * 1.0)
+    any_would_fit = (widest > 0.0) & (widest <= values_at(free, times) / 2.0)
+    return _coalesced(times, np.where(any_would_fit, 1.0, 0.0))
 
 
 def utilisation(outcomes: Outcomes, start: float | None = None, end: float | None = None) -> float:

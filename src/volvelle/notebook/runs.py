@@ -28,8 +28,9 @@ from volvelle.report import run_charts
 from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
 from volvelle.report.grid import Grid, GridRun
+from volvelle.report.sentences import Sentence
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
-from volvelle.report.verdict import Sentence, baseline_of, verdict
+from volvelle.report.verdict import baseline_of, verdict
 from volvelle.simulate import run_directory
 from volvelle.simulate.compare import ComparedRun
 from volvelle.simulate.compare import compare as compare_runs

@@ -161,8 +161,8 @@ class FreeStops(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"Stops and resumes cost nothing here, which favours policies that preempt, {self.run} among "
-            "them: --overheads restore=60,checkpoint=10 charges seconds."
+            f"Stops and resumes cost nothing here, which favours {self.run}: "
+            "--overheads restore=60,checkpoint=10 charges seconds for them."
         )
 
 

@@ -163,7 +163,7 @@ def _part_of_the_load(recorded: Outcomes) -> PartOfTheLoad | None:
     """What says that a record leaves out load: jobs waited for long, mostly beside idle GPUs."""
     span = series.start_time(recorded), recorded.end_time
     queue = series.queue_length(recorded)
-    waited = series.integral(Steps(queue.times, (queue.values > 0.0) * 1.0), *span)
+    waited = series.integral(Steps(queue.times, np.minimum(queue.values, 1.0)), *span)
     beside_idle = series.integral(series.waits_beside_idle(recorded), *span)
     _, starts, ends = series.waits(recorded)
     if (ends - starts).sum() <= _LONG * len(recorded) or beside_idle <= _MOSTLY * waited:
