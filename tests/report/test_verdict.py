@@ -142,9 +142,9 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
             assert runs[run].preemptions.mean() > 0.05
         case Alike(names):
             shown = runs[names[0]]
-            for other in [runs[name] for name in names[1:]]:
-                np.testing.assert_array_equal(shown.finish, other.finish)
-                np.testing.assert_array_equal(shown.segments.start, other.segments.start)
+            for twin in [runs[name] for name in names[1:]]:
+                np.testing.assert_array_equal(shown.finish, twin.finish)
+                np.testing.assert_array_equal(shown.segments.start, twin.segments.start)
         case Unjudged(left):
             assert {runs[name].status.tolist().count("finished") for name in left}
 
