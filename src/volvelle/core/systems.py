@@ -1,4 +1,4 @@
-"""The parts of published systems: the only place that knows of `volvelle.systems`, and none by name.
+"""The parts of published systems and of sites' schedulers, found in two packages: no module is known by name.
 
 A system's package says in ``PARTS`` which module holds each thing that it brings, by kind and name. Kinds are
 those of registries (``policies``, ``placements``, ``estimators``, ``generators``, ``formats``), ``directors``
@@ -12,19 +12,20 @@ from typing import Any
 
 from volvelle.model.problems import Problem
 
-_SYSTEMS = "volvelle.systems"
+_PACKAGES = ("volvelle.systems", "volvelle.incumbents")
 
 
 def modules_of(kind: str) -> dict[str, str]:
     """The modules, as they are imported, of all that systems bring of ``kind``, by name."""
-    try:
-        systems = importlib.import_module(_SYSTEMS)
-    except ModuleNotFoundError:
-        return {}
     found: dict[str, str] = {}
-    for system in pkgutil.iter_modules(systems.__path__, f"{_SYSTEMS}."):
-        brought = importlib.import_module(system.name).PARTS.get(kind, {})
-        found |= {name: f"{system.name}.{module}" for name, module in brought.items()}
+    for package in _PACKAGES:
+        try:
+            systems = importlib.import_module(package)
+        except ModuleNotFoundError:
+            continue
+        for system in pkgutil.iter_modules(systems.__path__, f"{package}."):
+            brought = importlib.import_module(system.name).PARTS.get(kind, {})
+            found |= {name: f"{system.name}.{module}" for name, module in brought.items()}
     return found
 
 

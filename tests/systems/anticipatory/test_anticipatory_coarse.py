@@ -16,7 +16,7 @@ from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
-from volvelle.systems.anticipatory import coarse, memory, queues
+from volvelle.systems.anticipatory import coarse, lending, memory, queues
 from volvelle.systems.anticipatory.coarse import Anticipatory
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.workload import Workload
@@ -91,7 +91,7 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
     policy = f"anticipatory:{QUANTA},preempt=true"
     compiled = run(policy, *workload)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coarse, "serve", coarse.serve.py_func)
+        patch.setattr(coarse, "serve", lending.serve.py_func)
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)

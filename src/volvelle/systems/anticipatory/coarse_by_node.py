@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import GPUS, HELD, POOL, TYPES
+from volvelle.core.columns import GPUS, HELD, POOL, STARTED, TYPES
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.state import Reason
 from volvelle.core.view import View
@@ -27,6 +27,7 @@ from volvelle.systems.anticipatory.memory import (
     NO_LANE,
     Tables,
 )
+from volvelle.systems.anticipatory.watch import open_for, watch, within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -86,11 +87,12 @@ class NodeLender:
             self.at_home[pool] -= np.minimum(self.held[row], self.at_home[pool])
 
     def serve(self, seconds: Floats) -> tuple[Floats, Ints]:
-        """Figures 7 and 8. seconds: each job is believed to take. As `coarse.serve`; GPUs by job and node."""
+        """Figures 7 and 8. seconds: what each job is believed to take. As `lending.serve`; GPUs by node."""
         self._dedicated()
         self.known.kept[:] = 0.0
-        for at, quantum in enumerate(self.known.quanta.tolist()):
-            self._spare(at, seconds <= quantum + SAME_AMOUNT)
+        ends = self._ends(seconds)
+        for at in range(len(self.known.quanta)):
+            self._spare(at, ends <= at)
         for row in self.waits:
             if self.given[TARGET, row] == 0.0 and self.given[TARGET_REASON, row] != _QUOTA:
                 room = self._place(row, self.idle, self.sizes)[0].any()
@@ -98,6 +100,20 @@ class NodeLender:
         order = np.array(self.order, dtype=np.int64)
         rest = np.setdiff1d(np.arange(self.given.shape[1]), order)
         return np.vstack([self.given, np.concatenate([order, rest])]), self.held
+
+    def _ends(self, seconds: Floats) -> Ints:
+        """As of which quantum each job counts, as far as borrowers keep to theirs (`watch`)."""
+        matrix, quanta = self.view.jobs.matrix, self.known.quanta
+        closed = np.zeros((len(quanta), len(self.owns)), dtype=np.bool_)
+        believed = [within(each, quanta) for each in seconds.tolist()]
+        for row in np.flatnonzero((matrix[HELD] > 0.0) & (matrix[LANE] == BORROWED)).tolist():
+            ran = self.view.now - matrix[STARTED, row]
+            watch(closed, believed[row], int(self.pools[row]), ran, quanta)
+        counted = [
+            open_for(closed, at, pool)
+            for at, pool in zip(believed, self.pools.tolist(), strict=True)
+        ]
+        return np.array(counted, dtype=np.int64)
 
     def _dedicated(self) -> None:
         """Each pool in order of submission, as far as what it owns goes."""

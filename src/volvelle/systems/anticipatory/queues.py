@@ -1,4 +1,4 @@
-"""Figures 7 and 8 over queues that are kept: `coarse.share` for many jobs that wait.
+"""Figures 7 and 8 over queues that are kept: `lending.share` for many jobs that wait.
 
 Whoever waits in the same pool for as many GPUs, and is believed to end within the same quantum, is served in
 order of submission. Such jobs are in one queue, and only the first of each that waits has to be looked at.
@@ -43,6 +43,7 @@ from volvelle.systems.anticipatory.memory import (
     Tables,
     tables,
 )
+from volvelle.systems.anticipatory.watch import open_for, watch, within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,15 +69,13 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
             known.by_pool[HERE, int(pool)] += 1.0
             _note(words, known, pool, jobs.submit[row], gpus)
     seconds = jobs.total[row] * jobs.scale[row] / jobs.full_rate[row]
-    within = 0
-    while within < quanta and seconds > known.quanta[within] + SAME_AMOUNT:
-        within += 1
+    ends = within(seconds, known.quanta)
     used, by_queue = int(words[USED]), known.by_queue
     for queue in range(used):
         if (
             by_queue[_POOL, queue] == pool
             and by_queue[_GPUS, queue] == gpus
-            and by_queue[_WITHIN, queue] == within
+            and by_queue[_WITHIN, queue] == ends
         ):
             return queue
     alike = jobs.least[row] == gpus and jobs.most[row] == gpus and int(jobs.types[row]) & 1 == 1
@@ -84,7 +83,7 @@ def queue_of(jobs: Jobs, row: int, rates: Cube, words: Numbers) -> int:
         words[STRANGE], words[ASK_AT] = 1.0, -INFINITY
         return 0
     by_queue[_POOL, used], by_queue[_GPUS, used] = pool, gpus
-    by_queue[_WITHIN, used] = within
+    by_queue[_WITHIN, used] = ends
     words[USED] = used + 1.0
     return used
 
@@ -98,7 +97,7 @@ def _note(words: Numbers, known: Tables, pool: float, time: float, gpus: float) 
 
 @kernel
 def serve(s: State) -> None:
-    """As `coarse.share` serves who waits; when to look again."""
+    """As `lending.share` serves who waits; when to look again."""
     words, jobs = s.memory, s.jobs
     pools, quanta, used = int(words[POOLS]), int(words[QUANTA]), int(words[USED])
     if quanta == 0 or words[STRANGE] > 0.0:
@@ -113,6 +112,7 @@ def serve(s: State) -> None:
         owns[pools] -= owns[pool]
     owns[pools] = max(owns[pools], 0.0)
     lane = jobs.floats[_LANE]
+    closed = np.zeros((quanta, pools + 1), dtype=np.bool_)  # kinds that were outlived
     for i in range(s.count[RANKED]):
         row = s.ranked[i]
         pool, gpus = int(jobs.pool[row]), jobs.held[row]
@@ -122,6 +122,9 @@ def serve(s: State) -> None:
             lane[row] = DEDICATED if own[pool] + gpus <= owns[pool] + SAME_AMOUNT else BORROWED
         if lane[row] == DEDICATED:
             own[pool] += gpus
+            continue
+        at, ran = int(by_queue[_WITHIN, jobs.kind[row]]), s.clock[NOW] - jobs.started[row]
+        watch(closed, at, pool, ran, known.quanta)
     here, pending = np.zeros(pools + 1), np.zeros(pools + 1)
     waiting, head = np.zeros(used, dtype=np.int64), np.full(used, -1)
     others = 0  # jobs that wait and could run on what their pools own
@@ -190,7 +193,8 @@ def serve(s: State) -> None:
                     continue
                 pool, gpus = int(by_queue[_POOL, queue]), by_queue[_GPUS, queue]
                 last_resort = alone and gpus > owns[pool] + SAME_AMOUNT
-                if by_queue[_WITHIN, queue] > at and not last_resort:
+                ends = open_for(closed, int(by_queue[_WITHIN, queue]), pool)
+                if ends > at and not last_resort:
                     continue
                 room = free if last_resort else usable
                 if gpus > room + SAME_AMOUNT or gpus > left[pool] + SAME_AMOUNT:

@@ -1,0 +1,339 @@
+"""A site as Slurm's own commands describe it: what changes seldom (`Site`) and what is now (`Snapshot`).
+
+Units are seconds since 1970 (UTC) for moments, seconds for durations, MB for memory, as Slurm counts it.
+Resources are mappings from Slurm's own names (``cpu``, ``mem``, ``node``, ``gres/gpu``, ``gres/gpu:a100``,
+``license/sim``, ``billing``) to amounts; a resource that a limit does not name is not limited. ``None``
+stands for "no limit", or for a moment that Slurm does not know.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+Tres = Mapping[str, float]
+"""Amounts of trackable resources by Slurm's names; memory in MB."""
+
+NOTHING: Tres = {}
+
+
+@dataclass(frozen=True)
+class Config:
+    """``scontrol show config``: every key as it is written, and what the scheduler goes by, typed."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By Slurm's spelling of the key, without what is empty (``(null)``)."""
+
+    def text(self, key: str, default: str = "") -> str:
+        """The value of a key, whatever its case."""
+        return self._folded.get(key.lower(), default)
+
+    def number(self, key: str, default: float) -> float:
+        """The first number of a value (``1800 sec``), or ``default`` where there is none."""
+        word = self.text(key).split(" ")[0]
+        try:
+            return float(word)
+        except ValueError:
+            return default
+
+    def words(self, key: str) -> frozenset[str]:
+        """The words of a list, in capitals."""
+        return frozenset(word.strip().upper() for word in self.text(key).split(",") if word.strip())
+
+    @cached_property
+    def _folded(self) -> dict[str, str]:
+        return {key.lower(): value for key, value in self.keys.items()}
+
+    @cached_property
+    def scheduler_parameters(self) -> Mapping[str, str]:
+        """``SchedulerParameters`` by key; a flag such as ``bf_continue`` has the value ``""``."""
+        parts = [part.partition("=") for part in self.text("SchedulerParameters").split(",")]
+        return {key.strip(): value.strip() for key, _, value in parts if key.strip()}
+
+    def scheduler_number(self, key: str, default: float) -> float:
+        """A number among ``SchedulerParameters``."""
+        try:
+            return float(self.scheduler_parameters.get(key, ""))
+        except ValueError:
+            return default
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node: what it has, how it is, and what runs on it."""
+
+    name: str
+    cpus: float
+    memory: float
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """By type; ``""`` for GPUs without a type."""
+    features: frozenset[str] = frozenset()
+    weight: float = 1.0
+    partitions: tuple[str, ...] = ()
+    state: frozenset[str] = frozenset(("IDLE",))
+    """Words of ``State``, in capitals: ``IDLE``, ``MIXED``, ``DRAIN``, ``DOWN``, ``PLANNED``, ..."""
+    held: Tres = field(default_factory=dict)
+    """``AllocTRES``."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether new jobs may start on it."""
+        return not self.state & UNUSABLE
+
+
+UNUSABLE = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "FUTURE", "UNKNOWN", "ERROR"}
+    | {"MAINT", "NOT_RESPONDING", "REBOOT_ISSUED", "POWERED_DOWN"}
+)
+"""Words of a node's state with which no job starts there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: a set of nodes, with its tier, limits and who may use it."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    tier: int = 1
+    """``PriorityTier``."""
+    job_factor: float = 1.0
+    """``PriorityJobFactor``."""
+    max_seconds: float | None = None
+    default_seconds: float | None = None
+    min_nodes: int = 0
+    max_nodes: int | None = None
+    max_cpus_per_node: float | None = None
+    default: bool = False
+    up: bool = True
+    exclusive: bool = False
+    """Whether jobs get whole nodes (``ExclusiveUser`` is not modelled; ``OverSubscribe=EXCLUSIVE`` is)."""
+    qos: str = ""
+    """The QOS whose limits the partition has."""
+    preempt_mode: str = ""
+    """``OFF``, ``CANCEL``, ``REQUEUE``, ``SUSPEND``, ``GANG``; empty where the cluster's holds."""
+    grace_seconds: float = 0.0
+    allow_accounts: frozenset[str] | None = None
+    deny_accounts: frozenset[str] = frozenset()
+    allow_qos: frozenset[str] | None = None
+    deny_qos: frozenset[str] = frozenset()
+    allow_groups: frozenset[str] | None = None
+    memory_per_cpu: float | None = None
+    """``DefMemPerCPU``."""
+    memory_per_node: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that a QOS or an association sets. Amounts are of all jobs that run within its scope."""
+
+    group: Tres = field(default_factory=dict)
+    """``GrpTRES``."""
+    group_jobs: int | None = None
+    group_submit: int | None = None
+    group_run_minutes: Tres = field(default_factory=dict)
+    """``GrpTRESRunMins``."""
+    group_minutes: Tres = field(default_factory=dict)
+    """``GrpTRESMins``: what may be used in all, less what decays."""
+    per_job: Tres = field(default_factory=dict)
+    """``MaxTRES``, ``MaxTRESPerJob``."""
+    per_node: Tres = field(default_factory=dict)
+    max_seconds: float | None = None
+    """``MaxWall``."""
+    per_user: Tres = field(default_factory=dict)
+    """``MaxTRESPU``."""
+    jobs_per_user: int | None = None
+    """``MaxJobsPU``, and an association's ``MaxJobs``."""
+    per_account: Tres = field(default_factory=dict)
+    jobs_per_account: int | None = None
+    least: Tres = field(default_factory=dict)
+    """``MinTRES`` of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A quality of service."""
+
+    name: str
+    priority: float = 0.0
+    preempts: frozenset[str] = frozenset()
+    preempt_mode: str = ""
+    """``CANCEL``, ``REQUEUE``, ``OFF``; empty where the cluster's holds."""
+    grace_seconds: float = 0.0
+    exempt_seconds: float | None = None
+    usage_factor: float = 1.0
+    flags: frozenset[str] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """A place in the tree of accounts: an account (``user`` is empty) or a user of one."""
+
+    account: str
+    user: str = ""
+    partition: str = ""
+    parent: str = ""
+    """The parent account; of a user the account itself."""
+    shares: float | None = 1.0
+    """``Share``; ``None`` for ``parent``, whose share is the account's."""
+    qos: frozenset[str] = frozenset()
+    """Those that may be used, where the association names them itself."""
+    default_qos: str = ""
+    priority: float = 0.0
+    limits: Limits = field(default_factory=Limits)
+    usage: float | None = None
+    """Decayed usage (``UsageRaw``), where it was read."""
+    fair_share: float | None = None
+    """The fair-share factor, 0 to 1, where ``sshare`` said it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes or licences that are kept from some moment to another."""
+
+    name: str
+    start: float
+    end: float
+    nodes: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    partition: str = ""
+    licences: Mapping[str, float] = field(default_factory=dict)
+    tres: Tres = field(default_factory=dict)
+    features: str = ""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a cluster is and how its scheduler was told to work."""
+
+    cluster: str
+    version: str = ""
+    config: Config = field(default_factory=Config)
+    nodes: tuple[Node, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    qos: tuple[Qos, ...] = ()
+    associations: tuple[Association, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    licences: Mapping[str, float] = field(default_factory=dict)
+    """Totals by name."""
+    remarks: tuple[str, ...] = ()
+    """One sentence each: what was not there to read, and what still works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job, or one task of an array, as ``scontrol show job`` tells it."""
+
+    key: str
+    """As ``sacct`` writes it: ``12``, ``12_3`` for a task of an array."""
+    id: int
+    """``JobId``; tasks of an array that have not been split off yet share one."""
+    submit: float
+    """The last submission: a requeue moves it."""
+    array: int | None = None
+    task: int | None = None
+    throttle: int | None = None
+    """Most tasks of the array at once."""
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    qos: str = ""
+    partitions: tuple[str, ...] = ()
+    """Those it names; once it runs, the one it runs in."""
+    priority: float | None = None
+    nice: float = 0.0
+    state: str = "PENDING"
+    """The first word of ``JobState``."""
+    reason: str = ""
+    """Empty where Slurm has none."""
+    dependency: str = ""
+    """``afterok:53(unfulfilled)``, ``singleton(unfulfilled)``; empty without one."""
+    requeue: bool = True
+    restarts: int = 0
+    limit_seconds: float | None = None
+    least_seconds: float | None = None
+    """``TimeMin``."""
+    eligible: float | None = None
+    accrue: float | None = None
+    """From when its age counts."""
+    start: float | None = None
+    """When it started, or for a pending job when Slurm expects it to."""
+    end: float | None = None
+    preempt_eligible: float | None = None
+    suspended_seconds: float = 0.0
+    evaluated: float | None = None
+    """``LastSchedEval``."""
+    nodes: tuple[str, ...] = ()
+    """Where it runs."""
+    planned_nodes: tuple[str, ...] = ()
+    """``SchedNodeList``: where Slurm would start it."""
+    required_nodes: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
+    least_nodes: int = 1
+    most_nodes: int = 1
+    cpus: float = 1.0
+    tasks: int = 1
+    cpus_per_task: float = 1.0
+    tasks_per_node: int = 0
+    """0 where the job does not say."""
+    least_cpus_per_node: float = 0.0
+    memory_per_cpu: float | None = None
+    memory_per_node: float | None = None
+    """MB; at most one of these two, where the job or the configuration says one."""
+    asked: Tres = field(default_factory=dict)
+    """``ReqTRES``, of all its nodes; before 23.11 the only resources that a pending job shows (``TRES``)."""
+    held: Tres = field(default_factory=dict)
+    """``AllocTRES``."""
+    per_job: Tres = field(default_factory=dict)
+    """``TresPerJob``, as are the next three: GPUs asked in this way."""
+    per_node: Tres = field(default_factory=dict)
+    per_task: Tres = field(default_factory=dict)
+    per_socket: Tres = field(default_factory=dict)
+    features: str = ""
+    exclusive: bool = False
+    licences: Mapping[str, float] = field(default_factory=dict)
+    reservation: str = ""
+    contiguous: bool = False
+    admin_comment: str = ""
+
+    @property
+    def pending(self) -> bool:
+        """Whether it waits."""
+        return self.state == "PENDING"
+
+    @property
+    def running(self) -> bool:
+        """Whether it holds its nodes."""
+        return self.state in HOLDS
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that it asks for, or holds, in all."""
+        return _gpus(self.held if self.running and self.held else self.asked)
+
+
+HOLDS = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"))
+"""States in which a job holds its nodes."""
+
+
+def _gpus(tres: Tres) -> float:
+    return tres.get("gres/gpu") or sum(
+        amount for name, amount in tres.items() if name.startswith("gres/gpu:")
+    )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a poll saw."""
+
+    time: float
+    """By the clock of the machine that asked."""
+    jobs: tuple[Job, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    """As they are now; empty where they were not asked for, and the site's hold."""
+    reservations: tuple[Reservation, ...] | None = None
+    associations: tuple[Association, ...] = ()
+    """With their usage; empty where they were not asked for this time."""
+    remarks: tuple[str, ...] = ()

@@ -1,0 +1,41 @@
+"""The watch on durations (section 5.3): borrowers that outlive the quantum within which they were to end.
+
+A **kind** of borrowers is what they are lent GPUs by: their pool, and the quantum within which they are
+believed to end. While a borrower runs for longer than that, its kind borrows nothing within the quantum: its
+jobs count as of the next one, and of the one after that from when the borrower has outlived that too. Exact
+durations never close anything (docs/decisions/0071).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.compiled import kernel
+from volvelle.model.tolerances import SAME_AMOUNT
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@kernel
+def within(seconds: float, quanta: Floats) -> int:
+    """The place of the first of ``quanta`` that is no shorter than ``seconds``; their number for none."""
+    at = 0
+    while at < len(quanta) and seconds > quanta[at] + SAME_AMOUNT:
+        at += 1
+    return at
+
+
+@kernel
+def watch(closed: Flags, at: int, pool: int, ran: float, quanta: Floats) -> None:
+    """Close what a borrower of kind ``at``, ``pool`` has outlived. ran: seconds. closed: (quanta, pools)."""
+    while at < len(quanta) and ran > quanta[at] + SAME_AMOUNT:
+        closed[at, pool] = True
+        at += 1
+
+
+@kernel
+def open_for(closed: Flags, at: int, pool: int) -> int:
+    """The place of the quantum as of which jobs of a kind count; the number of quanta for none."""
+    while at < len(closed) and closed[at, pool]:
+        at += 1
+    return at
