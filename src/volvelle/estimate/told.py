@@ -15,14 +15,14 @@ one kind of time::
 
 A job that was submitted and has not ended is censored: its age counts once it exceeds what was told.
 
-The quantiles of a job are those of log(took / predicted) of the `_NEAREST` ended jobs that were most alike in
-state at submission: each attribute of `Observed`, and predicted time over believed service, as ranks among
-the jobs that are known. A correction is added, a multiple of the distance from P50 to P90: a sum of one term for
-all jobs and one for each class of observable state to which the job belongs (`STATE_CLASSES`). Each term is
-stepped against the misses of its class, so that in the long run every class has its share (online gradient
-descent on the pinball loss with one indicator for each class; Gibbs and Candes, 2021, for one class). A miss
-counts as soon as the time told has passed; a hit counts only if the present correction keeps it too, so that
-ends that are reported late do not lower what is told now.
+The quantiles of a job are those of log(took / predicted) of the `_NEAREST` ended jobs that were most alike
+in state at submission: each attribute of `Observed`, and predicted time over believed service, as ranks
+among the jobs that are known. A correction is added, a multiple of the distance from P50 to P90: a sum of
+one term for all jobs and one for each class of observable state to which the job belongs (`STATE_CLASSES`).
+Each term is stepped against the misses of its class, so that in the long run every class has its share
+(online gradient descent on the pinball loss with one indicator for each class; Gibbs and Candes, 2021, for
+one class). A miss counts as soon as the time told has passed; a hit counts only if the present correction
+keeps it too, so that ends that are reported late do not lower what is told now.
 """
 
 import math
@@ -51,8 +51,8 @@ class Observed(NamedTuple):
     """Attributes of a job and of the cluster that are known when the job is submitted.
 
     load: jobs in the system, the job included. arrivals: jobs submitted in the last `ARRIVALS_SECONDS`, the
-    job included. service: seconds that the job is believed to run on the GPUs that it asks for. width: GPUs asked
-    for. kind: number of its class (queue, pool or deadline class); 0 where there is one class only.
+    job included. service: seconds that the job is believed to run on the GPUs that it asks for. width: GPUs
+    asked for. kind: number of its class (queue, pool or deadline class); 0 where there is one class only.
     """
 
     load: float
@@ -83,7 +83,7 @@ _WINDOW = 2000
 """Ended jobs that are remembered, and those of them whose scores tell of a job."""
 _LEAST = 20
 """Ended jobs before times are not told from the prior any more."""
-_STEP = 0.05
+_STEP = 0.1
 _FURTHEST = 4.0
 """Steps of corrections, and the largest sum of them; in distances from P50 to P90."""
 _LEAST_SPREAD = 0.005
@@ -210,10 +210,9 @@ class ToldTimes(Generic[Key]):
         for which, seconds in enumerate(job.told[: len(SHARES)]):
             if which not in job.judged:
                 now_told = job.base[which] + self._correction(which, job.classes) * job.spread
-                held = min(
-                    _held(which, took, seconds, SAME_MOMENT),
-                    _held(which, score, now_told, _SAME_SCORE),
-                )
+                held = _held(which, score, now_told, _SAME_SCORE)
+                if which:
+                    held = min(held, _held(which, took, seconds, SAME_MOMENT))
                 self._step(which, job.classes, held)
         self._remember(job.features, score)
         self._ended += 1
