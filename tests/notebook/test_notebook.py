@@ -12,9 +12,12 @@ import pytest
 
 from volvelle.cli.main import main
 from volvelle.core.policy import policies
+from volvelle.live.http.client import ApiClient
+from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.notebook.jobs import Jobs
 from volvelle.notebook.runs import MANY_JOBS, Comparison, chosen_policies, left_out
+from volvelle.notebook.server import Server
 from volvelle.policies.orders import LeastAttainedService
 from volvelle.report.table import as_columns
 from volvelle.simulate.run_directory import read_outcomes, read_record
@@ -151,3 +154,52 @@ def test_every_policy_is_compared_unasked_or_left_out_for_a_reason() -> None:
         named = [*chosen, *chain.from_iterable(left.values())]
         assert sorted(named) == sorted(policies.all())
         assert set(chain.from_iterable([*left.values()][:-1])) <= set(policies.all())
+
+
+def test_a_token_is_not_shown() -> None:
+    client = ApiClient("http://127.0.0.1:1", "vv_secret")
+    assert "vv_secret" not in repr(Server(client))
+
+
+def test_a_cluster_can_be_written_as_on_the_command_line() -> None:
+    assert vv.Cluster("2x8:a100,1x4") == parse_cluster("2x8:a100,1x4")
+    with pytest.raises(Problem, match="cannot read 'eight' as a cluster"):
+        vv.Cluster("eight")
+
+
+def test_a_comparison_is_a_mapping_of_runs(compared: Comparison) -> None:
+    assert list(compared) == ["recorded", "fifo", "las:round=600"]
+    assert len(compared) == 3
+    assert [compared[name].record.name for name in compared] == list(compared)
+
+
+def test_results_write_their_pages(compared: Comparison, tmp_path: Path) -> None:
+    page = compared.report(tmp_path / "all", columns=["jct:p99"])
+    assert "3 runs on march" in page.read_text()
+    assert (tmp_path / "all" / "runs.csv").is_file()
+    assert "fifo" in compared["fifo"].report(tmp_path / "one").read_text()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Problem, match="cannot write"):
+        compared.report(tmp_path / "file")
+
+
+def test_a_data_frame_is_read_as_its_file_is(trace: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    pytest.importorskip("pyarrow.csv")
+    frame = pyarrow.csv.read_csv(trace)
+    jobs = vv.read(frame)
+    assert [job.spec for job in jobs.workload.jobs] == [
+        job.spec for job in vv.read(trace).workload.jobs
+    ]
+    assert jobs.source.origin["trace"] == "a data frame"
+    renamed = frame.rename_columns(["began", "start_time", "end_time", "gpus", "user"])
+    assert len(vv.read(renamed, map={"submit_time": "began"})) == len(jobs)
+    assert len(vv.simulate(frame, cluster="1x8").outcomes) == len(jobs)
+    with pytest.raises(Problem, match="jobs cannot be read from a list"):
+        vv.read([1, 2])
+
+
+def test_a_description_is_shown_in_a_sentence(trace: Path) -> None:
+    shown = repr(vv.read(trace).describe(cluster="1x8"))
+    assert "40 jobs of march" in shown
+    assert len(shown) < 300

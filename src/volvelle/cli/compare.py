@@ -159,7 +159,7 @@ def _compare(
 
 
 def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:
-    from volvelle.cli.facts import cluster_line, several, workload_line
+    from volvelle.notebook.facts import cluster_line, several, workload_line
 
     source = next(iter(sources.values()))
     origin = source.origin | {"jobs": len(source.workload)}
@@ -208,12 +208,12 @@ def _print_results(
     png: bool,
 ) -> None:
     from volvelle.cli.output import rejections, remark_on_rejections, show_all
-    from volvelle.cli.report import show_verdict, shown_tables, write_report_of_runs
+    from volvelle.cli.report import show_verdict, shown_tables
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
     page: Path | None = None
     if not stopped:  # who pressed Ctrl-C does not wait for pictures
-        page = write_report_of_runs(runs, directory, columns=metrics, png=png)
+        page = runs.report(directory, columns=metrics, png=png)
     tables = shown_tables(runs, output, metrics)
     if output is Form.TABLE:
         print(f"{headline}\n")

@@ -22,12 +22,12 @@ def journal(
     """
     import msgspec
 
-    from volvelle.cli.report import write_report_of_run
     from volvelle.cli.results import OF_RUN, free_folder
     from volvelle.core.events import JobSubmitted
     from volvelle.core.journal import read_journal
     from volvelle.live.http.client import ApiClient
     from volvelle.model.overheads import Overheads
+    from volvelle.notebook.runs import Run
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Setting
     from volvelle.simulate.run_directory import RunRecord, RunStatus
@@ -51,7 +51,7 @@ def journal(
     record = RunRecord.of(f"{header.composition.policy}, live", origin, setting)
     record = msgspec.structs.replace(record, status=RunStatus.FINISHED)
     run_directory.write_record(out, record)
-    page = write_report_of_run(out, record, run_directory.read_outcomes(out, record))
+    page = Run(record, run_directory.read_outcomes(out, record)).report(out)
     print(f"{jobs:,} jobs. Report: {page}")
     print(f"Next: volvelle simulate --from-journal {out} --policy srsf")
 

@@ -1,7 +1,6 @@
 """``volvelle report``: reports made again from run directories; also what simulate and compare use."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +11,8 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from volvelle.metrics.outcomes import Outcomes
     from volvelle.notebook.runs import Comparison
     from volvelle.report.table import Table
-    from volvelle.simulate.run_directory import RunRecord
 
 DEFAULT_OUT = Path("volvelle-report")
 
@@ -54,14 +51,14 @@ def report(
     read = replace(read_runs(directories), reference=reference, price=price)
     if len(directories) == 1:
         [(name, outcomes)] = read.outcomes.items()
-        page = write_report_of_run(directory, read.records[name], outcomes, png=png)
+        page = read[name].report(directory, png=png)
         tables = [
             comparison(read.outcomes, metrics)
             if metrics
             else run_figures(summarise(outcomes), output)
         ]
     else:
-        page = write_report_of_runs(read, directory, columns=metrics or (), png=png)
+        page = read.report(directory, columns=metrics or (), png=png)
         tables = shown_tables(read, output, metrics or ())
         _remark_on_workloads(read)
         if output is Form.TABLE:
@@ -138,54 +135,3 @@ def read_runs(directories: Sequence[Path]) -> "Comparison":
         read.records[name] = record
         read.outcomes[name] = read_outcomes(directory, record)
     return read
-
-
-def write_report_of_run(
-    directory: Path, record: "RunRecord", outcomes: "Outcomes", *, png: bool = False
-) -> Path:
-    """Write the report of one run. Raises `Problem` where it cannot."""
-    from volvelle.cli.facts import facts_of
-    from volvelle.report.run_report import write_run_report
-
-    state = "" if record.status.value == "finished" else f" ({record.status.value})"
-    with whole_report(directory):
-        return write_run_report(
-            outcomes, directory, title=f"{record.name}{state}", facts=facts_of([record]), png=png
-        )
-
-
-def write_report_of_runs(
-    runs: "Comparison", directory: Path, *, columns: Sequence[str] = (), png: bool = False
-) -> Path:
-    """Write the report of several runs. Raises `Problem` where it cannot."""
-    from volvelle.cli.facts import facts_of
-    from volvelle.report.compare_report import write_compare_report
-
-    workloads = {str(record.workload.get("name")) for record in runs.records.values()}
-    with whole_report(directory):
-        return write_compare_report(
-            runs.outcomes,
-            directory,
-            title=f"{len(runs.outcomes)} runs on {', '.join(sorted(workloads))}",
-            facts=facts_of(runs.records.values()),
-            columns=columns,
-            grid=runs.grid,
-            reference=runs.reference,
-            price=runs.price,
-            png=png,
-        )
-
-
-@contextmanager
-def whole_report(directory: Path) -> Iterator[None]:
-    """A report is written whole, or what there is of it is removed. Raises `Problem`."""
-    try:
-        yield
-    except OSError as error:
-        from volvelle.simulate.run_directory import cannot_write
-
-        for path in [directory / "report.html", *directory.glob("*.png")]:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        name = Path(error.filename) if error.filename else directory / "report.html"
-        raise cannot_write(name, error) from error

@@ -116,7 +116,7 @@ def serve(
 
 
 def _print_ready(server: "RunningServer") -> None:
-    from volvelle.cli.facts import cluster_line
+    from volvelle.notebook.facts import cluster_line
 
     jobs = server.controller.status.jobs
     print(f"{server.policy} on {cluster_line(server.cluster)}, at {server.url}")

@@ -76,7 +76,6 @@ def _simulate(
 ) -> None:
     from volvelle.cli.output import progress, remark_on_placements, remark_on_rejections
     from volvelle.cli.reading import read_workloads
-    from volvelle.cli.report import write_report_of_run
     from volvelle.notebook.runs import make_run
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Progress
@@ -97,7 +96,7 @@ def _simulate(
     simulation, record = run.simulation, run.record
     assert simulation is not None
     try:
-        page = write_report_of_run(directory, record, run.outcomes, png=png)
+        page = run.report(directory, png=png)
     except BaseException:
         run_directory.mark(directory, record, RunStatus.FAILED)
         raise
@@ -114,9 +113,9 @@ def _go_on(
 ) -> None:
     import msgspec
 
-    from volvelle.cli.report import write_report_of_run
     from volvelle.core.fronts import resolved
     from volvelle.core.snapshot import read_snapshot
+    from volvelle.notebook.runs import Run
     from volvelle.simulate import run_directory
     from volvelle.simulate.onward import onward, setting_of
     from volvelle.simulate.run_directory import RunRecord
@@ -131,7 +130,7 @@ def _go_on(
     record = RunRecord.of(setting.composition.policy, origin, setting)
     run_directory.begin(directory, record)
     summary = run_directory.finish(directory, record, simulation)
-    page = write_report_of_run(directory, record.ended(simulation), simulation.outcomes, png=png)
+    page = Run(record.ended(simulation), simulation.outcomes).report(directory, png=png)
     _print(summary, simulation, record, directory, output)
     if output is Form.TABLE:
         print(f"Report: {page}")
@@ -146,9 +145,9 @@ def _print(
 ) -> None:
     import json
 
-    from volvelle.cli.facts import cluster_line, workload_line
     from volvelle.cli.figures import run_figures
     from volvelle.cli.output import remark, show
+    from volvelle.notebook.facts import cluster_line, workload_line
 
     if output is Form.JSON:
         document = {

@@ -47,10 +47,10 @@ def describe(
 
     volvelle trace describe october.txt --cluster 120x8
     """
-    from volvelle.cli.facts import cluster_line
     from volvelle.cli.reading import read_file
-    from volvelle.cli.report import whole_report
     from volvelle.cli.results import REPORT, free_folder
+    from volvelle.notebook.facts import cluster_line
+    from volvelle.report.whole import whole_report
     from volvelle.simulate.experiment import Experiment
     from volvelle.workload.describe import describe
     from volvelle.workload.proposing import seen_types

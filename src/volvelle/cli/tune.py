@@ -258,7 +258,7 @@ def _tune(
 
 
 def _say(front: "Front", source: "Source", cluster: "Cluster", path: Path, page: Path) -> None:
-    from volvelle.cli.facts import cluster_line, workload_line
+    from volvelle.notebook.facts import cluster_line, workload_line
 
     print(f"{_origin(source, workload_line)}; {cluster_line(cluster)}")
     print(
@@ -280,7 +280,7 @@ def _say(front: "Front", source: "Source", cluster: "Cluster", path: Path, page:
 
 
 def _facts(cluster: "Cluster", source: "Source", front: "Front") -> dict[str, str]:
-    from volvelle.cli.facts import cluster_line, workload_line
+    from volvelle.notebook.facts import cluster_line, workload_line
 
     search = front.search
     return {

@@ -78,13 +78,23 @@ class Profiling(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Nodes, pools, what is known to happen to the nodes, and those on which jobs are profiled first."""
+    """Nodes, pools, what is known to happen to the nodes, and those on which jobs are profiled first.
+
+    ``Cluster("8x8:a100")`` is what `parse_cluster` makes of the text.
+    """
 
     nodes: tuple[Node, ...]
     pools: tuple[Pool, ...] = ()
     changes: tuple[NodeChange, ...] = ()
     failures: FailureProcess | None = None
     profiling: Profiling | None = None
+
+    def __post_init__(self) -> None:
+        """Nodes may be written in the short form. Raises `Problem`."""
+        if isinstance(self.nodes, str):
+            written = parse_cluster(self.nodes)
+            for name in self.__struct_fields__:
+                msgspec.structs.force_setattr(self, name, getattr(written, name))
 
     @property
     def main(self) -> "Cluster":

@@ -6,6 +6,7 @@ traceback and exits with status 1 (2 where the command itself was misused).
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class Problem(Exception):  # noqa: N818 - it is what its name says, in the user's words
@@ -29,3 +30,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
         key=lambda name: sorted(name) != sorted(word)
     )  # letters that changed places come first
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def cannot_write(path: Path, error: OSError) -> Problem:
+    """What is said when a file cannot be written."""
+    return Problem(
+        f"cannot write {path}: {error.strerror or error}",
+        mend="free some space or choose another folder with --out",
+    )

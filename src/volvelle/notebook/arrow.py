@@ -6,9 +6,16 @@ has ``__arrow_c_stream__``. The streams themselves are made by pyarrow (the extr
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol
 
 from volvelle.model.problems import Problem
+
+
+class HasArrow(Protocol):
+    """A table of somebody else's: a data frame of pandas or Polars, a table of Arrow or DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Its rows, in batches."""
 
 
 class Columnar:
@@ -20,14 +27,21 @@ class Columnar:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """A stream of one batch. Raises `Problem` where pyarrow is not installed."""
-        try:
-            import pyarrow  # noqa: PLC0415 - optional and heavy
-        except ImportError:
-            raise Problem(
-                "results go to data frames by Arrow, and pyarrow is not installed",
-                mend="install it: pip install 'volvelle[notebook]', or use columns()",
-            ) from None
-        return pyarrow.table(dict(self.columns())).__arrow_c_stream__(requested_schema)
+        table = import_arrow("use columns()").table(dict(self.columns()))
+        stream: object = table.__arrow_c_stream__(requested_schema)
+        return stream
+
+
+def import_arrow(instead: str) -> Any:
+    """The module ``pyarrow``. Raises `Problem` where it is not installed. ``instead``: what else to do."""
+    try:
+        import pyarrow.csv  # noqa: PLC0415 - optional and heavy
+    except ImportError:
+        raise Problem(
+            "data frames come and go by Arrow, and pyarrow is not installed",
+            mend=f"install it: pip install 'volvelle[notebook]', or {instead}",
+        ) from None
+    return pyarrow
 
 
 def columns_of(record: Any) -> dict[str, Any]:

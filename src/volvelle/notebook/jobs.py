@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from volvelle.model.cluster import Cluster
-from volvelle.notebook.arrow import Columnar
+from volvelle.model.problems import Problem
+from volvelle.notebook.arrow import Columnar, HasArrow, import_arrow
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.sources import Source, generated, read_source
 from volvelle.workload.describe import Description, describe
@@ -63,20 +65,32 @@ class Jobs(Columnar):
 
 
 def read(
-    trace: Path | str,
+    trace: Path | str | HasArrow,
     *,
     format: str | None = None,
     map: Mapping[str, str] | None = None,
     dates: str | None = None,
     strict: bool = False,
 ) -> Jobs:
-    """The jobs of a trace, as ``volvelle trace describe`` reads it.
+    """The jobs of a trace, as ``volvelle trace describe`` reads it: a path, or a data frame of its rows.
 
     format: guessed unless it is said, with options as in ``swf:procs_as=gpu``. map: our column names on the
     file's, as in `X stop at the first row that cannot be read.
     Raises `Problem`.
     """
-    return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))
+    if isinstance(trace, (Path, str)):
+        return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))
+    if not hasattr(trace, "__arrow_c_stream__"):
+        raise Problem(
+            f"jobs cannot be read from a {type(trace).__name__}",
+            mend="give the path of a trace, or a data frame: pandas (2.2 and newer), Polars, Arrow, DuckDB",
+        )
+    arrow = import_arrow("write the table to a file")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"  # in which every format is looked for, as in a file
+        arrow.csv.write_csv(arrow.table(trace), path)
+        source = read_source(path, format, map or {}, dates=dates, strict=strict)
+    return Jobs(Source(source.workload, source.origin | {"trace": "a data frame"}))
 
 
 def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:
@@ -94,6 +108,6 @@ def cluster_of(written: Cluster | str) -> Cluster:
     return Experiment(cluster=written).read_cluster()
 
 
-def jobs_of(jobs: "Jobs | Path | str") -> Jobs:
-    """Jobs, or those of a trace. Raises `Problem`."""
+def jobs_of(jobs: "Jobs | Path | str | HasArrow") -> Jobs:
+    """Jobs, or those of a trace or a data frame. Raises `Problem`."""
     return jobs if isinstance(jobs, Jobs) else read(jobs)

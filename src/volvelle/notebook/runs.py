@@ -2,7 +2,7 @@
 
 import io
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,15 +22,19 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, figure, hand_on, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
-from volvelle.notebook.arrow import Columnar, axes_of, columns_of
+from volvelle.notebook.arrow import Columnar, HasArrow, axes_of, columns_of
+from volvelle.notebook.facts import facts_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.report import run_charts
 from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
+from volvelle.report.compare_report import write_compare_report
 from volvelle.report.grid import Grid, GridRun
+from volvelle.report.run_report import write_run_report
 from volvelle.report.sentences import Sentence
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
 from volvelle.report.verdict import baseline_of, verdict
+from volvelle.report.whole import whole_report
 from volvelle.simulate import run_directory
 from volvelle.simulate.compare import ComparedRun
 from volvelle.simulate.compare import compare as compare_runs
@@ -92,6 +96,18 @@ class Run(Columnar):
         """The cluster over time."""
         return run_charts.utilisations({self.record.name: self.outcomes})
 
+    def report(self, directory: Path | str, *, png: bool = False) -> Path:
+        """Write ``report.html`` into ``directory``, with ``png`` also the charts. Raises `Problem`.
+
+        The path of the page is returned.
+        """
+        state = "" if self.record.status is RunStatus.FINISHED else f" ({self.record.status.value})"
+        title, facts = f"{self.record.name}{state}", facts_of([self.record])
+        with whole_report(Path(directory)):
+            return write_run_report(
+                self.outcomes, Path(directory), title=title, facts=facts, png=png
+            )
+
     def plot(self, ax: Any = None) -> Any:
         """Draw GPUs held over time with Matplotlib; returns the axes. Raises `Problem` without it."""
         ax = axes_of(ax)
@@ -149,6 +165,13 @@ class Comparison(Columnar):
     def __getitem__(self, name: str) -> Run:
         return Run(self.records[name], self.outcomes[name])
 
+    def __iter__(self) -> Iterator[str]:
+        """The names of the runs, as of a mapping."""
+        return iter(self.outcomes)
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
     def figure(self, name: str, measure: str) -> float:
         """One number of one run, as in ``jct:p99``. Raises `Problem`."""
         return self[name].figure(measure)
@@ -164,6 +187,27 @@ class Comparison(Columnar):
     def picture(self) -> Drawing:
         """The distributions of completion times."""
         return run_charts.completion_cdf(self.outcomes)
+
+    def report(
+        self, directory: Path | str, *, columns: Sequence[str] = (), png: bool = False
+    ) -> Path:
+        """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
+
+        columns: measures as in ``jct:p99``. The path of the page is returned. Raises `Problem`.
+        """
+        workloads = {str(record.workload.get("name")) for record in self.records.values()}
+        with whole_report(Path(directory)):
+            return write_compare_report(
+                self.outcomes,
+                Path(directory),
+                title=f"{len(self)} runs on {', '.join(sorted(workloads))}",
+                facts=facts_of(self.records.values()),
+                columns=columns,
+                grid=self.grid,
+                reference=self.reference,
+                price=self.price,
+                png=png,
+            )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the distributions with Matplotlib; returns the axes. Raises `Problem` without it."""
@@ -194,7 +238,7 @@ def _embedded(drawing: Drawing) -> str:
 
 
 def simulate(
-    jobs: Jobs | Path | str,
+    jobs: Jobs | Path | str | HasArrow,
     *,
     cluster: Cluster | str,
     policy: Part = "fifo",
@@ -222,7 +266,7 @@ def simulate(
 
 
 def compare(
-    jobs: Jobs | Path | str,
+    jobs: Jobs | Path | str | HasArrow,
     *,
     cluster: Cluster | str,
     policies: Sequence[Part] = (),

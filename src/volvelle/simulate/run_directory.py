@@ -35,7 +35,7 @@ from volvelle.metrics.recorder import outcomes_of
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, cannot_write
 from volvelle.simulate.experiment_file import PLAY_OUTS
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import Setting, Simulation
@@ -162,14 +162,6 @@ def written(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise
-
-
-def cannot_write(path: Path, error: OSError) -> Problem:
-    """What is said when a file cannot be written."""
-    return Problem(
-        f"cannot write {path}: {error.strerror or error}",
-        mend="free some space or choose another folder with --out",
-    )
 
 
 def prepare(directory: Path, marker: str = RECORD) -> None:

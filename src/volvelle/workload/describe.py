@@ -106,7 +106,7 @@ class BusiestDay:
     offered_load: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
     """A workload in numbers; `as_json` makes it plain lists and mappings.
 
@@ -146,6 +146,18 @@ class Description:
     def as_json(self) -> dict[str, Any]:
         """Mappings, lists and numbers only; nothing in it is infinite or not a number."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        load = (
+            f", load {self.load:.3g} of {self.cluster_gpus:,} GPUs" if self.load is not None else ""
+        )
+        width, seconds = self.gpus.quantile(0.5), self.duration_seconds.quantile(0.5)
+        middle = f"; half of them ask for {width:g} GPUs or fewer and take {seconds:,.0f} s or less"
+        return (
+            f"<{self.jobs:,} jobs of {self.name}: {self.users:,} users, {self.gpu_seconds / HOUR:,.0f} "
+            f"GPU-hours in {self.span_seconds / DAY:.3g} days{load}{middle if self.jobs else ''}; "
+            "as_json() has it all>"
+        )
 
 
 def describe(workload: Workload, cluster_gpus: int | None = None) -> Description:

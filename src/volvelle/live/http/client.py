@@ -36,7 +36,7 @@ class ApiClient:
     """A client of the server at ``url``. ``certificate``: the only one to trust; None: the system's."""
 
     url: str
-    token: str
+    token: str = field(repr=False)
     certificate: str | None = None
     problems: list[str] = field(default_factory=list)
     """Messages of the server for operators, from the last list of jobs."""
