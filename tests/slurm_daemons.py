@@ -1,4 +1,4 @@
-"""A small Slurm of real daemons in a folder: munged, slurmctld, a slurmd for each node; jobs sleep, GPUs are files."""
+"""A small Slurm of real daemons in a folder: munged, slurmctld, slurmds; jobs sleep, GPUs are empty files."""
 
 import getpass
 import os
@@ -17,7 +17,9 @@ def missing() -> str:
     """Why no Slurm can be started here; empty where it can."""
     there = [name for name in NEEDED if shutil.which(name, path=_PLACES) is None]
     if there:
-        return f"no real Slurm here: {', '.join(there)} not installed (Debian: slurmctld slurmd munge)"
+        return (
+            f"no real Slurm here: {', '.join(there)} not installed (Debian: slurmctld slurmd munge)"
+        )
     if os.geteuid() != 0:
         return "no real Slurm here: slurmd starts jobs of users only where it runs as root"
     return ""
