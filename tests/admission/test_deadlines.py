@@ -142,7 +142,7 @@ def test_the_margin_grows_with_a_broken_promise_and_shrinks_with_a_kept_one() ->
     told = [one for _, one in promises(run)]
     assert told[0].finish_by == 60.0
     assert told[1].finish_by is None  # revoked
-    assert [one.finish_by for one in told[2:]] == pytest.approx([139.0, 228.0])
+    assert [one.finish_by for one in told[2:]] == pytest.approx([139.5, 229.0])
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, float("nan")])

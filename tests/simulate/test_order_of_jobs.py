@@ -10,6 +10,7 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Dependency, Job, JobSpec, Truth
 from volvelle.simulate.run import Setting, simulate
+from volvelle.testing.scenario import Scenario, happen
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 from volvelle.workload.writing import write_trace
@@ -88,3 +89,16 @@ def test_dependencies_priorities_and_limits_are_in_traces(tmp_path: Path) -> Non
     assert read_trace(swf, options={"procs_as": "gpu"}).specs[1].after == (
         Dependency("1", any_end=True, think_seconds=5.0),
     )
+
+
+def test_a_chain_of_jobs_leaves_the_verdicts_on_arrivals_as_they_are() -> None:
+    """Were they copied and gone through again for each job, a chain would cost its length's square."""
+    jobs = [job("0", 0.0)]
+    jobs += [job(str(i), 0.0, after=(Dependency(str(i - 1)),)) for i in range(1, 30)]
+    tables: list[object] = []
+    outcomes = happen(
+        Scenario.of(Cluster.of("1x2"), jobs),
+        on_moment=lambda world: tables.append(world.scheduler.state.verdict),
+    ).outcomes
+    assert all(table is tables[0] for table in tables)
+    assert outcomes.finish.tolist() == [10.0 * i for i in range(1, 31)]

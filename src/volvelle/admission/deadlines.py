@@ -6,8 +6,8 @@ cannot break a promise either. Jobs behind it are judged too, a few of them each
 once: under a steady flow of promised jobs one that would break their promises may wait for long. With
 true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
 then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
-promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run the share
-``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
+promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
+share ``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what promised
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.

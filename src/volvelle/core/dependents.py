@@ -41,6 +41,8 @@ class Dependents:
     jobs ended. Elsewhere that is kept for one moment: whoever submits a job leaves out of what it is after
     what was through before. followers: numbers, by the id of what they are after. news: ids of jobs that
     have ended and that somebody is after. due: times and numbers of those that are to come, as a heap.
+    returned: places in the table of arrivals of those that stood aside and are in the admission queue,
+    ascending.
     """
 
     aside: dict[int, Dependent] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Dependents:
     followers: dict[str, list[int]] = field(default_factory=dict)
     news: list[str] = field(default_factory=list)
     due: list[tuple[float, int]] = field(default_factory=list)
+    returned: list[int] = field(default_factory=list)
 
     def copy(self) -> "Dependents":
         """The same, that goes its own way."""
@@ -59,6 +62,7 @@ class Dependents:
             followers={name: numbers[:] for name, numbers in self.followers.items()},
             news=self.news[:],
             due=self.due[:],
+            returned=self.returned[:],
         )
 
     def submissions(self) -> Iterator[JobSubmitted]:

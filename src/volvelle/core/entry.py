@@ -1,10 +1,14 @@
 """How jobs come into the system and leave it: the admission queue, admission, entering, being turned away.
 
 In a world that knows what comes, submissions are places in the table of arrivals; elsewhere they stand in
-`Scheduler.queue`. Either way QUEUED to COME counts those that wait, in order of submission.
+`Scheduler.queue`. Either way QUEUED to COME counts those that wait, in order of submission; arrivals
+that were blocked on other jobs come back to their place among them (RETURNED).
 """
 
 import math
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
 from volvelle.core.beliefs import newcomer
@@ -19,19 +23,19 @@ from volvelle.core.promises import promise
 from volvelle.core.state import (
     COME,
     DEMAND,
-    DEPENDS,
     ENTERS,
     GONE,
     KERNEL,
     LIMIT,
     NO_PROGRESS,
-    OBSTACLE,
     QUEUED,
     QUEUES,
     REJECTED,
+    RETURNED,
     TRUTH,
     Jobs,
     Reason,
+    State,
 )
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
@@ -41,8 +45,8 @@ if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
 _DONE, _SUBMIT, _NUMBER = (Jobs.float_columns.index(name) for name in ("done", "submit", "number"))
-_NOT_THERE = (OBSTACLE, GONE, DEPENDS)
-"""Arrivals that do not stand in the queue, though they came."""
+_QUEUED = (ENTERS, NO_PROGRESS)
+"""Verdicts on arrivals that join the queue as they come; others do not, or have left it."""
 
 
 class HeldJob(NamedTuple):
@@ -83,11 +87,16 @@ def queue_dependent(scheduler: "Scheduler", event: JobSubmitted) -> None:
 
 def waiting_for_admission(scheduler: "Scheduler") -> list[JobSubmitted]:
     """The submissions in the admission queue, in order."""
-    s = scheduler.state
     if scheduler.coming is None:
         return list(scheduler.queue)
-    places = range(s.count[QUEUED], s.count[COME])
-    return [scheduler.coming(i) for i in places if s.verdict[i] in (ENTERS, NO_PROGRESS)]
+    return [scheduler.coming(place) for place in _places(scheduler)]
+
+
+def _places(scheduler: "Scheduler") -> Iterator[int]:
+    """The places in the table of arrivals of those in the admission queue, in order."""
+    s = scheduler.state
+    first_come = (i for i in range(s.count[QUEUED], s.count[COME]) if s.verdict[i] in _QUEUED)
+    return merge(scheduler.dependents.returned[:], first_come)
 
 
 def submissions(scheduler: "Scheduler") -> list[JobSubmitted]:
@@ -98,72 +107,76 @@ def submissions(scheduler: "Scheduler") -> list[JobSubmitted]:
 def come_back(scheduler: "Scheduler", place: int) -> None:
     """Let an arrival that stood aside for other jobs be in the admission queue, where it was submitted."""
     s = scheduler.state
-    s.verdict = s.verdict[:] if isinstance(s.verdict, list) else s.verdict.copy()
-    for before in range(place, s.count[QUEUED]):
-        if s.verdict[before] not in _NOT_THERE:
-            s.verdict[before] = GONE
-    number = int(s.arrivals[_NUMBER][place])
-    s.verdict[place] = NO_PROGRESS if number in scheduler.foretold else ENTERS
     s.arrivals[_SUBMIT][place] = scheduler.now
-    s.count[QUEUED] = min(int(s.count[QUEUED]), place)
-    scheduler.renew()
+    insort(scheduler.dependents.returned, place)
+    s.count[RETURNED] += 1
 
 
 def withdraw(scheduler: "Scheduler", number: int) -> JobSubmitted | None:
     """Take a submission out of the admission queue; None where it is not there."""
-    s, queue = scheduler.state, waiting_for_admission(scheduler)
-    event = next((event for event in queue if event.number == number), None)
-    if event is None:
-        return None
-    if scheduler.coming is None:
-        _leave_queue(scheduler, scheduler.queue.index(event))
-    else:
-        places = range(s.count[QUEUED], s.count[COME])
-        at = next(i for i, place in enumerate(places) if scheduler.coming(place).number == number)
-        _leave_queue(scheduler, at)
-    return event
+    for place, event in _in_queue(scheduler):
+        if event.number == number:
+            _leave_queue(scheduler, event, place)
+            return event
+    return None
 
 
-def _leave_queue(scheduler: "Scheduler", at: int) -> None:
-    """Take what stands at a place in the admission queue out of it; the first is 0."""
-    s = scheduler.state
-    if scheduler.coming is None:
-        del scheduler.queue[at]
+def _in_queue(scheduler: "Scheduler") -> Iterator[tuple[int | None, JobSubmitted]]:
+    """The admission queue with places in the table of arrivals; what was yielded last may leave it."""
+    queue, at = scheduler.queue, 0
+    while at < len(queue):
+        event = queue[at]
+        yield None, event
+        at += at < len(queue) and queue[at] is event
+    if scheduler.coming is not None:
+        for place in _places(scheduler):
+            yield place, scheduler.coming(place)
+
+
+def _leave_queue(scheduler: "Scheduler", event: JobSubmitted, place: int | None) -> None:
+    """Take a submission, an arrival at this place in their table, out of the admission queue."""
+    s, returned = scheduler.state, scheduler.dependents.returned
+    if place is None:
+        scheduler.queue.remove(event)
         s.count[COME] -= 1
         return
-    if at > 0:
+    at = bisect_left(returned, place)
+    if returned[at : at + 1] == [place]:
+        del returned[at]
+        s.count[RETURNED] -= 1
+    elif place == s.count[QUEUED]:
+        s.count[QUEUED] += 1
+        _pass_over(s)
+    else:
         s.verdict = s.verdict[:] if isinstance(s.verdict, list) else s.verdict.copy()
-        s.verdict[s.count[QUEUED] + at] = GONE
+        s.verdict[place] = GONE
         scheduler.renew()
-        return
-    s.count[QUEUED] += 1
+
+
+def _pass_over(s: State) -> None:
+    """Let the admission queue begin behind arrivals that are not in it."""
+    while s.count[QUEUED] < s.count[COME] and s.verdict[s.count[QUEUED]] not in _QUEUED:
+        s.count[QUEUED] += 1
 
 
 def admit_all(scheduler: "Scheduler") -> None:
     """Let the admission judge those that wait, in order, as far as it looks past jobs that wait on."""
-    s, looks_past = scheduler.state, scheduler.composition.admission.looks_past
-    at = waits = 0
-    while s.count[QUEUED] + at < s.count[COME]:
-        place = s.count[QUEUED] + at
-        if scheduler.coming is not None and s.verdict[place] in _NOT_THERE:
-            s.count[QUEUED] += at == 0
-            at += at > 0
-            continue
-        event = scheduler.queue[at] if scheduler.coming is None else scheduler.coming(place)
+    looks_past, waits = scheduler.composition.admission.looks_past, 0
+    if scheduler.coming is not None:
+        _pass_over(scheduler.state)
+    for place, event in _in_queue(scheduler):
         if waits > looks_past and event.time < scheduler.now:
-            at += 1
             continue
         verdict = _judge(scheduler, event)
-        if verdict.fate is Fate.WAIT:
-            if verdict.promise is not None:
-                promise(scheduler, verdict.promise)
-            if not looks_past:
-                return
-            at += 1
-            waits += 1
+        if verdict.fate is not Fate.WAIT:
+            _leave_queue(scheduler, event, place)
+            _let_in(scheduler, event, place, verdict)
             continue
-        _leave_queue(scheduler, at)
-        _let_in(scheduler, event, None if scheduler.coming is None else place, verdict)
+        if verdict.promise is not None:
+            promise(scheduler, verdict.promise)
+        if not looks_past:
+            return
+        waits += 1
 
 
 def _let_in(

@@ -54,6 +54,7 @@ from volvelle.core.state import (
     PHASE,
     PROMISED,
     QUEUED,
+    RETURNED,
     TIMED_OUT,
     TRACKED,
     TRACKED_FIRST,
@@ -294,7 +295,8 @@ class Fork:
             table.add_arrivals(self.arrivals)
         jobs = table.write(self.ratios)
         ahead.queue.clear()
-        s.count[QUEUED], s.count[COME] = 0, come
+        ahead.dependents.returned.clear()
+        s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
         return jobs
 
 

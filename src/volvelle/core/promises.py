@@ -25,8 +25,9 @@ _STEP = 0.5
 class Margin:
     """The share by which jobs may take longer than is believed of them and keep their promises.
 
-    It adapts: each broken promise adds to it, each that is kept takes a little away, so that in the long run
-    the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21). least: where it begins, never less.
+    It adapts: each broken promise adds to it, each that is kept takes a little away (Gibbs and Candès,
+    NeurIPS'21). In the long run that comes to half of ``broken``, which leaves room for those that break
+    before the margin is known. least: its first and lowest value.
     """
 
     least: float
@@ -38,7 +39,7 @@ class Margin:
 
     def learn(self, *, kept: bool) -> None:
         """A promise was kept or broken."""
-        error = -self.broken if kept else 1.0 - self.broken
+        error = float(not kept) - self.broken / 2.0
         self.now = max(self.now + _STEP * error, self.least)
 
 

@@ -25,7 +25,7 @@ from volvelle.core.dependents import Dependents
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
-from volvelle.core.forward.advance import advance, begin_moment, room, wake_at
+from volvelle.core.forward.advance import advance, begin_moment, jobs_left, room, wake_at
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
@@ -38,7 +38,6 @@ from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
     ASKED,
-    COME,
     COUNTED,
     EXPECTED,
     INFINITY,
@@ -53,7 +52,6 @@ from volvelle.core.state import (
     OBJECT,
     ORDER,
     PHASE,
-    QUEUED,
     QUEUES,
     ROWS_FULL,
     VERSION,
@@ -267,8 +265,7 @@ class Scheduler:
 
     def compile_where_it_pays(self) -> None:
         """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
-        count = self.state.count
-        if machine_code_pays(count[JOBS] + count[COME] - count[QUEUED]):
+        if machine_code_pays(jobs_left(self.state)):
             self.compile()
 
     def note(self, event: Event) -> None:

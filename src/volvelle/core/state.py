@@ -378,8 +378,9 @@ class MomentLog(StateTable):
     LOGGED_DECISIONS,
     LOGGED_SLOTS,
     LOGGED_MOMENTS,
+    RETURNED,  # arrivals that stood aside for others and are in the admission queue now
     COUNTERS,
-) = range(39)
+) = range(40)
 """Entries of `State.count`."""
 
 (

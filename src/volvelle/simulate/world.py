@@ -17,7 +17,7 @@ from volvelle.core.events import (
     JobSubmitted,
 )
 from volvelle.core.execution import Execution
-from volvelle.core.forward.advance import boundary, next_moment
+from volvelle.core.forward.advance import boundary, jobs_left, next_moment
 from volvelle.core.log import Batch
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
@@ -31,7 +31,6 @@ from volvelle.core.state import (
     EVENTS,
     EVERY_MOMENT,
     INFINITY,
-    JOBS,
     LOG_FULL,
     LOGGED_MOMENTS,
     MOMENTS,
@@ -226,7 +225,9 @@ class World:
     def let_arrivals_go(self) -> None:
         """Forget the table of arrivals, which is large, where nobody comes any more."""
         s = self.scheduler.state
-        if s.compiled and s.count[QUEUED] == len(s.verdict) and not self.scheduler.dependents.aside:
+        dependents = self.scheduler.dependents
+        nobody = s.count[QUEUED] == len(s.verdict) and not dependents.returned
+        if s.compiled and nobody and not dependents.aside:
             s.arrivals = self.coming.arrivals = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
             s.verdict = self.coming.verdict = np.zeros(0, dtype=np.int64)
             s.count[COME] = s.count[QUEUED] = 0
@@ -258,8 +259,7 @@ class World:
     @property
     def in_system(self) -> int:
         """Jobs submitted and not yet through."""
-        count = self.scheduler.state.count
-        return int(count[JOBS] + count[COME] - count[QUEUED])
+        return jobs_left(self.scheduler.state)
 
     @property
     def settled(self) -> bool:

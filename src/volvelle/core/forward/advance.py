@@ -72,7 +72,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             count[PHASE] = DIRECTION
         if count[PHASE] == DIRECTION:
             count[PHASE] = LIMITS
-            if clock[DIRECT_AT] <= clock[NOW] and count[JOBS] + count[COME] - count[QUEUED] > 0:
+            if clock[DIRECT_AT] <= clock[NOW] and jobs_left(s) > 0:
                 return ASK_DIRECTOR
         if count[PHASE] == LIMITS:
             count[PHASE] = PROMISES
@@ -88,7 +88,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 return ASK_DEPENDENCIES
         if count[PHASE] == ADMISSION:
             count[PHASE] = DECISION
-            if count[QUEUED] < count[COME]:
+            if count[QUEUED] < count[COME] or count[RETURNED] > 0:
                 if rules.admits:
                     return ASK_ADMISSION
                 _admit(s, rules)
@@ -153,7 +153,7 @@ def _nothing_is_left(s: State) -> bool:
     if count[TRACKED] == 0:
         return True
     come = count[COME] == len(s.verdict)
-    if count[JOBS] == 0 and come and count[QUEUED] == count[COME]:
+    if come and jobs_left(s) == 0:
         return bool(s.clock[ELIGIBLE] == INFINITY)
     woken, endless = s.clock[WAKE] < INFINITY, count[ENDLESS] == 1
     impatient = woken and count[IDLE_WAKES] <= PATIENCE
@@ -164,13 +164,20 @@ def _nothing_is_left(s: State) -> bool:
 
 
 @kernel
+def jobs_left(s: State) -> int:
+    """Jobs in the system and in the admission queue."""
+    count = s.count
+    return int(count[JOBS] + count[COME] - count[QUEUED] + count[RETURNED])
+
+
+@kernel
 def next_moment(s: State) -> float:
     """When something happens next, infinite for never."""
     clock, count = s.clock, s.count
     now = min(next_expected(s), clock[WAKE])
     if count[COME] < len(s.verdict):
         now = min(now, s.arrivals[_SUBMIT][count[COME]])
-    if now < INFINITY or count[JOBS] + count[COME] - count[QUEUED] > 0:
+    if now < INFINITY or jobs_left(s) > 0:
         now = min(now, clock[NODE_AT])
         if now < INFINITY and clock[DIRECT_AT] > clock[NOW]:
             now = min(now, clock[DIRECT_AT])
@@ -184,7 +191,7 @@ def room(s: State, rules: Rules, now: float) -> int:
     coming, last = count[COME], len(s.verdict)
     while coming < last and s.arrivals[_SUBMIT][coming] <= now:
         coming += 1
-    entering = coming - count[QUEUED]
+    entering = coming - count[QUEUED] + count[RETURNED]
     concerned = count[JOBS] + entering
     if entering > count[SPARE] or count[CLASSES] + entering > len(s.classes.first):
         return ROWS_FULL

@@ -33,12 +33,14 @@ With true estimates, and where placements never refuse, no failures and no node 
 broken. Estimates may be wrong. How long the believed seconds of a job take is seen while it runs, and what is
 reserved for it follows; for jobs that did not run yet, all but the share ``broken`` of those that did count.
 Beside that there is a ``margin`` that adapts: it grows with each broken promise and shrinks with each that is
-kept, so that in the long run the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21).
+kept, so that in the long run at most the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21).
 
 Departures from the paper. Its leases of promised jobs are whole SLO leases; here a reservation counts
 best-effort leases, so that a job of 21 min does not reserve 40, and counts starts. Its program decides
 which promised jobs run now; here that follows from reservations, so that no decision waits for a solver. Its
-SRTF serves best effort only. Several GPU types: a promise is kept on one of them. Promises to jobs of a pool
+SRTF serves best effort only. Several GPU types: a promise is kept on one of them, to which its job is moved
+in time where it began on another. The seconds of a job that changes its batch size are those of all batch
+sizes that are still to come. Promises to jobs of a pool
 count as if all of them ran at once. A job that may not be preempted is promised something when it starts.
 """
 

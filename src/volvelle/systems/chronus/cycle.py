@@ -37,6 +37,7 @@ _ORDER = float(Reason.ORDER)
 class Memory:
     """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free.
 
+    elsewhere: whether a promised job runs on another GPU type than its reservation's.
     paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
     """
 
@@ -45,6 +46,7 @@ class Memory:
     margin: Margin
     slot: int = -1
     wait: float = 0.0
+    elsewhere: bool = False
     gaps: SolverGaps = field(default_factory=SolverGaps)
     paces: list[float] = field(default_factory=list)
     pace: float = 1.0
@@ -321,11 +323,12 @@ class Cycle:
         look, matrix = self.look, self.look.matrix
         waiting = look.waiting
         idle = self.view.gpus - matrix[HELD].sum()
-        anew = look.fresh or bool((waiting & self._has_this_slot()).any())
-        if not waiting.any() or not (anew or idle >= 1.0):
-            held, kept = matrix[HELD].copy(), matrix[TYPE].copy()
-            reason = np.where(waiting, _ORDER, 0.0)
-            return Allocation(held, kept, reason, None, promises=tuple(self.told))
+        due = bool((self._has_this_slot() & ~self._as_reserved(matrix[HELD], matrix[TYPE])).any())
+        anew = look.fresh or due
+        if not due and not (waiting.any() and (anew or idle >= 1.0)):
+            return self._decided(
+                matrix[HELD].copy(), matrix[TYPE].copy(), np.where(waiting, _ORDER, 0.0), None
+            )
         most = matrix[GPUS].copy()
         most[waiting & (matrix[CHECKPOINT] > self.memory.wait)] = 0.0
         needs = self._need_this_slot()
@@ -334,8 +337,20 @@ class Cycle:
             given, order = self._filled(most, needs, anew)
         reason = np.where(given[TARGET_REASON] == 0.0, _ORDER, given[TARGET_REASON])
         reason = np.where(given[TARGET] > 0.0, 0.0, reason)
-        gpus, types = given[TARGET], given[TARGET_TYPE]
+        return self._decided(given[TARGET], given[TARGET_TYPE], reason, order)
+
+    def _decided(
+        self, gpus: FloatColumn, types: FloatColumn, reason: FloatColumn, order: IntColumn | None
+    ) -> Allocation:
+        """The allocation; the memory knows whether a promised job runs on a type that it is to leave."""
+        elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
+        self.memory.elsewhere = bool(elsewhere.any())
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
+
+    def _as_reserved(self, gpus: FloatColumn, types: FloatColumn) -> BoolColumn:
+        """Which jobs hold GPUs of the type of their reservation; arbitrary for jobs without one."""
+        held: BoolColumn = (gpus > 0.0) & (types == self.book.type[self.look.row])
+        return held
 
     def _filled(
         self, most: FloatColumn, needs: BoolColumn, anew: bool

@@ -16,9 +16,12 @@ from volvelle.core.columns import (
     RESTORE,
     START_GAP,
     STARTED,
+    TABLE,
     TYPE,
     TYPES,
+    UNIT_RATE,
 )
+from volvelle.core.eligibility import mean_rate
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
 from volvelle.systems.chronus.reservations import Floats
 
@@ -65,6 +68,7 @@ class Look(NamedTuple):
             seconds = np.full(rates.shape, np.inf)
             np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
             gap = np.maximum(matrix[START_GAP], matrix[RESIZE])
+        _by_regimes(view, seconds, work)
         running = matrix[HELD] > 0.0
         starting = np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0)
         seconds = seconds + np.where(running, starting, 0.0)
@@ -95,7 +99,7 @@ class Look(NamedTuple):
         left = self.seconds[self.matrix[TYPE, running].astype(np.int64), running]
         since = own[SINCE, running]
         passed, fewer = now - since, own[LEFT, running] - left
-        told = (since > 0.0) & (self.matrix[STARTED, running] <= since) & (fewer > 0.0)
+        told = (since > 0.0) & (self.matrix[STARTED, running] < since) & (fewer > 0.0)
         seen = running[told]
         pace = passed[told] / fewer[told]
         pace = np.where(np.abs(pace - 1.0) < _SAME_PACE, 1.0, pace)
@@ -128,3 +132,20 @@ class Look(NamedTuple):
     def runs_on(self, at: int, gpu_type: int) -> bool:
         """Whether a job holds GPUs of this type."""
         return bool(self.matrix[HELD, at] > 0.0 and self.matrix[TYPE, at] == gpu_type)
+
+
+def _by_regimes(view: View, seconds: Floats, work: FloatColumn) -> None:
+    """Let ``seconds`` be those of every regime that is left, for jobs that are believed to have regimes."""
+    matrix = view.jobs.matrix
+    unlike = np.flatnonzero(np.isnan(matrix[UNIT_RATE]) & (matrix[TABLE] < 0.0))
+    if not len(unlike):
+        return
+    done = view.jobs.work_done
+    for at in unlike.tolist():
+        believed = view.believed(int(matrix[NUMBER, at]))
+        if not believed.regimes:
+            continue
+        gpus = float(matrix[GPUS, at])
+        for kind in np.flatnonzero(seconds[:, at] < np.inf).tolist():
+            rate = mean_rate(believed, gpus, view.gpu_types[kind], float(done[at]))
+            seconds[kind, at] = work[at] / rate

@@ -76,8 +76,8 @@ class Chronus(Policy):
         return cycle.serve()
 
     def next_wake(self, view: View) -> float | None:
-        """When the best-effort lease ends; never while nobody waits."""
-        if self._kept is None or view.jobs.running.all():
+        """When the best-effort lease ends; never while nobody waits or is to change its GPU type."""
+        if self._kept is None or (view.jobs.running.all() and not self._kept.elsewhere):
             return None
         return (self._kept.slot + 1) * self._slot_seconds
 

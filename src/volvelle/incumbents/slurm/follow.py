@@ -1,0 +1,243 @@
+"""Following a cluster: each snapshot teaches how long jobs run and how well was told, then all are told anew.
+
+::
+
+    snapshot ─▶ observe: starts, ends, requeues ─▶ run times, residuals, accuracy
+             └▶ tell: believed run times ─▶ mechanism ─▶ residuals ─▶ start and end, P50 and P90, of each job
+
+Jobs are told apart by (key, submission, restarts): a requeue moves the submission and counts as a restart; a
+number that a controller gave twice (it lost its state) is another job.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from volvelle.incumbents.slurm.accuracy import Accuracy
+from volvelle.incumbents.slurm.residuals import Class, Residuals
+from volvelle.incumbents.slurm.run_times import RunTimes, limit_of, partition_limits
+from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+
+_BY_THEMSELVES = frozenset(("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY"))
+_CUT_SHORT = frozenset(
+    ("CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED", "LAUNCH_FAILED")
+)
+_JUMP = 60.0
+"""Seconds that a clock may go back between polls before what was told earlier is dropped."""
+
+
+class Course(Protocol):
+    """What a mechanism expects of a job: moments in seconds since 1970, None where it foresees none."""
+
+    @property
+    def start(self) -> float | None:
+        """The next start."""
+
+    @property
+    def end(self) -> float | None:
+        """The end."""
+
+
+class Mechanism(Protocol):
+    """Starts and ends of the jobs of a snapshot, if jobs take so many seconds and nobody else comes."""
+
+    def __call__(
+        self, site: Site, snapshot: Snapshot, durations: Mapping[str, float], /
+    ) -> Mapping[str, Course]:
+        """Courses by job's key."""
+
+
+class Told(NamedTuple):
+    """What is told of one job at one moment; seconds since 1970."""
+
+    key: str
+    start: float
+    """As the mechanism expects it, which stands for P50; of a job that runs, when it started."""
+    start_p90: float
+    end: float
+    """As the mechanism expects it."""
+    end_p90: float
+    slurm_start: float | None
+    """What Slurm itself told, where it told a time that has not passed."""
+
+
+@dataclass
+class _Track:
+    """A job as it was last seen."""
+
+    job: Job
+    over: bool = False
+
+
+class Follower:
+    """What is known of a cluster so far, and how it is told."""
+
+    def __init__(self, site: Site, mechanism: Mechanism) -> None:
+        self.site = site
+        self._mechanism = mechanism
+        self._tracks: dict[str, _Track] = {}
+        self._run_times = RunTimes()
+        scale = site.config.scheduler_number("bf_interval", 30.0) + _LAUNCH
+        self._starts, self._ends = Residuals(scale), Residuals(scale)
+        self.accuracy = Accuracy()
+        self.snapshot = Snapshot(time=0.0)
+        self.remarks: list[str] = []
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """Learn from a snapshot: what started, ended, was requeued or has gone since the last."""
+        before, now = self.snapshot.time, snapshot.time
+        self.remarks = list(snapshot.remarks)
+        if now < before - _JUMP:
+            self.remarks.append(
+                f"The clock went back by {before - now:.0f} s: times told before are not judged."
+            )
+            self._forget()
+        self._limits = partition_limits(self.site)
+        seen = {job.key: job for job in snapshot.jobs}
+        for key in self._tracks.keys() - seen.keys():
+            self._gone(key)
+        for job in snapshot.jobs:
+            self._see(job)
+        self.snapshot = snapshot
+        if snapshot.reservations is not None:
+            self.site = replace(self.site, reservations=snapshot.reservations)
+        self._run_times.now(
+            (job, max(now - job.start, 0.0), limit_of(job, self._limits))
+            for job in snapshot.jobs
+            if job.state == "RUNNING" and job.start is not None
+        )
+        self._starts.now(now)
+        self._ends.now(now)
+
+    def _see(self, job: Job) -> None:
+        track = self._tracks.get(job.key)
+        if track is None:
+            self._tracks[job.key] = _Track(job, over=not (job.pending or job.running))
+            if self._tracks[job.key].over:
+                self._learn(job, job.start, job.end, job.state in _BY_THEMSELVES)
+            return
+        last = track.job
+        again = job.restarts > last.restarts
+        if job.submit > last.submit and not again and not track.over and last.submit:
+            self._gone(job.key)  # the number was given again: the controller lost its state
+            self._see(job)
+            return
+        if again and not track.over:
+            self._cut_short(last, job)
+        track.job = job
+        if job.start is not None and not job.pending and (again or not last.running):
+            self._starts.came(job.key, job.start)
+            self.accuracy.started(job.key, job.start)
+        if not (job.pending or job.running) and not track.over:
+            track.over = True
+            self._over(job)
+        elif job.pending or job.running:
+            track.over = False
+
+    def _cut_short(self, last: Job, job: Job) -> None:
+        """A run was stopped and its job waits anew, or runs anew: a lower bound of its run time."""
+        if last.pending:  # it started and was stopped between two polls
+            self._starts.came(job.key, job.submit)
+            self.accuracy.started(job.key, job.submit)
+        elif last.start is not None:
+            self._learn(last, last.start, job.submit, False)
+
+    def _over(self, job: Job) -> None:
+        itself = job.state in _BY_THEMSELVES
+        self._learn(job, job.start, job.end, itself)
+        if itself and job.end is not None:
+            self._ends.came(job.key, job.end)
+            self.accuracy.ended(job.key, job.end)
+        self._starts.forget(job.key)
+        self._ends.forget(job.key)
+        self.accuracy.forget(job.key)
+
+    def _learn(self, job: Job, start: float | None, end: float | None, ended: bool) -> None:
+        if start is not None and end is not None and end > start:
+            self._run_times.add(job, end - start, limit_of(job, self._limits), ended)
+
+    def _gone(self, key: str) -> None:
+        """A job that is not shown any more: purged after its end, or lost; how it ended is not known."""
+        del self._tracks[key]
+        self._starts.forget(key)
+        self._ends.forget(key)
+        self.accuracy.forget(key)
+
+    def _forget(self) -> None:
+        self._starts.forget()
+        self._ends.forget()
+        self.accuracy.forget()
+
+    def tell(self) -> list[Told]:
+        """Starts and ends of all jobs that wait or run, told at the last snapshot's moment."""
+        now = self.snapshot.time
+        jobs = [job for job in self.snapshot.jobs if job.pending or job.running]
+        seconds = {job.key: self._believed(job) for job in jobs}
+        courses = self._mechanism(self.site, self.snapshot, seconds)
+        foreseen = [one.start for one in courses.values() if one.start is not None]
+        last = max(now, *foreseen) if foreseen else now
+        found = []
+        for job in jobs:
+            course = courses.get(job.key)
+            start = job.start if job.running else getattr(course, "start", None)
+            if start is None:  # after all that is foreseen
+                start = last
+            end = getattr(course, "end", None)
+            found.append(self._told(job, start, start + seconds[job.key] if end is None else end))
+        self.remember(found)
+        return found
+
+    def _believed(self, job: Job) -> float:
+        limit = limit_of(job, self._limits)
+        so_far = max(self.snapshot.time - job.start, 0.0) if job.running and job.start else 0.0
+        return self._run_times.believed(job, limit, so_far)
+
+    def _told(self, job: Job, raw_start: float, raw_end: float) -> Told:
+        now, classes = self.snapshot.time, self._classes(job)
+        slurm = job.start if job.pending and job.start and job.start >= now - 15.0 else None
+        start = start_p90 = raw_start
+        if job.pending:
+            start = max(raw_start, now)
+            start_p90 = self._starts.stated(classes, now, start)
+        end = max(raw_end, now)
+        return Told(job.key, start, start_p90, end, self._ends.stated(classes, now, end), slurm)
+
+    def remember(self, told: Sequence[Told]) -> None:
+        """Keep what was told at the last snapshot's moment, to judge it by what comes."""
+        now = self.snapshot.time
+        jobs = {job.key: job for job in self.snapshot.jobs}
+        for one in told:
+            job = jobs[one.key]
+            classes = self._classes(job)
+            if job.pending:
+                self._starts.told(one.key, classes, now, one.start)
+                slurm_end = one.slurm_start and one.slurm_start + limit_of(job, self._limits)
+                self.accuracy.told(job, now, one, slurm_end)
+            self._ends.told(one.key, classes, now, one.end)
+
+    def _classes(self, job: Job) -> tuple[Class, ...]:
+        """Classes of residuals, the narrowest first."""
+        if job.running:
+            return ("runs", job.qos), ("runs",)
+        stopped = "preemptible" if preemptible(job, self.site) else ""
+        return (
+            ("waits", job.reason, job.qos, stopped),
+            ("waits", job.reason),
+            ("waits",),
+        )
+
+
+_LAUNCH = 20.0
+"""Seconds by which times of jobs that start at once are off."""
+
+
+def preemptible(job: Job, site: Site) -> bool:
+    """Whether some other job may stop it."""
+    kind = site.config.text("PreemptType")
+    if kind.endswith("qos"):
+        return any(job.qos in one.preempts for one in site.qos)
+    if kind.endswith("partition_prio"):
+        own = [one for one in site.partitions if one.name in job.partitions]
+        highest = max((one.tier for one in site.partitions), default=0)
+        return any(one.tier < highest and one.preempt_mode != "OFF" for one in own)
+    return False

@@ -1,0 +1,102 @@
+"""How long jobs run, as a share of their limit: learned from those that ended and those that still run.
+
+What jobs of the same user, name and limit took counts most, then those of the user and name, of the user, of
+all; in an array its own tasks come first. Runs that were cut short (preempted, cancelled) and runs that go on
+are lower bounds. Before anything is known, half of the jobs are taken to use at most ``_PRIOR``'s median.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.incumbents.slurm.survival import Curve
+
+_PRIOR = (0.1, 0.3, 0.5, 0.7, 0.9)
+"""Ratios of jobs of which nothing is known; together they weigh as one job."""
+_KEPT = 200
+"""Runs of each group that count, the latest."""
+_TRUST = 3.0
+"""So many jobs of a group weigh as much as all that is known of larger groups."""
+_WITHOUT_LIMIT = 86400.0
+"""Seconds that stand for the limit of a job that has none."""
+
+Group = tuple[object, ...]
+Seen = tuple[float, bool]
+"""Ratio to the limit, and whether the run ended by itself."""
+
+
+class RunTimes:
+    """Ratios of run time to limit, by groups."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Group, deque[Seen]] = defaultdict(lambda: deque(maxlen=_KEPT))
+        self._going: dict[Group, list[Seen]] = {}
+        self._curves: dict[Group, Curve] = {}
+
+    def add(self, job: Job, seconds: float, limit: float, ended: bool) -> None:
+        """Learn from a run that is over. ended: it was not cut short."""
+        for group in _groups(job, limit):
+            self._seen[group].append((min(seconds / limit, 1.0), ended))
+        self._curves.clear()
+
+    def now(self, running: Iterable[tuple[Job, float, float]]) -> None:
+        """The runs that go on, each with its seconds so far and its limit."""
+        going: dict[Group, list[Seen]] = defaultdict(list)
+        for job, seconds, limit in running:
+            for group in _groups(job, limit):
+                going[group].append((min(seconds / limit, 1.0), False))
+        self._going = going
+        self._curves.clear()
+
+    def believed(self, job: Job, limit: float, so_far: float = 0.0, share: float = 0.5) -> float:
+        """Seconds of a whole run that ``share`` of such jobs do not exceed, of those that ran ``so_far``."""
+        groups = _groups(job, limit)
+        if groups[0] not in self._curves:
+            self._curves[groups[0]] = self._curve(groups)
+        ratio = self._curves[groups[0]].quantile(share, so_far / limit)
+        return max(min(ratio, 1.0) * limit, so_far + 1.0)
+
+    def _curve(self, groups: list[Group]) -> Curve:
+        values: list[float] = []
+        ended: list[bool] = []
+        weights: list[float] = []
+        for group in groups:
+            seen = [*self._seen.get(group, ()), *self._going.get(group, ())]
+            have = sum(weights)
+            each = min(1.0, _TRUST / max(len(seen), 1)) * _TRUST / (_TRUST + have) if have else 1.0
+            values += (ratio for ratio, _ in seen)
+            ended += (over for _, over in seen)
+            weights += [each] * len(seen)
+        last = (1.0 if not weights else _TRUST / (_TRUST + sum(weights))) / len(_PRIOR)
+        values += _PRIOR
+        ended += [True] * len(_PRIOR)
+        weights += [last] * len(_PRIOR)
+        return Curve(np.array(values), np.array(ended), np.array(weights))
+
+
+def _groups(job: Job, limit: float) -> list[Group]:
+    """Groups of a job, the narrowest first."""
+    of_all: list[Group] = [
+        (job.user, job.name, limit),
+        (job.user, job.name),
+        (job.user,),
+        (),
+    ]
+    return of_all if job.array is None else [("array", job.array, job.user, limit), *of_all]
+
+
+def limit_of(job: Job, limits: Mapping[str, float]) -> float:
+    """The longest that it may run, in seconds: its own limit, else its partition's."""
+    if job.limit_seconds:
+        return job.limit_seconds
+    return min((limits[name] for name in job.partitions if name in limits), default=_WITHOUT_LIMIT)
+
+
+def partition_limits(site: Site) -> dict[str, float]:
+    """The limit of jobs without their own, by partition."""
+    found: Iterator[tuple[str, float | None]] = (
+        (one.name, one.default_seconds or one.max_seconds) for one in site.partitions
+    )
+    return {name: limit for name, limit in found if limit}

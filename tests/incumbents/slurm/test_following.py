@@ -1,0 +1,189 @@
+"""Following a cluster: what is learned from starts, ends, requeues, numbers given twice, clocks that jump."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volvelle.incumbents.slurm.follow import Follower, preemptible
+from volvelle.incumbents.slurm.residuals import Residuals
+from volvelle.incumbents.slurm.run_times import RunTimes
+from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
+from volvelle.incumbents.slurm.survival import Curve
+
+SITE = Site("small", partitions=(Partition("all", default_seconds=100.0),))
+
+
+@dataclass
+class Course:
+    """What `at_once` expects."""
+
+    start: float | None
+    end: float | None
+
+
+def at_once(
+    site: Site, snapshot: Snapshot, durations: Mapping[str, float], /
+) -> Mapping[str, Course]:
+    """A mechanism on a cluster without end: who waits starts now; of held jobs nothing is foreseen."""
+    return {
+        job.key: Course(start, start + durations[job.key])
+        for job in snapshot.jobs
+        if job.reason != "JobHeldUser" and (job.pending or job.running)
+        for start in [job.start if job.running and job.start else snapshot.time]
+    }
+
+
+def job(key: str = "1", state: str = "PENDING", **more: object) -> Job:
+    given: dict[str, object] = {
+        "key": key,
+        "id": int(key.partition("_")[0]),
+        "submit": 10.0,
+        "user": "u1",
+        "name": "a",
+        "state": state,
+        "partitions": ("all",),
+        "limit_seconds": 100.0,
+    }
+    return Job(**(given | more))  # type: ignore[arg-type]
+
+
+def follower(*snapshots: tuple[float, list[Job]]) -> Follower:
+    found = Follower(SITE, at_once)
+    for time, jobs in snapshots:
+        found.observe(Snapshot(time, tuple(jobs)))
+        found.tell()
+    return found
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=30), st.floats(0.05, 0.95))
+def test_without_lower_bounds_quantiles_are_those_of_the_values(
+    values: list[int], share: float
+) -> None:
+    array = np.array(values, dtype=float)
+    curve = Curve(array, np.ones(len(array), dtype=bool), np.ones(len(array)))
+    found = curve.quantile(share)
+    assert np.mean(array <= found) >= share - 1e-9
+    assert np.mean(array < found) < share
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.booleans()), min_size=1), st.floats(0.1, 0.9))
+def test_lower_bounds_never_make_a_quantile_smaller(
+    given_values: list[tuple[int, bool]], share: float
+) -> None:
+    values = np.array([value for value, _ in given_values], dtype=float)
+    ended = np.array([over for _, over in given_values])
+    ones = np.ones(len(values))
+    all_ended = Curve(values, np.ones(len(values), dtype=bool), ones)
+    assert Curve(values, ended, ones).quantile(share) >= all_ended.quantile(share)
+
+
+def test_run_times_are_learned_by_user_and_name() -> None:
+    times = RunTimes()
+    for _ in range(10):
+        times.add(job(), 20.0, 100.0, ended=True)
+        times.add(job(user="u2"), 80.0, 100.0, ended=True)
+    assert times.believed(job(), 100.0) == pytest.approx(20.0)
+    assert times.believed(job(), 200.0) == pytest.approx(40.0)
+    assert times.believed(job(user="u2"), 100.0) == pytest.approx(80.0)
+    assert times.believed(job(), 100.0, so_far=50.0) > 50.0
+
+
+def test_runs_that_go_on_are_lower_bounds() -> None:
+    times = RunTimes()
+    for _ in range(4):
+        times.add(job(), 20.0, 100.0, ended=True)
+    before = times.believed(job(), 100.0)
+    times.now((job(str(at)), 90.0, 100.0) for at in range(2, 12))
+    assert times.believed(job(), 100.0) > before == pytest.approx(20.0)
+
+
+def test_a_requeued_job_teaches_a_lower_bound_and_its_start_is_judged() -> None:
+    found = follower(
+        (20.0, [job()]),
+        (30.0, [job(state="RUNNING", start=22.0)]),
+        (50.0, [job(submit=45.0, restarts=1, reason="BeginTime")]),
+    )
+    [judged] = found.accuracy.starts
+    assert judged.error == 2.0
+    after = follower((20.0, [job()]), (30.0, [job(state="RUNNING", start=22.0)]))
+    assert found._run_times.believed(job("9"), 100.0) >= after._run_times.believed(job("9"), 100.0)
+
+
+def test_a_number_that_was_given_again_is_another_job() -> None:
+    found = follower((20.0, [job()]), (60.0, [job(submit=50.0, state="RUNNING", start=55.0)]))
+    assert (
+        not found.accuracy.starts
+    )  # what was told of the first is not judged by the second's start
+    assert found.tell()[0].key == "1"
+
+
+def test_a_purged_job_is_forgotten() -> None:
+    found = follower((20.0, [job()]), (30.0, []), (40.0, [job(state="RUNNING", start=35.0)]))
+    assert not found.accuracy.starts
+
+
+def test_a_clock_that_goes_back_is_said_and_nothing_is_judged_by_it() -> None:
+    found = follower((2000.0, [job()]), (500.0, [job(state="RUNNING", start=490.0)]))
+    assert any("clock went back by 1500 s" in remark for remark in found.remarks)
+    assert not found.accuracy.starts
+
+
+def test_every_job_that_waits_has_an_answer_and_p90_is_not_before_p50() -> None:
+    found = Follower(SITE, at_once)
+    found.observe(
+        Snapshot(20.0, (job(), job("2", reason="JobHeldUser"), job("3_1", array=3, task=1)))
+    )
+    told = {one.key: one for one in found.tell()}
+    assert set(told) == {"1", "2", "3_1"}
+    assert all(
+        20.0 <= one.start <= one.start_p90 and one.end <= one.end_p90 for one in told.values()
+    )
+
+
+def test_slurms_own_times_are_judged_on_the_same_instants() -> None:
+    found = follower(
+        (20.0, [job(start=100.0), job("2")]),
+        (30.0, [job(state="RUNNING", start=22.0), job("2", state="RUNNING", start=25.0)]),
+    )
+    line = found.accuracy.line()
+    assert "over 2 told starts" in line
+    assert "Slurm: 100% by its time, mean 78 s, median 78 s, 50% without an answer" in line
+
+
+def test_residuals_that_wait_widen_what_is_stated() -> None:
+    classes = (("a", "b"), ("a",))
+    calm, late = Residuals(30.0), Residuals(30.0)
+    for at in range(60):
+        for one in (calm, late):
+            one.told(str(at), classes, 0.0, 100.0)
+        calm.came(str(at), 100.0)
+        if at < 20:
+            late.came(str(at), 100.0)
+    calm.now(300.0)
+    late.now(300.0)
+    assert calm.stated(classes, 300.0, 400.0) < 450.0
+    assert late.stated(classes, 300.0, 400.0) > 500.0
+
+
+def test_who_may_be_stopped_depends_on_the_kind_of_preemption() -> None:
+    low = Partition("low", tier=1, preempt_mode="REQUEUE")
+    high = Partition("high", tier=3, preempt_mode="OFF")
+    by_tier = replace(
+        SITE,
+        config=Config({"PreemptType": "preempt/partition_prio"}),
+        partitions=(low, high),
+    )
+    assert preemptible(job(partitions=("low",)), by_tier)
+    assert not preemptible(job(partitions=("high",)), by_tier)
+    by_qos = replace(
+        SITE,
+        config=Config({"PreemptType": "preempt/qos"}),
+        qos=(Qos("high", preempts=frozenset({"normal"})), Qos("normal")),
+    )
+    assert preemptible(job(qos="normal"), by_qos)
+    assert not preemptible(job(qos="high"), by_qos)
+    assert not preemptible(job(), SITE)
