@@ -42,8 +42,9 @@ def test_a_pool_that_was_quiet_before_the_run_lends_at_once(
 
 
 def test_what_came_before_is_what_a_trace_had_up_to_then(tmp_path: Path) -> None:
-    columns = tuple(map(np.array, ([0.0, 50.0, 90.0, 120.0], [1.0, 2.0, 4.0, 8.0], [60.0] * 4)))
-    found = before(*columns, np.array([0, 0, 1, 0]), ("a", "b"), 100.0, QUANTA)
+    submit, gpus = np.array([0.0, 50.0, 90.0, 120.0]), np.array([1.0, 2.0, 4.0, 8.0])
+    seconds, pool = np.full(4, 60.0), np.array([0, 0, 1, 0])
+    found = before(submit, gpus, seconds, pool, ("a", "b"), 100.0, QUANTA)
     assert found["a"] == Earlier(-100.0, [-100.0, -50.0], [1.0, 2.0], [-40.0])
     assert found["b"] == Earlier(-100.0, [-10.0], [4.0], [])
     certain(found).save(tmp_path / "model.json")
