@@ -27,7 +27,8 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     PRIORITY,
     TIME_LIMIT,
     EXCLUSIVE,
-) = range(23)
+    STARTS_OVER,
+) = range(24)
 (
     HELD,
     TYPE,
@@ -41,6 +42,6 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RATE,
     ATTEMPT,
     PREEMPTIONS,
-) = range(27, 39)
-COUNT = 44
+) = range(28, 40)
+COUNT = 45
 """Columns in all, before those of the policy's own."""

@@ -39,7 +39,7 @@ from volvelle.model.cluster import Node, NodeState
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 
-FORMAT = 4
+FORMAT = 5
 
 _KEPT = tuple(
     name

@@ -127,6 +127,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         state="weight")] = 1.0
     preemptible: Annotated[bool, Attribute(
         "whether it may be stopped and resumed", key="preemptible", state="preemptible")] = True
+    starts_over: Annotated[bool, Attribute(
+        "whether a stop loses all that it has done, so that it begins anew",
+        state="starts_over")] = False
     checkpoint_seconds: Annotated[float | None, Attribute(
         "how long a checkpoint takes", unit=SECONDS, column="checkpoint", need=True)] = None
     restore_seconds: Annotated[float | None, Attribute(

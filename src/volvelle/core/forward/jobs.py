@@ -259,10 +259,15 @@ def stop(s: State, rules: Rules, row: int, now: float) -> None:
     if free_at > now:
         delay(s, row, free_at)
     settle(s, row, now)
+    over = jobs.starts_over[row] == 1.0
+    if over:
+        jobs.done[row] = 0.0
     jobs.preemptions[row] += 1.0
     work = _NAN
     if rules.simulated:
         jobs.true_done[row] += jobs.true_rate[row] * max(now - jobs.since[row], 0.0)
+        if over:
+            jobs.true_done[row] = 0.0
         jobs.true_rate[row] = 0.0
         jobs.saved[row] = jobs.true_done[row]
         jobs.token[row] += 1.0

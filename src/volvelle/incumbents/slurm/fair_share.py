@@ -1,0 +1,139 @@
+"""Priorities: ``priority/multifactor`` with its fair tree, and ``priority/basic``.
+
+Source: "Multifactor Priority Plugin" and "Fair Tree Fairshare Algorithm" of Slurm's documentation;
+slurm.conf(5), ``Priority*``. TRES weights, site factors, ``NO_FAIR_TREE`` and ``SMALL_RELATIVE_TO_TIME`` are
+not modelled.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from volvelle.incumbents.slurm.site import Association, Config, Partition, Qos, Site
+from volvelle.incumbents.slurm.text import duration
+
+_MINUTES = 60.0
+
+
+class FairShare:
+    """The decayed usage of associations, and the fair-share factor of each user's (fair tree)."""
+
+    def __init__(self, associations: Iterable[Association], config: Config) -> None:
+        half_life = duration(config.text("PriorityDecayHalfLife", "7-0")) or 0.0
+        self.half_life = half_life
+        self._shares: dict[tuple[str, str], float] = {}
+        self._children: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.usage: dict[tuple[str, str], float] = defaultdict(float)
+        """Seconds of billed resources, by (account, user)."""
+        self._parent: dict[str, str] = {}
+        for one in associations:
+            key = one.account, one.user
+            if key in self._shares or key == ("root", ""):
+                continue
+            self._shares[key] = 1.0 if one.shares is None else one.shares
+            parent = one.account if one.user else (one.parent or "root")
+            self._children[parent].append(key)
+            if not one.user:
+                self._parent[one.account] = parent
+            elif one.usage is not None:
+                self.usage[key] = one.usage
+
+    def fork(self) -> "FairShare":
+        """A copy that goes its own way."""
+        copy = object.__new__(FairShare)
+        copy.__dict__.update(self.__dict__)
+        copy.usage = self.usage.copy()
+        return copy
+
+    def decay(self, seconds: float) -> None:
+        """Let time pass: usage halves in each half-life."""
+        if self.half_life > 0.0:
+            kept = math.exp2(-seconds / self.half_life)
+            for key in self.usage:
+                self.usage[key] *= kept
+
+    def factors(self) -> dict[tuple[str, str], float]:
+        """The factor of each user's association: its rank from below, as a share of all users."""
+        used = self._used()
+        ranked: list[tuple[str, str]] = []
+        self._rank("root", used, ranked)
+        return {key: 1.0 - at / len(ranked) for at, key in enumerate(ranked)}
+
+    def _used(self) -> dict[tuple[str, str], float]:
+        """Usage by association, of accounts with all below them."""
+        used: dict[tuple[str, str], float] = defaultdict(float)
+        for (account, user), amount in self.usage.items():
+            used[account, user] += amount
+            above: str | None = account
+            while above is not None and above != "root":
+                used[above, ""] += amount
+                above = self._parent.get(above)
+        return used
+
+    def _rank(
+        self, account: str, used: Mapping[tuple[str, str], float], ranked: list[tuple[str, str]]
+    ) -> None:
+        """Add the users below an account, those first that are due most (level fair share)."""
+        children = self._children[account]
+        shares = sum(self._shares[key] for key in children) or 1.0
+        usage = sum(used[key] for key in children)
+
+        def due(key: tuple[str, str]) -> float:
+            share = self._shares[key] / shares
+            part = used[key] / usage if usage else 0.0
+            return share / part if part > 0.0 else math.inf
+
+        for key in sorted(children, key=due, reverse=True):
+            if key[1]:
+                ranked.append(key)
+            else:
+                self._rank(key[0], used, ranked)
+
+
+class Weights:
+    """The weights of the factors of a priority, and what they are relative to."""
+
+    def __init__(self, site: Site) -> None:
+        config = site.config
+        self.basic = "basic" in config.text("PriorityType", "priority/basic")
+        self.age = config.number("PriorityWeightAge", 0.0)
+        self.fair_share = config.number("PriorityWeightFairshare", 0.0)
+        self.size = config.number("PriorityWeightJobSize", 0.0)
+        self.partition = config.number("PriorityWeightPartition", 0.0)
+        self.qos = config.number("PriorityWeightQOS", 0.0)
+        self.oldest = duration(config.text("PriorityMaxAge", "7-0")) or 604800.0
+        self.favours_small = config.text("PriorityFavorSmall", "no").upper().startswith("Y")
+        period = duration(config.text("PriorityCalcPeriod", "5")) or 300.0
+        self.period = period
+        self.top_qos = max((one.priority for one in site.qos), default=0.0) or 1.0
+        self.top_partition = max((one.job_factor for one in site.partitions), default=0.0) or 1.0
+        self.nodes = max(len(site.nodes), 1)
+        self.cpus = sum(node.cpus for node in site.nodes) or 1.0
+
+    def priority(
+        self,
+        *,
+        age: float,
+        fair_share: float,
+        nodes: float,
+        cpus: float,
+        partition: Partition,
+        qos: Qos | None,
+        nice: float,
+    ) -> float:
+        """The priority of a job (the sum in "Multifactor Priority Plugin", "Job Priority Factors").
+
+        age: seconds in which it could have started. fair_share: its factor. nodes, cpus: that it asks for.
+        """
+        size = (nodes / self.nodes + cpus / self.cpus) / 2.0
+        if self.favours_small:
+            size = 1.0 - size
+        total = (
+            self.age * min(max(age, 0.0) / self.oldest, 1.0)
+            + self.fair_share * fair_share
+            + self.size * size
+            + self.partition * partition.job_factor / self.top_partition
+            + self.qos * (qos.priority / self.top_qos if qos else 0.0)
+            - nice
+        )
+        return max(total, 1.0)

@@ -1,0 +1,151 @@
+"""Limits of QOS and associations: which one keeps a job from starting now, in Slurm's words.
+
+Source: "Resource Limits" of Slurm's documentation and sacctmgr(1), "SPECIFICATIONS FOR QOS" and
+"... FOR ASSOCIATIONS". Limits of minutes (``GrpTRESMins``, ``GrpTRESRunMins``, ``GrpWall``) are not modelled.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from volvelle.incumbents.slurm.site import Association, Limits, Qos, Site, Tres
+
+JOBS = "jobs"
+_WORDS = {"cpu": "CPU", "mem": "Memory", "node": "Node", "billing": "Billing"}
+
+Scope = tuple[str, ...]
+
+
+class Bound(NamedTuple):
+    """A limit on what the running jobs within a scope hold together: Slurm's reason, scope, most by name."""
+
+    reason: str
+    scope: Scope
+    most: Tres
+
+
+class Book:
+    """Who is within which scope, and what the running jobs of each hold."""
+
+    def __init__(self, site: Site) -> None:
+        self._qos = {one.name: one for one in site.qos}
+        self._partition_qos = {one.name: one.qos for one in site.partitions}
+        self._association = {(one.account, one.user): one for one in site.associations}
+        self.held: dict[Scope, dict[str, float]] = {}
+        self._bounds: dict[tuple[str, str, str, str], tuple[Bound, ...]] = {}
+
+    def fork(self) -> "Book":
+        """A copy that goes its own way."""
+        copy = object.__new__(Book)
+        copy.__dict__.update(self.__dict__)
+        copy.held = {scope: amounts.copy() for scope, amounts in self.held.items()}
+        return copy
+
+    def add(
+        self, user: str, account: str, qos: str, partition: str, held: Tres, sign: float
+    ) -> None:
+        """A job starts (``sign`` 1), or ends (-1)."""
+        amounts = {**held, JOBS: 1.0}
+        for scope in {bound.scope for bound in self.bounds(user, account, qos, partition)}:
+            there = self.held.setdefault(scope, defaultdict(float))
+            for name, amount in amounts.items():
+                there[name] += sign * amount
+
+    def blocked(self, user: str, account: str, qos: str, partition: str, asked: Tres) -> str:
+        """The limit that a job that asks for this would exceed now, in Slurm's words; empty: none."""
+        for bound in self.bounds(user, account, qos, partition):
+            if reason := self.exceeds(bound, asked):
+                return reason
+        return ""
+
+    def exceeds(self, bound: Bound, asked: Tres) -> str:
+        """Slurm's reason where a job that asks for this would exceed one limit now; empty: it would not."""
+        there = self.held.get(bound.scope, {})
+        for name, most in bound.most.items():
+            amount = 1.0 if name == JOBS else asked.get(name, 0.0)
+            if amount and there.get(name, 0.0) + amount > most + 1e-6:
+                return bound.reason.format(_word(name))
+        return ""
+
+    def full(self, user: str, account: str, qos: str, partition: str) -> str:
+        """The limit on numbers of jobs that is reached, in Slurm's words; empty: none."""
+        return self.blocked(user, account, qos, partition, {})
+
+    def bounds(self, user: str, account: str, qos: str, partition: str) -> tuple[Bound, ...]:
+        """All limits on what is held that such a job is within, those of jobs' numbers first."""
+        key = user, account, qos, partition
+        if key not in self._bounds:
+            found = [bound for bound in self._found(*key) if bound.most]
+            self._bounds[key] = tuple(sorted(found, key=lambda bound: JOBS not in bound.most))
+        return self._bounds[key]
+
+    def _found(self, user: str, account: str, qos: str, partition: str) -> Iterator[Bound]:
+        for name in dict.fromkeys((self._partition_qos.get(partition, ""), qos)):
+            if name in self._qos:
+                yield from _of_qos(self._qos[name], user, account)
+        own = self._association.get((account, user))
+        if own is not None:
+            yield from _of_association(own.limits, ("user", account, user), per_user=True)
+        above: str = account
+        for _ in range(100):
+            one = self._association.get((above, ""))
+            if one is None:
+                break
+            yield from _of_association(one.limits, ("account", above), per_user=False)
+            if own is None or not _per_user(own):
+                yield from _inherited(one, account, user)
+            above = one.parent or ("root" if above != "root" else "")
+
+
+def _per_user(one: Association) -> bool:
+    return bool(one.limits.jobs_per_user is not None or one.limits.per_user)
+
+
+def _of_qos(qos: Qos, user: str, account: str) -> Iterator[Bound]:
+    limits, name = qos.limits, qos.name
+    yield Bound("QOSGrpJobsLimit", ("qos", name), _jobs(limits.group_jobs))
+    yield Bound("QOSMaxJobsPerUserLimit", ("qos-user", name, user), _jobs(limits.jobs_per_user))
+    yield Bound("MaxJobsPerAccount", ("qos-account", name, account), _jobs(limits.jobs_per_account))
+    yield Bound("QOSGrp{}", ("qos", name), limits.group)
+    yield Bound("QOSMax{}PerUser", ("qos-user", name, user), limits.per_user)
+    yield Bound("MaxTRESPerAccount", ("qos-account", name, account), limits.per_account)
+
+
+def _of_association(limits: Limits, scope: Scope, *, per_user: bool) -> Iterator[Bound]:
+    yield Bound("AssocGrpJobsLimit", scope, _jobs(limits.group_jobs))
+    if per_user:
+        yield Bound("AssocMaxJobsLimit", scope, _jobs(limits.jobs_per_user))
+    yield Bound("AssocGrp{}", scope, limits.group)
+
+
+def _inherited(one: Association, account: str, user: str) -> Iterator[Bound]:
+    """``MaxJobs`` of an account, which each user below it has for itself."""
+    yield Bound("AssocMaxJobsLimit", ("user", account, user), _jobs(one.limits.jobs_per_user))
+
+
+def _jobs(most: int | None) -> Mapping[str, float]:
+    return {} if most is None else {JOBS: float(most)}
+
+
+def _word(name: str) -> str:
+    return "GRES" if name.startswith("gres/") else _WORDS.get(name, name)
+
+
+def never(site: Site, qos: str, account: str, user: str, asked: Tres, seconds: float) -> str:
+    """The limit of a single job that this one can never meet, in Slurm's words; empty: none."""
+    found: list[tuple[str, Limits]] = [("QOS", one.limits) for one in site.qos if one.name == qos]
+    found += [
+        ("Assoc", one.limits)
+        for one in site.associations
+        if one.account == account and one.user in ("", user)
+    ]
+    for kind, limits in found:
+        if limits.max_seconds is not None and seconds > limits.max_seconds:
+            return f"{kind}MaxWallDurationPerJobLimit"
+        for name, most in limits.per_job.items():
+            if asked.get(name, 0.0) > most:
+                return f"{kind}Max{_word(name)}PerJob"
+        for name, least in limits.least.items():
+            if asked.get(name, 0.0) < least:
+                return f"{kind}Min{_word(name)}"
+    return ""

@@ -1,0 +1,74 @@
+"""What a snapshot tells of the past of priorities: when they were worked out last, and who used how much."""
+
+import math
+from collections import defaultdict
+from statistics import median
+
+from volvelle.incumbents.slurm.fair_share import FairShare, Weights
+from volvelle.incumbents.slurm.policy import Past
+from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+
+
+def past_of(site: Site, snapshot: Snapshot) -> Past:
+    """The past of a snapshot: usage as associations tell it, or else by the jobs that are still listed."""
+    weights, now = Weights(site), snapshot.time
+    calculated = _calculated(site, snapshot, weights)
+    told = {
+        (one.account, one.user): one.usage
+        for one in site.associations
+        if one.user and one.usage is not None
+    }
+    return Past(now, calculated, told or _used(site, snapshot, calculated))
+
+
+def _used(site: Site, snapshot: Snapshot, now: float) -> dict[tuple[str, str], float]:
+    """CPU-seconds of the jobs in a snapshot, decayed to ``now``."""
+    half_life = FairShare(site.associations, site.config).half_life
+    used: dict[tuple[str, str], float] = defaultdict(float)
+    for job in snapshot.jobs:
+        if job.start is None or job.pending or job.start > now:
+            continue
+        end = now if job.running or job.end is None else min(job.end, now)
+        if end <= job.start:
+            continue
+        aged = math.exp2(-(now - (job.start + end) / 2.0) / half_life) if half_life else 1.0
+        used[job.account, job.user] += job.held.get("cpu", job.cpus) * (end - job.start) * aged
+    return used
+
+
+def _calculated(site: Site, snapshot: Snapshot, weights: Weights) -> float:
+    """When priorities were worked out last: waiting jobs show it, whose age counts in their priority."""
+    now = snapshot.time
+    found: list[float] = []
+    if weights.age > 0.0 and not weights.basic:
+        for job in snapshot.jobs:
+            found += _moments(site, job, now, weights)
+    usual = now - weights.period / 2.0
+    return min(max(median(found), now - weights.period), now) if found else usual
+
+
+def _moments(site: Site, job: Job, now: float, weights: Weights) -> list[float]:
+    """When the priority of a job was worked out, by its age; nothing where that is not certain."""
+    qos = next((one for one in site.qos if one.name == job.qos), None)
+    partition = next((one for one in site.partitions if one.name in job.partitions), None)
+    if not (job.pending and job.priority and job.accrue) or partition is None:
+        return []
+    if len(job.partitions) > 1 or job.accrue >= now - weights.period:
+        return []
+    users = sum(1 for one in site.associations if one.user)
+    without = weights.priority(
+        age=0.0,
+        fair_share=0.0,
+        nodes=job.asked.get("node", job.least_nodes),
+        cpus=job.asked.get("cpu", job.cpus),
+        partition=partition,
+        qos=qos,
+        nice=job.nice,
+    )
+    found = []
+    for rank in range(users + 1):
+        share = weights.fair_share * rank / users if users else 0.0
+        age = (job.priority - without - share) / weights.age * weights.oldest
+        if now - weights.period - 5.0 <= job.accrue + age <= now + 5.0:
+            found.append(job.accrue + age)
+    return found if len(found) == 1 else []

@@ -1,0 +1,126 @@
+"""Entries of the controller: out of what Slurm says of a job, or of a job that a trace declares."""
+
+import re
+from collections.abc import Mapping
+
+from volvelle.incumbents.slurm.controller import FOREVER, Controller, Entry, Rules
+from volvelle.incumbents.slurm.shapes import CPUS, GPUS, Share
+from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.model.job import JobSpec
+
+_HELD = ("JobHeldUser", "JobHeldAdmin")
+_LONG = 365.0 * 86400.0
+
+
+def entry_of(
+    number: int, job: Job, rules: Rules, now: float, after: frozenset[str] = frozenset()
+) -> Entry:
+    """The entry of a job that comes now. Partitions that the site does not have are left out."""
+    partitions = tuple(
+        rules.partitions[name] for name in job.partitions if name in rules.partitions
+    )
+    most = max((one.max_seconds or FOREVER for one in partitions), default=FOREVER)
+    limit = job.limit_seconds
+    if limit is None:
+        default = partitions[0].default_seconds if partitions else None
+        limit = default or (most if most < FOREVER else _LONG)
+    fits = tuple(one for one in partitions if limit <= (one.max_seconds or FOREVER))
+    eligible = now
+    if job.pending and job.eligible is not None:
+        eligible = max(job.eligible, now)
+    if job.pending and job.reason == "BeginTime" and job.start is not None:
+        eligible = max(eligible, job.start)
+    accrue = job.accrue if job.accrue is not None else eligible
+    given = job.priority if job.pending and job.priority else None
+    return Entry(
+        number=number,
+        job=job,
+        limit=limit,
+        partitions=fits,
+        eligible=eligible,
+        accrue=accrue,
+        held=job.pending and (job.reason in _HELD or job.priority == 0.0),
+        after=after,
+        fixed_priority=given,
+    )
+
+
+def dependencies(job: Job, records: Mapping[str, Job]) -> frozenset[str]:
+    """Keys of the jobs that have to end before ``job`` comes into question (sbatch(1), ``--dependency``)."""
+    found: set[str] = set()
+    for kind, number, task in re.findall(r"(after\w*):(\d+)(?:_(\d+|\*))?", job.dependency):
+        if kind == "after":
+            continue
+        if task and task != "*":
+            found.add(f"{number}_{task}")
+        elif number in records:
+            found.add(number)
+        else:
+            found.update(key for key in records if key.startswith(f"{number}_"))
+    return frozenset(found)
+
+
+def on_nodes(entry: Entry, controller: Controller) -> list[Share]:
+    """What a running job holds on each of its nodes: Slurm tells the nodes, and the sum of all."""
+    hardware, job = controller.rules.hardware, entry.job
+    nodes = [hardware.number[name] for name in job.nodes if name in hardware.number]
+    if not nodes:
+        return []
+    cpus = job.held.get("cpu", job.cpus) / len(nodes)
+    memory = job.held.get("mem", 0.0) / len(nodes)
+    gpus = job.gpus
+    found = []
+    for at, node in enumerate(nodes):
+        most = min(float(hardware.capacity[GPUS, node]), gpus - (len(nodes) - at - 1))
+        by_node = sum(job.per_node.values()) if job.per_node else most
+        own = max(min(most, by_node if not entry.job.exclusive else most), 0.0)
+        if at == len(nodes) - 1:
+            own = min(gpus, float(hardware.capacity[GPUS, node]))
+        gpus -= own
+        found.append(Share(node, min(cpus, float(hardware.capacity[CPUS, node])), memory, own))
+    return found
+
+
+def job_of_spec(spec: JobSpec, site: Site) -> Job:
+    """A job that only a trace declares: it goes to the default partition, with its user's QOS."""
+    default = next((one.name for one in site.partitions if one.default), "")
+    partition = default or (site.partitions[0].name if site.partitions else "")
+    own = next(
+        (one for one in site.associations if one.account == spec.pool and one.user == spec.user),
+        None,
+    )
+    widest = max((sum(node.gpus.values()) for node in site.nodes), default=0)
+    nodes = max(-(-int(spec.gpus) // max(widest, 1)), 1)
+    cpus = max(spec.cpus / nodes, 1.0)
+    kind = f"gres/gpu:{spec.gpu_types[0]}" if len(spec.gpu_types) == 1 else "gres/gpu"
+    asked = {
+        "cpu": cpus * nodes,
+        "mem": spec.memory_gb * 1024.0,
+        "node": float(nodes),
+        "gres/gpu": spec.gpus,
+        kind: spec.gpus,
+    }
+    digits = re.match(r"\d+", spec.id)
+    return Job(
+        key=spec.id,
+        id=int(digits[0]) if digits else 0,
+        submit=spec.submit_time,
+        name=spec.name,
+        user=spec.user,
+        account=spec.pool,
+        qos=own.default_qos if own is not None else "",
+        partitions=(partition,),
+        nice=-float(spec.priority),
+        limit_seconds=spec.time_limit_seconds or spec.estimate_seconds,
+        least_nodes=nodes,
+        most_nodes=nodes,
+        cpus=cpus * nodes,
+        tasks=nodes,
+        cpus_per_task=cpus,
+        tasks_per_node=1,
+        memory_per_node=spec.memory_gb * 1024.0 / nodes or None,
+        asked=asked,
+        per_node={kind: spec.gpus / nodes},
+        features="&".join(spec.constraints),
+        exclusive=spec.exclusive,
+    )
