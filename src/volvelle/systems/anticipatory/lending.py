@@ -110,8 +110,9 @@ def share(
     """Figures 7 and 8. The own column is written.
 
     seconds: each job is believed to take. until: for how long it counts as a borrower. lends: 0 for who does
-    not. expected: GPUs of work to come, (quanta, pools). levels: the share of what it does not use that each pool keeps at least. kept: what is kept,
-    (quanta, pools), is written there. Returns (4, jobs) as `serve` does.
+    not. expected: GPUs of work to come, (quanta, pools). levels: the share of what it does not use that each
+    pool keeps at least. kept: what is kept, (quanta, pools), is written there. Returns (4, jobs) as `serve`
+    does.
     """
     jobs, pools = matrix.shape[1], len(owned)
     given = np.zeros((4, jobs))
