@@ -1,10 +1,10 @@
-"""Keys of jobs that run: which are known never to rise as time passes."""
+"""Keys of jobs: which are known never to rise as time passes, and which go by beliefs about durations."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from volvelle.core.orders import Key, never_rises
+from volvelle.core.orders import Key, goes_by_durations, never_rises
 from volvelle.core.policy import OrderPolicy, kept_order, policies
 
 
@@ -45,3 +45,47 @@ def test_the_plain_orders_but_las_are_among_those_that_never_rise(name: str) -> 
     assert key is not None
     assert never_rises(key)
     assert not never_rises(policies.make("las").key)  # type: ignore[attr-defined]
+
+
+def _short_ones(jobs: Any) -> Any:
+    return jobs.total_seconds < 60.0
+
+
+def test_a_key_goes_by_durations_where_it_reads_them_itself_or_by_a_function() -> None:
+    def nested(jobs: Any, now: float) -> Any:
+        return max(one.remaining_work for one in [jobs])
+
+    helper = _short_ones
+    reading: list[Key] = [
+        lambda jobs, now: jobs.remaining_seconds,
+        lambda jobs, now: jobs.gpus if _short_ones(jobs) else 0.0,
+        lambda jobs, now: helper(jobs),
+        lambda jobs, now: jobs.column("total"),
+        nested,
+    ]
+    others: list[Key] = [
+        lambda jobs, now: jobs.gpus,
+        lambda jobs, now: now - jobs.submit_time + jobs.attained_seconds,
+    ]
+    assert [goes_by_durations(key) for key in reading + others] == [True] * 5 + [False] * 2
+
+
+def test_an_order_needs_durations_where_its_key_reads_them() -> None:
+    class Narrow(OrderPolicy):
+        """Narrow jobs first."""
+
+        name: ClassVar[str] = "narrow"
+
+        def key(self, jobs: Any, now: float) -> Any:
+            return jobs.gpus
+
+    class Short(Narrow):
+        """Short jobs first."""
+
+        name: ClassVar[str] = "short"
+
+        def key(self, jobs: Any, now: float) -> Any:
+            return jobs.total_seconds
+
+    assert not Narrow.needs_durations
+    assert Short.needs_durations

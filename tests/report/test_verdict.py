@@ -10,21 +10,25 @@ from report_runs import simulated
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
-from volvelle.metrics.outcomes import RECORDED, BoolColumn, Outcomes
+from volvelle.metrics.outcomes import RECORDED, BoolColumn, Outcomes, Steps
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.overheads import Overheads
 from volvelle.report.grid import Grid, GridRun
-from volvelle.report.verdict import (
+from volvelle.report.sentences import (
     CONTESTS,
+    Alike,
     Best,
     Costs,
+    FreeStops,
     Loses,
     Needs,
+    PartOfTheLoad,
     Sentence,
     Unheld,
     Unjudged,
     Without,
-    verdict,
 )
+from volvelle.report.verdict import baseline_of, verdict
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
 
@@ -93,7 +97,8 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
                 figures = {name: measure(each, contest) for name, each in runs.items()}
                 assert least == min(figures.values())
                 assert before == figures[baseline]
-                assert set(best) == {name for name in figures if close(figures[name], least)}
+                as_good = {name for name in figures if close(figures[name], least)}
+                assert {one for one in as_good if not_first(one, runs)} == as_good - set(best)
             named = [baseline] if baseline in best else best
             assert all(name in str(sentence) for name in named)
             assert ("Nothing beats" in str(sentence)) == (baseline in best)
@@ -133,8 +138,21 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
             assert before == pytest.approx(runs[baseline].gpu_seconds.sum() / 3600)
             assert price is not None
             assert f"{price * hours:,.0f}" in str(sentence)
+        case FreeStops(run):
+            assert runs[run].preemptions.mean() > 0.05
+        case Alike(names):
+            shown = runs[names[0]]
+            for twin in [runs[name] for name in names[1:]]:
+                np.testing.assert_array_equal(shown.finish, twin.finish)
+                np.testing.assert_array_equal(shown.segments.start, twin.segments.start)
         case Unjudged(left):
             assert {runs[name].status.tolist().count("finished") for name in left}
+
+
+def not_first(name: str, runs: dict[str, Outcomes]) -> bool:
+    """Whether a run before this one is the same in every job."""
+    before = list(runs)[: list(runs).index(name)]
+    return any(np.array_equal(runs[one].finish, runs[name].finish) for one in before)
 
 
 def rows_of(name: str, outcomes: Outcomes) -> BoolColumn:
@@ -230,3 +248,43 @@ def test_a_name_that_is_no_registered_policy_is_taken_to_need_durations() -> Non
     named = two._replace(name="mine.py", parts={"policy": "mine.py"})
     needs = [each for each in verdict(Grid.of([one, named])) if isinstance(each, Needs)]
     assert [each.durations for each in needs] == [True]
+
+
+def test_policies_that_decide_alike_share_a_row_and_a_name() -> None:
+    alike = grid(*WORKLOADS[0], ("fifo", "fifo-skip", "max-min", "srsf"))
+    assert alike.alike == [("fifo",), ("fifo-skip", "max-min"), ("srsf",)]
+    [table] = alike.tables((), ("jct:mean", "makespan"))
+    assert [row[0] for row in table.rows] == ["fifo", "fifo-skip, max-min", "srsf"]
+    said = verdict(alike, reference="max-min")
+    assert said[0] == Alike(("fifo-skip", "max-min"))
+    assert {one.baseline for one in said if isinstance(one, Best)} == {"fifo-skip"}
+    assert baseline_of(alike, "max-min") == "fifo-skip, max-min"
+    assert len(alike.tidy().rows) == 4
+
+
+def test_stops_that_cost_nothing_are_named_before_the_winner_that_preempts() -> None:
+    free = grid(*WORKLOADS[0])
+    first = verdict(free)[0]
+    assert isinstance(first, FreeStops)
+    assert first.run in ("srsf", "las:round=5m")
+    charged = Grid.of(run._replace(overheads=Overheads(restore=60.0)) for run in free.runs)
+    assert not [one for one in verdict(charged) if isinstance(one, FreeStops)]
+    still = grid(*WORKLOADS[0], ("fifo", "sjf"))
+    assert not [one for one in verdict(still) if isinstance(one, FreeStops)]
+
+
+def test_a_record_of_a_part_of_the_load_is_said_first_and_no_baseline() -> None:
+    recorded, *others = with_record().runs
+    larger = Steps(np.zeros(1), recorded.outcomes.capacity.values[:1] * 10.0)
+    runs = [
+        recorded._replace(outcomes=replace(recorded.outcomes, capacity=larger)),
+        *(run._replace(outcomes=replace(run.outcomes, capacity=larger)) for run in others),
+    ]
+    part, *rest = verdict(Grid.of(runs))
+    assert isinstance(part, PartOfTheLoad)
+    assert part.gpus == 160.0
+    assert part.peak == 16.0
+    assert part.beside_idle == pytest.approx(part.waited)
+    assert all(one.baseline != RECORDED for one in rest if isinstance(one, Best | Loses | Costs))
+    assert baseline_of(Grid.of(runs)) != RECORDED
+    assert not any(isinstance(one, PartOfTheLoad) for one in verdict(with_record()))

@@ -12,7 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from types import SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -258,6 +258,32 @@ def goes_by_time(key: Key) -> bool:
         or (step.opname in ("LOAD_ATTR", "LOAD_DEREF") and step.argval in ("now", clock))
         for step in dis.get_instructions(function)
     )
+
+
+_BY_DURATIONS = {
+    "work_done",
+    "remaining_work",
+    "remaining_seconds",
+    "seconds_to_end",
+    "total_seconds",
+}
+_BY_ANYTHING = {"column", "matrix", "getattr"}
+"""Names under which any column may be read."""
+
+
+def goes_by_durations(key: Callable[..., Any]) -> bool:
+    """Whether ``key``, or a function that it calls by name, reads how long jobs are believed to take."""
+    found, functions = set[str](), [getattr(key, "__func__", key)]
+    for function in functions:
+        parts = [function.__code__]
+        for code in parts:
+            found.update(code.co_names)
+            parts += [part for part in code.co_consts if isinstance(part, CodeType)]
+        named = [function.__globals__.get(name) for code in parts for name in code.co_names]
+        within = [cell.cell_contents for cell in function.__closure__ or ()]
+        called = [one for one in named + within if isinstance(one, FunctionType)]
+        functions += [one for one in called if one not in functions]
+    return not found.isdisjoint(_BY_DURATIONS | _BY_ANYTHING)
 
 
 @dataclass(frozen=True, eq=False)

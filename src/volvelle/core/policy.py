@@ -20,7 +20,7 @@ from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
-from volvelle.core.orders import Key, all_rounded, goes_by_each_job, wrong_keys
+from volvelle.core.orders import Key, all_rounded, goes_by_durations, goes_by_each_job, wrong_keys
 from volvelle.core.parts import JobPart, KnownJob
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
@@ -249,6 +249,13 @@ class OrderPolicy(Policy):
     def resizes(self) -> bool:
         """As the parameter ``elastic`` says."""
         return self.elastic
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """An order that does not say whether it needs durations needs them if its key reads them."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "key" in vars(cls) and "needs_durations" not in vars(cls):
+            cls.needs_durations = goes_by_durations(cls.key)
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """One number for each job; the smallest is served first."""

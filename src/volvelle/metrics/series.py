@@ -112,6 +112,20 @@ def fragmented_gpus(outcomes: Outcomes) -> Steps:
     return _coalesced(times, np.where(stuck, idle, 0.0))
 
 
+def waits_beside_idle(outcomes: Outcomes) -> Steps:
+    """1 while jobs wait and half of the free GPUs would do for any one of them; else 0.
+
+    No order of the jobs explains such waits, nor does a gang that finds no GPUs together, so something did
+    that is not among the jobs. Count-based, see the module.
+    """
+    jobs, starts, ends = waits(outcomes)
+    free = _difference(outcomes.capacity, busy_gpus(outcomes))
+    times = _distinct(free.times, _waiting(outcomes).times)
+    widest = -_smallest_over(times, starts, ends, -outcomes.gpus[jobs])
+    any_would_fit = (widest > 0.0) & (widest <= values_at(free, times) / 2.0)
+    return _coalesced(times, np.where(any_would_fit, 1.0, 0.0))
+
+
 def utilisation(outcomes: Outcomes, start: float | None = None, end: float | None = None) -> float:
     """GPU time held over GPU time present from ``start`` to ``end``, 0 to 1.
 

@@ -21,14 +21,16 @@ from volvelle.metrics.jobs_table import jobs_table
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, figure, hand_on, summarise
 from volvelle.model.cluster import Cluster
+from volvelle.model.overheads import Overheads
 from volvelle.notebook.arrow import Columnar, axes_of, columns_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.report import run_charts
 from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
 from volvelle.report.grid import Grid, GridRun
+from volvelle.report.sentences import Sentence
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
-from volvelle.report.verdict import Sentence, baseline_of, verdict
+from volvelle.report.verdict import baseline_of, verdict
 from volvelle.simulate import run_directory
 from volvelle.simulate.compare import ComparedRun
 from volvelle.simulate.compare import compare as compare_runs
@@ -129,6 +131,7 @@ class Comparison(Columnar):
                 record.workload.get("jobs_per_hour"),
                 record.seed,
                 self.outcomes[name],
+                Overheads.model_validate(record.overheads),
             )
             for name, record in self.records.items()
         )

@@ -22,7 +22,6 @@ class Fifo(OrderPolicy):
     """First in, first out within a priority: nobody overtakes the job at the head of the queue."""
 
     name: ClassVar[str] = "fifo"
-    needs_durations: ClassVar[bool] = False
     optimises: ClassVar[str] = "predictability"
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
@@ -71,7 +70,6 @@ class SmallestJob(OrderPolicy):
     """Fewest GPUs first."""
 
     name: ClassVar[str] = "smallest"
-    needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "the Tiresias simulator's sjf"
     optimises: ClassVar[str] = "queueing delay of narrow jobs"
 

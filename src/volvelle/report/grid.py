@@ -9,14 +9,16 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from volvelle.metrics.catalogue import Objective, read_objective
-from volvelle.metrics.outcomes import Outcomes
+from volvelle.metrics.outcomes import RECORDED, Outcomes
 from volvelle.metrics.summary import Summary, figure, summarise
+from volvelle.model.overheads import Overheads
 from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart
 from volvelle.report.charts.axes import Quantity
 from volvelle.report.table import (
@@ -36,13 +38,17 @@ _MOST_PANELS = 12
 
 
 class GridRun(NamedTuple):
-    """A run and where it stands. ``parts`` are the composition's, as written, by kind."""
+    """A run and where it stands. ``parts`` are the composition's, as written, by kind.
+
+    overheads: what starts and stops cost where a job does not say.
+    """
 
     name: str
     parts: Mapping[str, str]
     rate: float | None
     seed: int
     outcomes: Outcomes
+    overheads: Overheads = Overheads()
 
     @property
     def label(self) -> str:
@@ -66,6 +72,20 @@ class Grid:
     def labels(self) -> list[str]:
         """Compositions, as they are named in tables."""
         return list(dict.fromkeys(run.label for run in self.runs))
+
+    @cached_property
+    def alike(self) -> list[tuple[str, ...]]:
+        """The labels in their order; those whose runs are the same in every job stand together."""
+        groups: dict[tuple[object, ...], list[str]] = {}
+        for label in self.labels:
+            runs = [run for run in self.runs if run.label == label]
+            groups.setdefault(tuple(map(_what_happened, runs)), []).append(label)
+        return [tuple(group) for group in groups.values()]
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """The rows of a table: the names that share one, as in ``max-min, fifo-skip``, and the first."""
+        return [(", ".join(group), group[0]) for group in self.alike]
 
     @property
     def rates(self) -> list[float]:
@@ -91,7 +111,8 @@ class Grid:
         Raises `Problem` for a measure that does not exist.
         """
         if self.is_plain:
-            runs = {run.name: run.outcomes for run in self.runs}
+            by_label = {run.label: run.outcomes for run in self.runs}
+            runs = {name: by_label[label] for name, label in self.rows}
             return [comparison(runs, columns or default).without_empty_columns()]
         if len(self.rates) <= 1:
             return [self._over_seeds(columns or default)]
@@ -101,16 +122,19 @@ class Grid:
         """One row for each composition."""
         objectives = [read_objective(text) for text in columns]
         heads = [Column("run", "policy"), *map(measure_column, objectives)]
-        groups = [[run.outcomes for run in self.runs if run.label == name] for name in self.labels]
+        groups = [
+            (name, [run.outcomes for run in self.runs if run.label == label])
+            for name, label in self.rows
+        ]
         rows: list[tuple[Cell, ...]] = [
             (name, *(spread([figure(run, one) for run in group]) for one in objectives))
-            for name, group in zip(self.labels, groups, strict=True)
+            for name, group in groups
         ]
         if any(_left_over(run.outcomes) for run in self.runs):
             heads.insert(1, Column("finished", "jobs finished"))
             rows = [
                 (row[0], spread([float(finished_jobs(run)) for run in group]), *row[1:])
-                for row, group in zip(rows, groups, strict=True)
+                for row, (_, group) in zip(rows, groups, strict=True)
             ]
         return Table("", tuple(heads), tuple(rows), self._note()).without_empty_columns()
 
@@ -125,8 +149,8 @@ class Grid:
         head = measure_column(objective)
         heads = [replace(head, key=f"{rate:g}", title=f"{rate:g}") for rate in self.rates]
         rows: list[tuple[Cell, ...]] = [
-            (name, *(self._cell(name, rate, objective) for rate in self.rates))
-            for name in self.labels
+            (name, *(self._cell(label, rate, objective) for rate in self.rates))
+            for name, label in self.rows
         ]
         title = f"{head.title} by jobs/h"
         return Table(title, (Column("run", "policy"), *heads), tuple(rows))
@@ -137,11 +161,11 @@ class Grid:
             (
                 name,
                 *(
-                    spread([float(finished_jobs(run)) for run in self._at(name, rate)])
+                    spread([float(finished_jobs(run)) for run in self._at(label, rate)])
                     for rate in self.rates
                 ),
             )
-            for name in self.labels
+            for name, label in self.rows
         ]
         title = "jobs finished by jobs/h (times are of these)"
         return Table(title, (Column("run", "policy"), *heads), tuple(rows))
@@ -248,6 +272,18 @@ _QUANTITIES: dict[str, Quantity] = {"s": "duration", "%": "share"}
 def _axis(objective: Objective) -> Axis:
     unit = objective.metric.unit
     return Axis(measure_column(objective).heading, _QUANTITIES.get(unit, "number"), low=0.0)
+
+
+def _what_happened(run: GridRun) -> tuple[object, ...]:
+    """What is equal of two runs in which the same happened to every job; a record is like no other."""
+    outcomes, segments = run.outcomes, run.outcomes.segments
+    columns = (
+        *(outcomes.status, outcomes.first_start, outcomes.finish, outcomes.preemptions),
+        *(outcomes.restarts, segments.job, segments.start, segments.end, segments.gpus),
+        segments.slots,
+    )
+    recorded = run.parts.get("policy") == RECORDED
+    return (run.rate, run.seed, recorded, *(column.tobytes() for column in columns))
 
 
 def _left_over(outcomes: Outcomes) -> bool:

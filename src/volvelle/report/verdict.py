@@ -10,35 +10,41 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from volvelle.core.policy import policies
-from volvelle.metrics import labels
+from volvelle.metrics import labels, series
 from volvelle.metrics.baseline import against
-from volvelle.metrics.catalogue import METRICS, read_objective
+from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import RECORDED, FloatColumn, Outcomes
+from volvelle.metrics.outcomes import RECORDED, FloatColumn, Outcomes, Steps
 from volvelle.metrics.summary import figure
 from volvelle.report.grid import Grid, GridRun
-from volvelle.report.table import finished_jobs, format_cell
+from volvelle.report.sentences import (
+    CONTESTS,
+    Alike,
+    Best,
+    Costs,
+    FreeStops,
+    Loses,
+    Needs,
+    PartOfTheLoad,
+    Sentence,
+    Unheld,
+    Unjudged,
+    Win,
+    Without,
+    same,
+)
+from volvelle.report.table import finished_jobs
 
-CONTESTS = {
-    "jct:mean": "mean completion time",
-    "jct:p99": "99th percentile of completion times",
-    "responsiveness:p50": "median wait",
-    "unfair:mean": "share of jobs served later than fair",
-    "deadline_miss:mean": "missed deadlines",
-    "makespan": "makespan",
-}
-"""The metrics judged, and their names in sentences. Lower is better in each."""
-
-_SAME = 0.005  # figures that differ by less than this share are as good as each other
 _LOSES = 0.05  # a group of jobs loses if its mean completion time grows by more
 _FEW = 10  # smaller groups are not named
 _RARELY = 0.05  # preemptions a job, below which a run is said not to preempt
 _DEFAULT_BASELINE = "fifo"
+_LONG = 300.0  # seconds; records with shorter mean waits are left as they are
+_MOSTLY = 0.5  # of the time in which jobs waited
 
 _GROUPINGS: tuple[tuple[str, Callable[[Outcomes], Labels]], ...] = (
     ("jobs of {} GPUs", labels.widths),
@@ -47,164 +53,15 @@ _GROUPINGS: tuple[tuple[str, Callable[[Outcomes], Labels]], ...] = (
 )
 
 
-class Win(NamedTuple):
-    """The least figure of a contest, in its metric's unit, and what the baseline has."""
-
-    measure: str
-    figure: float
-    of_baseline: float
-
-    def against(self, baseline: str) -> str:
-        """As in ``mean completion time (2h 51m, 79 % less than under fifo)``."""
-        unit = METRICS[self.measure.partition(":")[0]].unit
-        less = change(self.figure, self.of_baseline)
-        said = f"{less} than {_under(baseline)}" if baseline else less
-        return f"{CONTESTS[self.measure]} ({format_cell(self.figure, unit)}, {said})"
-
-
-class Best(NamedTuple):
-    """``runs`` are the best in each of ``wins``."""
-
-    runs: tuple[str, ...]
-    baseline: str
-    wins: tuple[Win, ...]
-
-    def __str__(self) -> str:
-        if self.baseline in self.runs:
-            names = _listed([CONTESTS[win.measure] for win in self.wins])
-            name = "what the trace recorded" if self.baseline == RECORDED else self.baseline
-            return f"Nothing beats {name} for the {names}."
-        verb = "is" if len(self.runs) == 1 else "are"
-        first, *others = self.wins
-        named = _listed([first.against(self.baseline), *(win.against("") for win in others)])
-        return f"{_listed(self.runs)} {verb} best for the {named}."
-
-
-class Needs(NamedTuple):
-    """The needs of ``run``: known durations, how often it takes a job's GPUs away, elastic jobs.
-
-    resized: share of the jobs that held another number of GPUs than they ask for, 0 to 1.
-    """
-
-    run: str
-    durations: bool
-    preemptions: float
-    resized: float
-
-    def __str__(self) -> str:
-        knows = "has to know how long jobs take" if self.durations else "needs no known durations"
-        often = f"preempts {format_cell(self.preemptions)} times a job on average"
-        said = f"{self.run} {knows} and {often if self.preemptions else 'never preempts a job'}"
-        if not self.resized:
-            return f"{said}."
-        share = format_cell(100.0 * self.resized, "%")
-        return (
-            f"{said}; {share} of the jobs are elastic: they hold more or fewer GPUs than asked for."
-        )
-
-
-class Without(NamedTuple):
-    """``run`` has the best mean completion time of those that do without what the best one needs."""
-
-    run: str
-    durations: bool
-    figure: float
-    baseline: str
-    of_baseline: float
-
-    def __str__(self) -> str:
-        lacking = "knowing how long jobs take" if self.durations else "preempting"
-        less = change(self.figure, self.of_baseline)
-        return (
-            f"Without {lacking}, {self.run} is best for the mean completion time: "
-            f"{format_cell(self.figure, 's')}, {less} than {_under(self.baseline)}."
-        )
-
-
-class Loses(NamedTuple):
-    """Groups of jobs that end later under ``run`` than under the baseline.
-
-    share: of all jobs that finished in both, 0 to 1. worst: groups by name, and by which share their mean
-    completion time grows.
-    """
-
-    run: str
-    baseline: str
-    share: float
-    worst: tuple[tuple[str, float], ...]
-
-    def __str__(self) -> str:
-        if self.share == 0.0:
-            return f"No job ends later under {self.run} than {_under(self.baseline)}."
-        share = format_cell(100.0 * self.share, "%")
-        said = f"{share} of the jobs end later under {self.run} than {_under(self.baseline)}"
-        if not self.worst:
-            return f"{said}, but no width, user or pool as a whole."
-        named = [f"{name} (+{format_cell(100.0 * more, '%')})" for name, more in self.worst]
-        return f"{said}; as a whole {_listed(named)} {'loses' if len(named) == 1 else 'lose'}."
-
-
-class Costs(NamedTuple):
-    """GPU-hours that jobs hold under ``run`` and under the baseline, and the ``price`` of one."""
-
-    run: str
-    gpu_hours: float
-    baseline: str
-    of_baseline: float
-    price: float | None
-
-    def __str__(self) -> str:
-        held = format_cell(round(self.gpu_hours))
-        if _same(self.gpu_hours, self.of_baseline):
-            said = (
-                f"Jobs hold as many GPU-hours under {self.run} as {_under(self.baseline)}: {held}"
-            )
-        else:
-            more = change(self.gpu_hours, self.of_baseline)
-            said = (
-                f"Jobs hold {held} GPU-hours under {self.run}, {more} than {_under(self.baseline)}"
-            )
-        if self.price is None:
-            return f"{said}."
-        money = self.price * self.gpu_hours
-        saved = self.price * (self.of_baseline - self.gpu_hours)
-        which = "less" if saved >= 0.0 else "more"
-        return f"{said}; at {self.price:g} each that is {money:,.0f}, {abs(saved):,.0f} {which}."
-
-
-class Unjudged(NamedTuple):
-    """Runs that left jobs unfinished which others finished."""
-
-    runs: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"{_listed(self.runs)} left jobs unfinished that others finished, and cannot be judged."
-        )
-
-
-class Unheld(NamedTuple):
-    """The trace recorded the ends of ``more`` jobs that no policy could run."""
-
-    more: int
-
-    def __str__(self) -> str:
-        jobs = "job" if self.more == 1 else "jobs"
-        return (
-            f"The trace recorded the end of {self.more:,} {jobs} that no policy finished: "
-            "nothing is held against it."
-        )
-
-
-Sentence = Best | Needs | Without | Loses | Costs | Unjudged | Unheld
-
-
 @dataclass(frozen=True)
 class _Composition:
-    """The runs that differ in their seed alone."""
+    """The runs that differ in their seed alone. ``alike``: its own label, and others with the same runs."""
 
     label: str
     runs: tuple[GridRun, ...]
+    alike: tuple[str, ...]
+    written: frozenset[str]
+    """The policies of all of them, as they are written."""
 
     def figure(self, measure: str) -> float:
         objective = read_objective(measure)
@@ -242,6 +99,11 @@ class _Composition:
     def preempts(self) -> bool:
         return self.figure("preemptions:mean") > _RARELY
 
+    @property
+    def stops_for_free(self) -> bool:
+        run = self.runs[0]
+        return not any(map(run.overheads.resize_seconds, run.outcomes.specs))
+
 
 def verdict(
     grid: Grid, reference: str | None = None, price: float | None = None
@@ -259,8 +121,15 @@ def verdict(
     if not most:
         return ()
     judged = [one for one in all_of_them if one.finished == most]
-    baseline = _baseline(judged, reference)
-    said = [*_judged(judged, baseline, price)] if len(judged) > 1 else []
+    said: list[Sentence] = []
+    for one in judged:
+        if one.is_recorded and (part := _part_of_the_load(one.runs[0].outcomes)):
+            said.append(part)
+            judged.remove(one)
+            break
+    said += [Alike(one.alike) for one in all_of_them if len(one.alike) > 1]
+    if len(judged) > 1:
+        said += _judged(judged, _baseline(judged, reference), price)
     if left := tuple(one.label for one in all_of_them if one.finished < most):
         said.append(Unjudged(left))
     said += [Unheld(round(one.finished - most)) for one in all_of_them if one.finished > most]
@@ -268,24 +137,39 @@ def verdict(
 
 
 def baseline_of(grid: Grid, reference: str | None = None) -> str:
-    """The label of what the runs are judged against, whether or not it can be judged."""
-    return _baseline(_compositions(grid), reference).label
+    """The name of the row that the others are held against, whether or not it can be judged."""
+    judged = [
+        one
+        for one in _compositions(grid)
+        if not (one.is_recorded and _part_of_the_load(one.runs[0].outcomes))
+    ]
+    return ", ".join(_baseline(judged, reference).alike)
 
 
 def _compositions(grid: Grid) -> list[_Composition]:
+    written = {run.label: run.parts.get("policy", "") for run in grid.runs}
     return [
-        _Composition(label, tuple(run for run in grid.runs if run.label == label))
-        for label in grid.labels
+        _Composition(
+            group[0],
+            tuple(run for run in grid.runs if run.label == group[0]),
+            group,
+            frozenset(written[label] for label in group),
+        )
+        for group in grid.alike
     ]
 
 
-def change(figure: float, before: float) -> str:
-    """How ``figure`` differs from what it was ``before``, in words."""
-    if _same(figure, before):
-        return "no more"
-    percent = 100.0 * abs(1.0 - figure / before)
-    share = format_cell(round(percent) if percent >= 10.0 else percent, "%")
-    return f"{share} {'less' if figure < before else 'more'}"
+def _part_of_the_load(recorded: Outcomes) -> PartOfTheLoad | None:
+    """What says that a record leaves out load: jobs waited for long, mostly beside idle GPUs."""
+    span = series.start_time(recorded), recorded.end_time
+    queue = series.queue_length(recorded)
+    waited = series.integral(Steps(queue.times, np.minimum(queue.values, 1.0)), *span)
+    beside_idle = series.integral(series.waits_beside_idle(recorded), *span)
+    _, starts, ends = series.waits(recorded)
+    if (ends - starts).sum() <= _LONG * len(recorded) or beside_idle <= _MOSTLY * waited:
+        return None
+    capacity, held = recorded.capacity.values.max(), series.busy_gpus(recorded).values.max()
+    return PartOfTheLoad(waited, beside_idle, float(capacity), float(held))
 
 
 def _baseline(judged: Sequence[_Composition], reference: str | None) -> _Composition:
@@ -294,9 +178,8 @@ def _baseline(judged: Sequence[_Composition], reference: str | None) -> _Composi
         return recorded
     wanted = policies.make(reference or _DEFAULT_BASELINE).label
     for one in judged:
-        written = one.runs[0].parts.get("policy", "")
-        known = written.partition(":")[0] in policies.all()
-        if known and policies.make(written).label == wanted:
+        known = [each for each in one.written if each.partition(":")[0] in policies.all()]
+        if any(policies.make(each).label == wanted for each in known):
             return one
     return judged[0]
 
@@ -310,13 +193,16 @@ def _judged(
         if any(map(math.isnan, figures.values())):
             continue
         least = min(figures.values())
-        best = tuple(label for label, figure in figures.items() if _same(figure, least))
+        best = tuple(label for label, figure in figures.items() if same(figure, least))
         if len(best) < len(judged):
             wins.setdefault(best, []).append(Win(measure, least, figures[baseline.label]))
+    free = [one for one in judged if one.preempts and one.stops_for_free]
+    if first := next((one for one in free if any(one.label in runs for runs in wins)), None):
+        yield FreeStops(first.label)
     for runs, those in wins.items():
         yield Best(runs, baseline.label, tuple(those))
     quickest = min(judged, key=lambda one: one.figure("jct:mean"))
-    if _same(quickest.figure("jct:mean"), baseline.figure("jct:mean")):
+    if same(quickest.figure("jct:mean"), baseline.figure("jct:mean")):
         return
     preempts = quickest.figure("preemptions:mean")
     needs = Needs(quickest.label, quickest.needs_durations, preempts, quickest.resized)
@@ -327,7 +213,7 @@ def _judged(
         yield from _without([one for one in judged if not one.preempts], baseline, False)
     yield _loses(quickest, baseline)
     hours = quickest.gpu_hours, baseline.gpu_hours
-    if price is not None or not _same(*hours):
+    if price is not None or not same(*hours):
         yield Costs(quickest.label, hours[0], baseline.label, hours[1], price)
 
 
@@ -345,7 +231,7 @@ def _without(
         return
     best = min(those, key=lambda one: one.figure("jct:mean"))
     figure, before = best.figure("jct:mean"), baseline.figure("jct:mean")
-    if figure < before and not _same(figure, before):
+    if figure < before and not same(figure, before):
         yield Without(best.label, durations, figure, baseline.label, before)
 
 
@@ -389,16 +275,3 @@ def _most_harmed(totals: Mapping[str, Sequence[float]]) -> list[tuple[str, float
         return []
     name = max(growth, key=lambda each: growth[each])
     return [(name, growth[name])] if growth[name] > _LOSES else []
-
-
-def _same(a: float, b: float) -> bool:
-    return abs(a - b) <= _SAME * max(abs(a), abs(b))
-
-
-def _under(baseline: str) -> str:
-    return "in the trace" if baseline == RECORDED else f"under {baseline}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

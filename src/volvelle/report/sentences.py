@@ -1,0 +1,241 @@
+"""The sentences of a verdict: records of the figures that they speak of, so that a test can hold them
+against the runs.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.outcomes import RECORDED
+from volvelle.report.table import format_cell
+
+CONTESTS = {
+    "jct:mean": "mean completion time",
+    "jct:p99": "99th percentile of completion times",
+    "responsiveness:p50": "median wait",
+    "unfair:mean": "share of jobs served later than fair",
+    "deadline_miss:mean": "missed deadlines",
+    "makespan": "makespan",
+}
+"""The metrics judged, and their names in sentences. Lower is better in each."""
+
+_SAME = 0.005  # figures that differ by less than this share are as good as each other
+
+
+class Win(NamedTuple):
+    """The least figure of a contest, in its metric's unit, and what the baseline has."""
+
+    measure: str
+    figure: float
+    of_baseline: float
+
+    def against(self, baseline: str) -> str:
+        """As in ``mean completion time (2h 51m, 79 % less than under fifo)``."""
+        unit = METRICS[self.measure.partition(":")[0]].unit
+        less = change(self.figure, self.of_baseline)
+        said = f"{less} than {under(baseline)}" if baseline else less
+        return f"{CONTESTS[self.measure]} ({format_cell(self.figure, unit)}, {said})"
+
+
+class Best(NamedTuple):
+    """``runs`` are the best in each of ``wins``."""
+
+    runs: tuple[str, ...]
+    baseline: str
+    wins: tuple[Win, ...]
+
+    def __str__(self) -> str:
+        if self.baseline in self.runs:
+            names = listed([CONTESTS[win.measure] for win in self.wins])
+            name = "what the trace recorded" if self.baseline == RECORDED else self.baseline
+            return f"Nothing beats {name} for the {names}."
+        verb = "is" if len(self.runs) == 1 else "are"
+        first, *others = self.wins
+        named = listed([first.against(self.baseline), *(win.against("") for win in others)])
+        return f"{listed(self.runs)} {verb} best for the {named}."
+
+
+class Needs(NamedTuple):
+    """The needs of ``run``: known durations, how often it takes a job's GPUs away, elastic jobs.
+
+    resized: share of the jobs that held another number of GPUs than they ask for, 0 to 1.
+    """
+
+    run: str
+    durations: bool
+    preemptions: float
+    resized: float
+
+    def __str__(self) -> str:
+        knows = "has to know how long jobs take" if self.durations else "needs no known durations"
+        often = f"preempts {format_cell(self.preemptions)} times a job on average"
+        said = f"{self.run} {knows} and {often if self.preemptions else 'never preempts a job'}"
+        if not self.resized:
+            return f"{said}."
+        share = format_cell(100.0 * self.resized, "%")
+        return (
+            f"{said}; {share} of the jobs are elastic: they hold more or fewer GPUs than asked for."
+        )
+
+
+class Without(NamedTuple):
+    """``run`` has the best mean completion time of those that do without what the best one needs."""
+
+    run: str
+    durations: bool
+    figure: float
+    baseline: str
+    of_baseline: float
+
+    def __str__(self) -> str:
+        lacking = "knowing how long jobs take" if self.durations else "preempting"
+        less = change(self.figure, self.of_baseline)
+        return (
+            f"Without {lacking}, {self.run} is best for the mean completion time: "
+            f"{format_cell(self.figure, 's')}, {less} than {under(self.baseline)}."
+        )
+
+
+class Loses(NamedTuple):
+    """Groups of jobs that end later under ``run`` than under the baseline.
+
+    share: of all jobs that finished in both, 0 to 1. worst: groups by name, and by which share their mean
+    completion time grows.
+    """
+
+    run: str
+    baseline: str
+    share: float
+    worst: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        if self.share == 0.0:
+            return f"No job ends later under {self.run} than {under(self.baseline)}."
+        share = format_cell(100.0 * self.share, "%")
+        said = f"{share} of the jobs end later under {self.run} than {under(self.baseline)}"
+        if not self.worst:
+            return f"{said}, but no width, user or pool as a whole."
+        named = [f"{name} (+{format_cell(100.0 * more, '%')})" for name, more in self.worst]
+        return f"{said}; as a whole {listed(named)} {'loses' if len(named) == 1 else 'lose'}."
+
+
+class Costs(NamedTuple):
+    """GPU-hours that jobs hold under ``run`` and under the baseline, and the ``price`` of one."""
+
+    run: str
+    gpu_hours: float
+    baseline: str
+    of_baseline: float
+    price: float | None
+
+    def __str__(self) -> str:
+        held = format_cell(round(self.gpu_hours))
+        if same(self.gpu_hours, self.of_baseline):
+            said = f"Jobs hold as many GPU-hours under {self.run} as {under(self.baseline)}: {held}"
+        else:
+            more = change(self.gpu_hours, self.of_baseline)
+            said = (
+                f"Jobs hold {held} GPU-hours under {self.run}, {more} than {under(self.baseline)}"
+            )
+        if self.price is None:
+            return f"{said}."
+        money = self.price * self.gpu_hours
+        saved = self.price * (self.of_baseline - self.gpu_hours)
+        which = "less" if saved >= 0.0 else "more"
+        return f"{said}; at {self.price:g} each that is {money:,.0f}, {abs(saved):,.0f} {which}."
+
+
+class Alike(NamedTuple):
+    """The same happened to every job under each of ``runs``: one row speaks for them."""
+
+    runs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{listed(self.runs)} decide alike on these jobs, and share a row."
+
+
+class FreeStops(NamedTuple):
+    """``run`` preempts, and what was simulated charges nothing for a stop and a resume."""
+
+    run: str
+
+    def __str__(self) -> str:
+        return (
+            f"Stops and resumes cost nothing here, which favours {self.run}: "
+            "--overheads restore=60,checkpoint=10 charges seconds for them."
+        )
+
+
+class PartOfTheLoad(NamedTuple):
+    """Jobs waited in the recorded run beside idle GPUs: other load or other rules are not in the trace.
+
+    waited: seconds during which some job waited. beside_idle: those of them during which half of the idle
+    GPUs would have done for any job that waited. gpus: of the cluster. peak: the most that were held at once.
+    """
+
+    waited: float
+    beside_idle: float
+    gpus: float
+    peak: float
+
+    def __str__(self) -> str:
+        share = format_cell(100.0 * self.beside_idle / self.waited, "%")
+        return (
+            f"The trace seems to hold a part of the load: for {share} of the "
+            f"{format_cell(self.waited, 's')} in which jobs waited, any of them would have fitted into half "
+            f"of the GPUs that stood idle. Its jobs held at most {self.peak:,.0f} of {self.gpus:,.0f} GPUs "
+            "at once; a cluster of that size meets the load that it shows. Its record is no baseline."
+        )
+
+
+class Unjudged(NamedTuple):
+    """Runs that left jobs unfinished which others finished."""
+
+    runs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{listed(self.runs)} left jobs unfinished that others finished, and cannot be judged."
+        )
+
+
+class Unheld(NamedTuple):
+    """The trace recorded the ends of ``more`` jobs that no policy could run."""
+
+    more: int
+
+    def __str__(self) -> str:
+        jobs = "job" if self.more == 1 else "jobs"
+        return (
+            f"The trace recorded the end of {self.more:,} {jobs} that no policy finished: "
+            "nothing is held against it."
+        )
+
+
+Sentence = (
+    PartOfTheLoad | Alike | FreeStops | Best | Needs | Without | Loses | Costs | Unjudged | Unheld
+)
+
+
+def change(figure: float, before: float) -> str:
+    """How ``figure`` differs from what it was ``before``, in words."""
+    if same(figure, before):
+        return "no more"
+    percent = 100.0 * abs(1.0 - figure / before)
+    share = format_cell(round(percent) if percent >= 10.0 else percent, "%")
+    return f"{share} {'less' if figure < before else 'more'}"
+
+
+def same(a: float, b: float) -> bool:
+    """Whether two figures are as good as each other."""
+    return abs(a - b) <= _SAME * max(abs(a), abs(b))
+
+
+def under(baseline: str) -> str:
+    """As in ``under fifo``, or ``in the trace``."""
+    return "in the trace" if baseline == RECORDED else f"under {baseline}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
