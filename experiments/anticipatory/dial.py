@@ -28,7 +28,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "as predicted, bins": Case(ours, learned.bins),
         "mmfs": Case("mmfs"),
     }
-    found = measure(draws, cases, kept=given.keep)
+    found = measure(draws, cases, learned, kept=given.keep)
     report.say(
         "The share of a pool's jobs that may be late, what was late in all and of the pool that was "
         "worst, and in how many pools more jobs were late than promised when the run ended, and by how "

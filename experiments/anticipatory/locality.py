@@ -25,8 +25,8 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "anticipatory-vc": Case("anticipatory-vc:locality=true", placement="consolidated"),
     }
     alone = Case("fcfs-pools:locality=true", placement="consolidated")
-    found = measure(draws, cases, alone, kept=given.keep)
-    counted = measure(draws, {"anticipatory, counted": Case(ours)}, kept=given.keep)[
+    found = measure(draws, cases, learned, alone, kept=given.keep)
+    counted = measure(draws, {"anticipatory, counted": Case(ours)}, learned, kept=given.keep)[
         "anticipatory, counted"
     ]
     rows = [row_of(name, one) for name, one in {**found, "anticipatory, counted": counted}.items()]

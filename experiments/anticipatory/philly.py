@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.systems.anticipatory.arrivals import before
+from volvelle.systems.anticipatory.past import Earlier
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -68,11 +70,15 @@ def philly() -> Jobs:
 
 
 class Draw(NamedTuple):
-    """A cluster of pools and their jobs; those numbered from ``first`` on are measured."""
+    """A cluster of pools and their jobs; those numbered from ``first`` on are measured.
+
+    earlier: what came to each pool before.
+    """
 
     cluster: Cluster
     workload: Workload
     first: int
+    earlier: dict[str, Earlier]
 
 
 def draw(
@@ -92,7 +98,7 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     found: list[tuple[float, float, float, str]] = []
-    owned = []
+    owned, earlier = [], {}
     for pool in sorted(rng.choice(len(jobs.names), pools, replace=False).tolist()):
         load, begin = rng.uniform(0.6, 1.1), rng.uniform(SPLIT, LAST - days * DAY)
         mine = jobs.between(begin, begin + days * DAY)
@@ -100,6 +106,7 @@ def draw(
         area = float((mine.gpus * mine.seconds)[here].sum()) / (days * DAY)
         widest = float(mine.gpus[here].max(initial=1.0))
         name = jobs.names[pool]
+        earlier[name] = before(*jobs, begin)[name]
         quota = max(round(area / load * scale), widest)
         if server:
             quota = max(round(quota / server), 1) * server
@@ -119,4 +126,4 @@ def draw(
     nodes = [Node("gpus", total)]
     if server:
         nodes = [Node(f"server-{at}", server) for at in range(total // server)]
-    return Draw(Cluster(tuple(nodes), tuple(owned)), Workload(made), first)
+    return Draw(Cluster(tuple(nodes), tuple(owned)), Workload(made), first, earlier)

@@ -127,10 +127,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned from the past, as parameters of the policy and of the estimator."""
+    """What was learned from the past; ``model`` and ``bins`` are parameters of policy and estimator."""
 
-    model: str
-    bins: str
+    trained: ArrivalModel
+    folder: Path
+
+    @property
+    def model(self) -> str:
+        """Of the draw that `remember` was called with last."""
+        return f"model={self.folder / 'model.json'}"
+
+    @property
+    def bins(self) -> str:
+        """Of the days before the split."""
+        return f"bins:past={self.folder / 'run-times.json'}"
+
+    def remember(self, one: Draw) -> None:
+        """Let the model's file have what came to the pools before the draw."""
+        self.trained._replace(earlier=one.earlier).save(self.folder / "model.json")
 
 
 class Run(NamedTuple):
@@ -219,17 +233,18 @@ def run(
     }
     given = Given(**vars(command_line(doc, RESULTS, options)))
     jobs = philly()
-    past = jobs.between(0.0, SPLIT)
     with tempfile.TemporaryDirectory() as folder:
-        model, times = Path(folder) / "model.json", Path(folder) / "run-times.json"
-        ArrivalModel.train(record(*past[:4]), QUANTA).save(model)
-        seen = RunTimes(QUANTA)
-        for submit, gpus, seconds, pool in zip(*(each.tolist() for each in past[:4]), strict=True):
-            seen.add(
-                JobSpec(id="past", submit_time=submit, gpus=gpus, pool=jobs.names[pool]), seconds
-            )
-        seen.save(times)
-        what(jobs, given, Learned(f"model={model}", f"bins:past={times}"))
+        what(jobs, given, learn(jobs, Path(folder)))
+
+
+def learn(jobs: Jobs, folder: Path) -> Learned:
+    """Train predictors on the days before the split, and keep them in a folder."""
+    past = jobs.between(0.0, SPLIT)
+    seen = RunTimes(QUANTA)
+    for submit, gpus, seconds, pool in zip(*(each.tolist() for each in past[:4]), strict=True):
+        seen.add(JobSpec(id="past", submit_time=submit, gpus=gpus, pool=jobs.names[pool]), seconds)
+    seen.save(folder / "run-times.json")
+    return Learned(ArrivalModel.train(record(*past[:4]), QUANTA), folder)
 
 
 def study(jobs: Jobs, given: Given, learned: Learned) -> None:
@@ -253,7 +268,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "perfect coarse": Case("anticipatory-perfect"),
         "anticipatory-vc (perfect fine)": Case("anticipatory-vc"),
     }
-    found = measure(draws, cases, kept=given.keep)
+    found = measure(draws, cases, learned, kept=given.keep)
     report.say("## All schedulers, against every pool alone")
     report.say(
         "Durations are exact where it does not say bins: the paper does so too for Helios, whose trace has "
@@ -270,7 +285,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     for scale in SCALES:
         here = [draw(jobs, seed, 4, given.days, given.warm_up, scale) for seed in given.seeds[:4]]
         few = {name: cases[name] for name in ("mmfs", "anticipatory")}
-        sized[scale] = measure(here, few, kept=given.keep and f"{given.keep}/{scale:g}")
+        sized[scale] = measure(here, few, learned, kept=given.keep and f"{given.keep}/{scale:g}")
         for name, one in sized[scale].items():
             lines.append((f"{scale:g}", *row_of(name, one)))
     report.table(("size", *HEADS), lines)
@@ -324,6 +339,7 @@ def picture(found: Mapping[str, Found]) -> Drawing:
 def measure(
     draws: Iterable[Draw],
     cases: Mapping[str, Case],
+    learned: Learned,
     alone: Case = Case("fcfs-pools"),
     kept: str = "",
 ) -> dict[str, Found]:
@@ -338,7 +354,9 @@ def measure(
                 with np.load(file) as saved:
                     found[name].runs.append(Run(**saved))
                 continue
-            reference = reference or _run(one, alone, tracked).outcomes
+            if reference is None:
+                reference = _run(one, alone, tracked).outcomes
+                learned.remember(one)
             ran = _compared(_run(one, case, tracked), reference)
             found[name].runs.append(ran)
             if kept:

@@ -88,7 +88,7 @@ def test_who_is_late_is_known_in_hindsight(workload: tuple[Cluster, list[Job]]) 
 @settings(max_examples=20, deadline=None)
 @given(workloads())
 def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Job]]) -> None:
-    policy = f"anticipatory:{QUANTA},preempt=true"
+    policy = f"anticipatory:{QUANTA},preempt=true,bounded=true"
     compiled = run(policy, *workload)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coarse, "serve", lending.serve.py_func)

@@ -22,7 +22,7 @@ def believed(bins: Bins, spec: JobSpec) -> float:
 
 
 @pytest.mark.parametrize(
-    ("sure", "seconds"), [(0.3, 10.0), (0.5, 100.0), (0.8, 100.0), (0.95, 500.0)]
+    ("sure", "seconds"), [(0.3, 10.0), (0.5, 100.0), (0.75, 100.0), (0.95, 500.0)]
 )
 def test_jobs_alike_end_in_the_bin_as_often_as_is_asked_for(sure: float, seconds: float) -> None:
     bins = Bins(quanta="10/100", sure=sure)
@@ -41,6 +41,28 @@ def test_jobs_of_the_same_name_count_first_and_few_count_for_nothing() -> None:
     assert believed(bins, job(4.0, "sweep")) == 10.0
     assert believed(bins, job(2.0, "sweep-2")) == 10.0  # one alike; of its pool and width three
     assert believed(bins, job(4.0)) == 100.0
+
+
+def test_bins_forget() -> None:
+    """A hundred short jobs are outweighed by fewer long ones that ended after them."""
+    bins = Bins(quanta="10/100")
+    for _ in range(100):
+        bins.learn(job(), 5.0)
+    assert believed(bins, job()) == 10.0
+    for _ in range(55):
+        bins.learn(job(), 50.0)
+    assert believed(bins, job()) == 100.0
+
+
+def test_users_count_before_widths() -> None:
+    bins = Bins(quanta="10/100")
+    for _ in range(9):
+        bins.learn(job(), 5.0)
+        bins.learn(JobSpec(id="other", submit_time=0.0, gpus=1.0, pool="a", user="v"), 50.0)
+    assert believed(bins, job()) == 10.0
+    assert (
+        believed(bins, JobSpec(id="next", submit_time=0.0, gpus=1.0, pool="a", user="v")) == 100.0
+    )
 
 
 def test_the_past_is_begun_with_and_a_file_that_is_none_is_named(tmp_path: Path) -> None:

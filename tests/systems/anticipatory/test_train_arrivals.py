@@ -6,6 +6,7 @@ import pytest
 from command_line import Volvelle
 
 from volvelle.model.problems import Problem
+from volvelle.systems.anticipatory.arrivals import ArrivalModel
 from volvelle.systems.anticipatory.bins import RunTimes
 
 pytest_plugins = ["command_fixtures"]
@@ -40,10 +41,13 @@ def test_a_model_of_a_trace_is_gone_by(volvelle: Volvelle, pools: Path) -> None:
     ran = volvelle("train-arrivals", "jobs.csv", "--quanta", "1m/10m", "--run-times", "runs.json")
     assert ran.status == 0, ran.err
     seen = RunTimes.load(pools / "runs.json", (60.0, 600.0))
-    assert seen.counts[("pool", "a")] == [100, 0, 0]
+    assert seen.counts[("pool", "a")] == pytest.approx([(1 - 0.99**100) / 0.01, 0, 0])
     assert seen.longest == 50.0
     with pytest.raises(Problem, match="for bins that end at"):
         RunTimes.load(pools / "runs.json", (60.0, 700.0))
+    earlier = ArrivalModel.load(pools / "arrivals.json").earlier
+    assert earlier["a"].came[-1] == -60.0
+    assert earlier["b"].came[-1] == 0.0
     run = ("simulate", "jobs.csv", "--cluster", "pools.toml", "--out", "run", "--policy")
     good = volvelle(*run, "anticipatory:model=arrivals.json,quanta=1m/10m")
     assert good.status == 0, good.err

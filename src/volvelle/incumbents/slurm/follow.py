@@ -83,6 +83,11 @@ class Follower:
         self.snapshot = Snapshot(time=0.0)
         self.remarks: list[str] = []
 
+    @property
+    def seen(self) -> Mapping[str, Job]:
+        """Every job that Slurm still shows, by key."""
+        return {key: track.job for key, track in self._tracks.items()}
+
     def observe(self, snapshot: Snapshot) -> None:
         """Learn from a snapshot: what started, ended, was requeued or has gone since the last."""
         before, now = self.snapshot.time, snapshot.time
@@ -172,7 +177,7 @@ class Follower:
         """Starts and ends of all jobs that wait or run, told at the last snapshot's moment."""
         now = self.snapshot.time
         jobs = [job for job in self.snapshot.jobs if job.pending or job.running]
-        seconds = {job.key: self._believed(job) for job in jobs}
+        seconds = self.believed()
         courses = self._mechanism(self.site, self.snapshot, seconds)
         foreseen = [one.start for one in courses.values() if one.start is not None]
         last = max(now, *foreseen) if foreseen else now
@@ -186,6 +191,11 @@ class Follower:
             found.append(self._told(job, start, start + seconds[job.key] if end is None else end))
         self.remember(found)
         return found
+
+    def believed(self) -> dict[str, float]:
+        """Seconds that whole runs are believed to take, by job's key, of those that wait or run."""
+        jobs = (job for job in self.snapshot.jobs if job.pending or job.running)
+        return {job.key: self._believed(job) for job in jobs}
 
     def _believed(self, job: Job) -> float:
         limit = limit_of(job, self._limits)

@@ -116,7 +116,7 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
                 entry: dict[str, Any] = json.loads(line)
                 if "poll" in entry:
                     entry["poll"] = {
-                        kind: _text(_apply(records[kind], delta))
+                        kind: _text(_apply(records[kind], delta, _FIRST[kind]))
                         for kind, delta in entry["poll"].items()
                     }
                 if "told" in entry:
@@ -141,25 +141,24 @@ def _records(kind: str, text: str) -> Records:
 
 
 def _delta(before: Records, now: Records) -> dict[str, Any]:
+    """What changed: single fields, or the whole record where it has other fields than before."""
     changed = {}
     for name, fields in now.items():
         old = before.get(name, {})
-        if fields == old:
-            continue
-        new: dict[str, str | None] = {k: v for k, v in fields.items() if old.get(k) != v}
-        changed[name] = new | dict.fromkeys(old.keys() - fields.keys())
+        if list(fields) != list(old):
+            changed[name] = fields
+        elif fields != old:
+            changed[name] = {key: value for key, value in fields.items() if old[key] != value}
     gone = sorted(before.keys() - now.keys())
     return ({"set": changed} if changed else {}) | ({"gone": gone} if gone else {})
 
 
-def _apply(records: Records, delta: Mapping[str, Any]) -> Records:
+def _apply(records: Records, delta: Mapping[str, Any], first: str) -> Records:
+    """Records after a change; one that holds its ``first`` field is whole."""
     for name in delta.get("gone", ()):
         del records[name]
     for name, fields in delta.get("set", {}).items():
-        mine = records.setdefault(name, {})
-        mine |= fields
-        for key in [key for key, value in fields.items() if value is None]:
-            del mine[key]
+        records[name] = fields if first in fields else records[name] | fields
     return records
 
 

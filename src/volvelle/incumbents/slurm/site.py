@@ -310,8 +310,17 @@ class Job:
 
     @property
     def gpus(self) -> float:
-        """GPUs that it asks for, or holds, in all."""
-        return _gpus(self.held if self.running and self.held else self.asked)
+        """GPUs that it asks for, or holds, in all.
+
+        Slurm counts them where it keeps account of ``gres/gpu``; elsewhere only the request tells.
+        """
+        counted = _gpus(self.held if self.running and self.held else self.asked)
+        return (
+            counted
+            or _gpus(self.per_job)
+            or _gpus(self.per_node) * self.least_nodes
+            or _gpus(self.per_task) * self.tasks
+        )
 
 
 HOLDS = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"))

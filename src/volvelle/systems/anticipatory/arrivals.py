@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.model.problems import Problem
-from volvelle.systems.anticipatory.past import FEATURES, Past
+from volvelle.systems.anticipatory.past import FEATURES, LONGEST_SPAN, Earlier, Past
 from volvelle.systems.anticipatory.quanta import DEFAULT, read_quanta
 
 Floats = NDArray[np.float64]
@@ -91,11 +91,12 @@ class QuantumSamples:
 
 
 class ArrivalModel(NamedTuple):
-    """Trees for each of ``quanta``, seconds, over ``features``."""
+    """Trees for each of ``quanta``, seconds, over ``features``. earlier: what runs begin with, by pool."""
 
     quanta: tuple[float, ...]
     features: tuple[str, ...]
     trees: tuple[Trees, ...]
+    earlier: dict[str, Earlier] = {}  # noqa: RUF012 - never written to
 
     def chances(self, features: Floats) -> Floats:
         """How likely jobs come, (quanta, pools), by (quanta, pools, features)."""
@@ -142,6 +143,7 @@ class ArrivalModel(NamedTuple):
                     "quanta": self.quanta,
                     "features": self.features,
                     "trees": trees,
+                    "earlier": {name: each._asdict() for name, each in self.earlier.items()},
                 }
             ),
             encoding="utf-8",
@@ -168,14 +170,19 @@ class ArrivalModel(NamedTuple):
                 Trees(*(np.array(each[name], _KINDS[name]) for name in Trees._fields))
                 for each in text["trees"]
             )
-            found = cls(tuple(map(float, text["quanta"])), features, trees)
-        except (ValueError, KeyError, TypeError):
+            earlier = {
+                name: Earlier(float(each["since"]), *(list(map(float, each[c])) for c in _EARLIER))
+                for name, each in text.get("earlier", {}).items()
+            }
+            found = cls(tuple(map(float, text["quanta"])), features, trees, earlier)
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise Problem(f"{path} is no model of arrivals", mend=again) from None
         if len(trees) != len(found.quanta) or not all(map(_whole, trees)):
             raise Problem(f"{path} is damaged: trees with parts missing", mend=again)
         return found
 
 
+_EARLIER = ("came", "gpus", "ended")
 _KINDS: dict[str, Any] = {
     name: np.float64 if name == "value" else np.int64 for name in Trees._fields
 }
@@ -257,6 +264,30 @@ def _lightgbm() -> ModuleType:
         ) from None
     module: ModuleType = lightgbm
     return module
+
+
+def before(
+    submit: Floats,
+    gpus: Floats,
+    seconds: Floats,
+    pool: Ints,
+    names: Sequence[str],
+    end: float,
+    quanta: Sequence[float] = QUANTA,
+) -> dict[str, Earlier]:
+    """What came to the pools ``names`` before ``end``, as far back as is looked: a run's past.
+
+    Columns as of `record`.
+    """
+    first = max(end - LONGEST_SPAN * max(quanta), float(submit.min(initial=end)))
+    there = (submit >= first) & (submit <= end)
+    found = {}
+    for at, name in enumerate(names):
+        mine = there & (pool == at)
+        ended = np.sort((submit + seconds)[mine & (submit + seconds <= end)])
+        columns = (submit[mine] - end, gpus[mine], ended - end)
+        found[name] = Earlier(first - end, *(each.tolist() for each in columns))
+    return found
 
 
 def record(

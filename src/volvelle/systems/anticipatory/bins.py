@@ -1,13 +1,15 @@
 """How long a job takes, as one of a few bins (anticipatory scheduling, 5.4.2).
 
 By jobs that ended: of the same user and name, which stand for the paper's experiment tags; else of the same
-pool and width; else of the pool; else of all. A job is believed to take as long as the upper end of a bin; in
-the last bin as long as the longest seen.
+user, pool and width; else of pool and width; else of the pool; else of all. Old jobs are forgotten: each
+counts a hundredth less when the next one alike has ended. A job is believed to take as long as the upper end
+of a bin; in the last bin as long as the longest seen.
 
 Which of the bins the paper does not say. The most frequent is often the shortest, where most of the others
 are wrong by hours, and a borrower that outlasts its bin holds GPUs for which nothing is kept. Here it is the
 shortest bin in which at least ``sure`` x (n + 1) of the n jobs alike ended: where the next is like those
-before, it ends in time with that probability (split conformal prediction: Vovk, Gammerman, Shafer 2005).
+before, it ends in time with that probability (split conformal prediction: Vovk, Gammerman, Shafer 2005; with
+weights, where jobs change: Barber, Candes, Ramdas, Tibshirani, Annals of Statistics 2023).
 
 Of jobs seen by a run that has just begun only short ones have ended. `RunTimes` of an earlier past, which
 ``volvelle train-arrivals`` writes, have no such bias.
@@ -25,12 +27,15 @@ from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.estimate.basic import PositiveSeconds, lasting
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.quanta import DEFAULT, Quanta, read_quanta
 
 _Key = tuple[str, ...]
 
 FORMAT = 1
 """Of files of run times."""
+_FORGETS = 0.99
+"""What a job that ended counts when the next one alike has ended."""
 
 
 class RunTimes:
@@ -38,7 +43,7 @@ class RunTimes:
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         self.edges = edges
-        self.counts: dict[_Key, list[int]] = {}
+        self.counts: dict[_Key, list[float]] = {}
         self.longest = 0.0
 
     def add(self, spec: JobSpec, run_seconds: float) -> None:
@@ -46,12 +51,17 @@ class RunTimes:
         place = bisect_left(self.edges, run_seconds)
         self.longest = max(self.longest, run_seconds)
         for key in _keys(spec):
-            self.counts.setdefault(key, [0] * (len(self.edges) + 1))[place] += 1
+            kept = [
+                _FORGETS * count for count in self.counts.get(key, [0.0] * (len(self.edges) + 1))
+            ]
+            kept[place] += 1.0
+            self.counts[key] = kept
 
-    def alike(self, spec: JobSpec, fewest: int) -> list[int]:
+    def alike(self, spec: JobSpec, fewest: int) -> list[float]:
         """Of jobs like this one, the most alike of which there are ``fewest``; empty where there are none."""
         found = (self.counts.get(key, []) for key in _keys(spec))
-        return next((counts for counts in found if sum(counts) >= fewest), [])
+        enough = (1.0 - _FORGETS**fewest) / (1.0 - _FORGETS)  # what so many count
+        return next((counts for counts in found if sum(counts) + SAME_AMOUNT >= enough), [])
 
     def save(self, path: Path) -> None:
         """Write them as JSON."""
@@ -71,7 +81,7 @@ class RunTimes:
             text: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             found = cls(tuple(map(float, text["edges"])))
             found.longest = float(text["longest"])
-            found.counts = {tuple(key): list(map(int, counts)) for key, counts in text["counts"]}
+            found.counts = {tuple(key): list(map(float, counts)) for key, counts in text["counts"]}
             version = text["run_times"]
         except OSError as error:
             raise Problem(f"no run times at {path}: {error.strerror}", mend=again) from None
@@ -112,7 +122,7 @@ class Bins(Estimator):
         seen = self._run_times()
         if not (counts := seen.alike(job.spec, self.fewest)):
             return Belief(lasting(job.spec, self.default))
-        needed, ended = self.sure * (sum(counts) + 1), 0
+        needed, ended = self.sure * (sum(counts) + 1.0), 0.0
         for edge, count in zip(seen.edges, counts, strict=False):
             ended += count
             if ended >= needed:
@@ -133,4 +143,6 @@ class Bins(Estimator):
 def _keys(spec: JobSpec) -> list[_Key]:
     """What jobs have in common, the closest first."""
     alike: list[_Key] = [("tag", spec.user, spec.name)] if spec.name else []
+    if spec.user:
+        alike.append(("user", spec.user, spec.pool, f"{spec.gpus:g}"))
     return [*alike, ("width", spec.pool, f"{spec.gpus:g}"), ("pool", spec.pool), ()]

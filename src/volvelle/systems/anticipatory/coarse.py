@@ -14,7 +14,14 @@ predicted from a chance of 1 - level on, at most the threshold.
 
 **Preemption** (5.5): with ``preempt`` borrowers that may be stopped are, if an owner needs their GPUs. What
 is held by them is kept no second time, and they may borrow what is kept, where a stop and a restart cost
-little.
+little. A borrower whose turn has come in its own pool becomes dedicated where it runs, and those behind it
+wait for that, so that it is never later for having been stopped: where all borrowers may be stopped, at no
+cost, nobody is later than alone, whatever comes and however long it takes.
+
+**Bounds** (ours): with ``bounded`` a borrower ends within a quantum if its time limit is over by then, since
+it is ended at its limit; what is believed of it does not matter. Where it is known how much comes, nobody is
+later than alone. A job without a limit borrows what is left when as much is kept as came at most in one of
+the recent quanta of any length, whatever the chance: with the defaults, in twelve days.
 
 Departures. Jobs longer than the last quantum borrow nothing, as in the paper. Those that no pool could ever
 serve alone (of no pool, or wider than theirs) may, whatever their length, where no others wait: as in the
@@ -43,7 +50,7 @@ from volvelle.systems.anticipatory import queues
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, homes_of
 from volvelle.systems.anticipatory.coming import LoadPredictions, lasting, read_model
 from volvelle.systems.anticipatory.dial import HarmDial
-from volvelle.systems.anticipatory.lending import serve
+from volvelle.systems.anticipatory.lending import bounds, serve
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
     LEVEL,
@@ -88,6 +95,10 @@ class Anticipatory(Policy):
         0.1, description="how far one late job moves a level"
     )
     preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
+    bounded: bool = Field(
+        False,
+        description="borrowers go by their time limits; without one, by what came in a dozen days",
+    )
     locality: bool = Field(
         False,
         description="gangs stand together, what is kept too (placement that names GPUs)",
@@ -131,6 +142,7 @@ class Anticipatory(Policy):
         if (
             self.harm
             or self.preempt
+            or self.bounded
             or self.locality
             or type(self).expected is not Anticipatory.expected
         ):
@@ -142,19 +154,28 @@ class Anticipatory(Policy):
     def allocate(self, view: View) -> Allocation:
         """Start what pools can on their own, then what others' idle GPUs are spared for."""
         coming, known = self._look(view), self._memory.tables
-        known.expected[:] = self.expected(view)
+        known.expected[:] = self._kept_for(view)
         if self.harm:
             known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
         matrix = view.jobs.matrix
         seconds, nodes = view.jobs.total_seconds, None
         if self.locality and view.resources.named:
-            given, nodes = NodeLender(view, homes_of(view), known).serve(seconds)
+            given, nodes = NodeLender(view, homes_of(view), known).serve(
+                bounds(matrix) if self.bounded else seconds
+            )
             unmet = (given[TARGET] == 0.0).any() and view.capacity.sum() > given[TARGET].sum()
             self._memory.words[WANTED_WAKE] = coming.due if unmet else np.inf
         else:
             words = self._memory.words
             given = serve(
-                matrix, view.now, view.capacity, view.quota, words, coming.due, self.preempt
+                matrix,
+                view.now,
+                view.capacity,
+                view.quota,
+                words,
+                coming.due,
+                self.preempt,
+                self.bounded,
             )
         kept = known.kept.copy()
         if self.harm and self._dial is not None:
@@ -183,7 +204,7 @@ class Anticipatory(Policy):
             return None
         coming.see(view.now, memory.take())
         coming.predict(view, self._thresholds)
-        memory.tables.expected[:] = self.expected(view)
+        memory.tables.expected[:] = self._kept_for(view)
         memory.words[ASK_AT] = coming.due
         notices, coming.notices = tuple(coming.notices), []
         return notices
@@ -213,6 +234,15 @@ class Anticipatory(Policy):
         if self.harm:
             found[:, self._levels >= 1.0] = np.inf
         return found
+
+    def _kept_for(self, view: View) -> Floats:
+        """What is expected, with a last row for borrowers of which nobody knows when they end."""
+        found = self.expected(view)
+        if not self.bounded:
+            return found
+        assert self._coming is not None
+        most = np.where(np.isinf(found).any(axis=0), np.inf, self._coming.load.max(axis=0))
+        return np.vstack([found, np.maximum(most, found.max(axis=0))])
 
     @property
     def _levels(self) -> Floats:
@@ -244,7 +274,8 @@ class Anticipatory(Policy):
             self.least_precision,
             read_model(self.model, quanta) if self.model else None,
         )
-        self._memory.begin(self._coming.quanta, view.owned, view.lends)
+        ends = np.append(quanta, np.inf) if self.bounded else np.array(quanta)
+        self._memory.begin(ends, view.owned, view.lends)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, self.round or 0.0)

@@ -70,6 +70,9 @@ class LoadPredictions:
         """Take in who came and who left, as it was noted (`volvelle.systems.anticipatory.memory`)."""
         if self.past is None:
             self.past = Past(len(self.names), now)
+            for pool, name in enumerate(self.names):
+                if self.model is not None and name in self.model.earlier:
+                    self.past.begin(pool, self.model.earlier[name], now)
             self._fitted = now
         for pool, time, gpus in notes.tolist():
             if gpus > 0.0:

@@ -39,7 +39,7 @@ def train_arrivals(
     from volvelle.cli.reading import read_file
     from volvelle.cli.results import free_file
     from volvelle.model.problems import Problem
-    from volvelle.systems.anticipatory.arrivals import ArrivalModel, record
+    from volvelle.systems.anticipatory.arrivals import ArrivalModel, before, record
     from volvelle.systems.anticipatory.bins import RunTimes
     from volvelle.systems.anticipatory.quanta import read_quanta
 
@@ -56,14 +56,15 @@ def train_arrivals(
     if not names:
         raise Problem(f"{trace}: no job has a pool", mend="map a column: --map pool=COLUMN")
     index = {name: at for at, name in enumerate(names)}
-    samples = record(
+    columns = (
         np.array([job.spec.submit_time for job in jobs]),
         np.array([job.spec.gpus for job in jobs]),
         np.nan_to_num(workload.durations, posinf=0.0),
         np.array([index.get(job.spec.pool, -1) for job in jobs]),
-        lengths,
     )
-    ArrivalModel.train(samples, lengths).save(out)
+    model = ArrivalModel.train(record(*columns, lengths), lengths)
+    earlier = before(*columns, names, float(columns[0].max()), lengths)
+    model._replace(earlier=earlier).save(out)
     if run_times is not None:
         seen = RunTimes(lengths)
         for job, seconds in zip(jobs, workload.durations.tolist(), strict=True):

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import (
+    ATTAINED,
     CHECKPOINT,
     FULL_RATE,
     GPUS,
@@ -14,6 +15,7 @@ from volvelle.core.columns import (
     RESTORE,
     SCALE,
     STARTED,
+    TIME_LIMIT,
     TOTAL,
     TYPE,
 )
@@ -55,6 +57,7 @@ def serve(
     words: Floats,
     due: float,
     preempt: bool,
+    bounded: bool,
 ) -> Floats:
     """Figures 7 and 8 for what is expected now, and when to look again. The own columns are written.
 
@@ -67,6 +70,7 @@ def serve(
     given = share(
         matrix,
         seconds,
+        bounds(matrix) if bounded else seconds,
         now,
         capacity,
         quota,
@@ -91,6 +95,7 @@ def serve(
 def share(
     matrix: Floats,
     seconds: Floats,
+    until: Floats,
     now: float,
     capacity: Floats,
     quota: Floats,
@@ -104,9 +109,10 @@ def share(
 ) -> Floats:
     """Figures 7 and 8. The own column is written.
 
-    seconds: each job is believed to take. lends: 0 for who does not. expected: GPUs of work to come, (quanta,
-    pools). levels: the share of what it does not use that each pool keeps at least. kept: what is kept,
-    (quanta, pools), is written there. Returns (4, jobs) as `serve` does.
+    seconds: each job is believed to take. until: for how long it counts as a borrower. lends: 0 for who does
+    not. expected: GPUs of work to come, (quanta, pools). levels: the share of what it does not use that each
+    pool keeps at least. kept: what is kept, (quanta, pools), is written there. Returns (4, jobs) as `serve`
+    does.
     """
     jobs, pools = matrix.shape[1], len(owned)
     given = np.zeros((4, jobs))
@@ -132,12 +138,23 @@ def share(
             stoppable += gpus
         else:
             ran = now - matrix[STARTED, row]
-            watch(closed, within(seconds[row], quanta), pool, ran, quanta)
+            watch(closed, within(until[row], quanta), pool, ran, quanta)
     following = np.full(jobs, -1)
     head, last = np.full(pools + 1, -1), np.full(pools + 1, -1)
+    unused, full = owns - own, np.zeros(pools + 1, dtype=np.bool_)
     for row in range(jobs):
         pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
         if matrix[HELD, row] > 0.0:
+            returns = preempt and matrix[LANE, row] == BORROWED and need <= owns[pool] + SAME_AMOUNT
+            if not (returns and _stoppable(matrix, seconds, row)):
+                continue
+            if full[pool] or need > unused[pool] + SAME_AMOUNT:
+                full[pool] = True
+                continue
+            matrix[LANE, row] = DEDICATED  # its turn has come: it is stopped no more
+            own[pool] += need
+            unused[pool] -= need
+            stoppable -= need
             continue
         if pool >= 0 and need > quota[pool] + SAME_AMOUNT:
             given[TARGET_REASON, row] = _QUOTA
@@ -147,6 +164,10 @@ def share(
         if need > owns[pool] + SAME_AMOUNT:
             continue
         others += 1
+        if full[pool]:
+            continue
+        unused[pool] -= need
+        full[pool] = preempt and unused[pool] < -SAME_AMOUNT
         if head[pool] < 0:
             head[pool] = row
         else:
@@ -163,8 +184,9 @@ def share(
         row, pool = head[best], best if best < pools else -1
         need = matrix[GPUS, row]
         allowed = left[pool] if pool >= 0 else np.inf
-        if own[best] + need > owns[best] + SAME_AMOUNT or need > allowed + SAME_AMOUNT:
-            if need > allowed + SAME_AMOUNT:
+        capped = need > allowed + SAME_AMOUNT and not preempt
+        if own[best] + need > owns[best] + SAME_AMOUNT or capped:
+            if capped:
                 given[TARGET_REASON, row] = _QUOTA
             head[best] = -1
             continue
@@ -172,7 +194,7 @@ def share(
         if chosen < 0 and preempt:
             stoppable -= _stop(matrix, seconds, row, free, left, held, given)
             chosen = gang_type(matrix, row, free)
-        if chosen < 0:  # its GPUs are lent
+        if chosen < 0 or (pool >= 0 and need > left[pool] + SAME_AMOUNT):  # its GPUs are lent
             given[TARGET_REASON, row] = _GPUS_SHORT
             head[best] = -1
             continue
@@ -193,13 +215,13 @@ def share(
         while True:
             usable = free.sum()
             for pool in range(pools + 1):
-                unused = max(owns[pool] - own[pool], 0.0)
+                idle = max(owns[pool] - own[pool], 0.0)
                 soon = pending[pool]
                 if pool < pools:
                     soon += expected[at, pool] if lends[pool] > 0.0 else np.inf
-                    soon = max(soon, levels[pool] * unused)
-                    kept[at, pool] = min(soon, unused)
-                usable -= min(soon, unused)
+                    soon = max(soon, levels[pool] * idle)
+                    kept[at, pool] = min(soon, idle)
+                usable -= min(soon, idle)
             usable = min(usable + stoppable, free.sum())
             alone = at == len(quanta) - 1 and others == 0
             if free.sum() <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not preempt and not alone):
@@ -210,7 +232,7 @@ def share(
                     continue
                 pool, need = int(matrix[POOL, row]), matrix[GPUS, row]
                 last_resort = alone and need > owns[pool] + SAME_AMOUNT
-                ends = open_for(closed, within(seconds[row], quanta), pool)
+                ends = open_for(closed, within(until[row], quanta), pool)
                 if ends > at and not last_resort:
                     continue
                 room = free.sum() if last_resort else usable
@@ -252,6 +274,16 @@ def share(
             given[TARGET_REASON, row] = _GPUS_SHORT
     given[3] = order
     return given
+
+
+@kernel
+def bounds(matrix: Floats) -> Floats:
+    """For how long each job can hold GPUs at most: to its time limit, for ever without one."""
+    found = np.full(matrix.shape[1], np.inf)
+    for row in range(matrix.shape[1]):
+        if matrix[TIME_LIMIT, row] > 0.0:
+            found[row] = max(matrix[TIME_LIMIT, row] - matrix[ATTAINED, row], 0.0)
+    return found
 
 
 @kernel

@@ -7,6 +7,8 @@ No feature looks ahead. Table 9 counts jobs in (-xp, -xp + k], which for k > xp 
 a window ends now.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,8 @@ Ints = NDArray[np.int64]
 _HOUR, _DAY = 3600.0, 86400.0
 _AGO = np.array([_HOUR, 2 * _HOUR, 3 * _HOUR, _DAY, 2 * _DAY, 3 * _DAY])
 _SPANS = np.array([1.0, 10.0, 100.0])
+LONGEST_SPAN = float(_SPANS.max())
+"""Quanta: the longest that a feature looks back."""
 PERIODIC, RECENT, COMPLETIONS, FUTURE = slice(0, 6), slice(6, 9), slice(9, 12), slice(12, 14)
 """Where table 9's groups of features stand."""
 FEATURES = (
@@ -29,15 +33,24 @@ FEATURES = (
 )
 
 
+class Earlier(NamedTuple):
+    """A pool's time before a run: since when it is known, what came and what ended, seconds up to 0."""
+
+    since: float
+    came: list[float]
+    gpus: list[float]
+    ended: list[float]
+
+
 class Past:
     """What came to pools and ended there; times are seconds, ascending in each pool.
 
     came, ended: (pools, room) times, of which the first ``arrivals[pool]`` and ``ends[pool]`` count. load:
-    (pools, room + 1) running sums of the GPUs that came. began: since when it is known.
+    (pools, room + 1) running sums of the GPUs that came. began: since when each pool is known.
     """
 
     def __init__(self, pools: int, began: float) -> None:
-        self.began = began
+        self.began = np.full(pools, began)
         self.came, self.ended = np.zeros((pools, 16)), np.zeros((pools, 16))
         self.load = np.zeros((pools, 17))
         self.arrivals = np.zeros(pools, dtype=np.int64)
@@ -59,6 +72,14 @@ class Past:
             self.ended = _wider(self.ended)
         self.ended[pool, count] = time
         self.ends[pool] += 1
+
+    def begin(self, pool: int, earlier: "Earlier", now: float) -> None:
+        """What is known of a pool's time before ``now``, which comes before anything else of it."""
+        self.began[pool] = now + earlier.since
+        for time, gpus in zip(earlier.came, earlier.gpus, strict=True):
+            self.arrive(pool, now + time, gpus)
+        for time in earlier.ended:
+            self.end(pool, now + time)
 
     def features(
         self, now: float, quanta: Floats, running: Ints, expected: Floats
@@ -164,7 +185,7 @@ def _recent(
     came: Floats,
     arrivals: Ints,
     load: Floats,
-    began: float,
+    began: Floats,
     now: float,
     quanta: Floats,
     windows: int,
@@ -174,10 +195,10 @@ def _recent(
     most = np.full((len(quanta), len(arrivals)), np.inf)
     for at in range(len(quanta)):
         quantum = quanta[at]
-        known = min(int((now - began) // quantum), windows)
-        if known < 1:
-            continue
         for pool in range(len(arrivals)):
+            known = min(int((now - began[pool]) // quantum), windows)
+            if known < 1:
+                continue
             busy, largest = 0, 0.0
             for half in range(2 * known - 1):
                 end = now - 0.5 * half * quantum

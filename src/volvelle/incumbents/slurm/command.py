@@ -1,0 +1,193 @@
+"""``volvelle attach``: forecasts beside a running Slurm, or through a recording of one."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+
+if TYPE_CHECKING:
+    from volvelle.incumbents.slurm.follow import Follower, Told
+
+app = typer.Typer(no_args_is_help=True)
+
+User = Annotated[str, typer.Option("--user", metavar="NAME", help="Show this user's jobs alone.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that attach wrote.")]
+
+
+@app.callback()
+def attach() -> None:
+    """Tell when jobs of the scheduler that a site has will start: it is read, and never written to.
+
+    volvelle attach slurm
+    """
+
+
+@app.command()
+def slurm(
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="A login node, asked over ssh.")
+    ] = "",
+    every: Annotated[
+        str, typer.Option("--every", help="From one poll to the next, at least.")
+    ] = "60s",
+    once: Annotated[bool, typer.Option("--once", help="Poll once, print, end.")] = False,
+    record: Annotated[
+        Path, typer.Option("--record", metavar="DIR", help="Keeps what was seen and told.")
+    ] = Path("volvelle-attach"),
+    timeout: Annotated[str, typer.Option("--timeout", help="For each question.")] = "30s",
+    metrics: Annotated[
+        Path | None,
+        typer.Option("--metrics", metavar="FILE", help="Figures for Prometheus, after each poll."),
+    ] = None,
+    user: User = "",
+    output: options.Output = Form.TABLE,
+) -> None:
+    """When each job of this Slurm cluster starts and ends, with the accuracy so far beside Slurm's own.
+
+    An ordinary user's rights suffice. Every poll asks scontrol for jobs, nodes and reservations.
+    """
+    from volvelle.durations import parse_duration
+    from volvelle.incumbents.slurm.ask import Slurm
+    from volvelle.incumbents.slurm.forecast import foresee
+    from volvelle.incumbents.slurm.listing import prometheus
+    from volvelle.incumbents.slurm.session import Session
+    from volvelle.model.problems import Problem
+
+    try:
+        seconds, patience = parse_duration(every), parse_duration(timeout)
+    except ValueError as error:
+        raise Problem(f"--every or --timeout: {error}", usage=True) from None
+    session = Session(Slurm(host, patience), record, foresee)
+    try:
+        while True:
+            began = time.monotonic()
+            try:
+                told = session.step()
+            except Problem as problem:
+                if session.seen is None:
+                    raise
+                age = time.time() - session.seen
+                print(f"warning: {problem} The last answer is {age:.0f} s old.", file=sys.stderr)
+            else:
+                assert session.follower is not None
+                _show(session.follower, told, user, output)
+                if metrics is not None:
+                    _replace(metrics, prometheus(session.follower, told))
+            if once:
+                return
+            time.sleep(max(seconds - (time.monotonic() - began), 1.0))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        session.close()
+
+
+@app.command()
+def replay(folder: Folder, user: User = "", output: options.Output = Form.TABLE) -> None:
+    """Follow a recording to its end as if it were now: the last table and the accuracy.
+
+    volvelle attach replay volvelle-attach
+    """
+    from volvelle.cli.output import progress
+    from volvelle.incumbents.slurm.forecast import foresee
+    from volvelle.incumbents.slurm.session import replay as replayed
+    from volvelle.model.problems import Problem
+
+    last = None
+    with progress("replaying", "polls") as update:
+        for number, seen in enumerate(replayed(folder, foresee), 1):
+            last = seen
+            update(number, None)
+    if last is None:
+        raise Problem(f"the recording in {folder} has no poll")
+    _show(*last, user, output)
+
+
+@app.command()
+def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> None:
+    """What keeps a job from starting at a recording's last poll: the limit, the jobs ahead, the hold.
+
+    volvelle attach why volvelle-attach 1188_3
+    """
+    from volvelle.cli.moments import format_moment, local_now
+    from volvelle.incumbents.slurm.forecast import foresee, scheduler_of
+    from volvelle.incumbents.slurm.recording import read
+    from volvelle.incumbents.slurm.session import resumed
+    from volvelle.model.problems import Problem, nearest
+
+    follower = resumed(read(folder), foresee).follower
+    known = follower.snapshot.jobs if follower is not None else ()
+    found = next((one for one in known if one.key == job), None)
+    if follower is None or found is None:
+        keys = [one.key for one in known if one.pending]
+        raise Problem(f"no job {job!r} at the last poll{nearest(job, keys)}", usage=True)
+    if not found.pending:
+        print(f"job {job} is {found.state.lower()}")
+        return
+    told = next(one for one in follower.tell() if one.key == job)
+    scheduler = scheduler_of(follower.site, follower.snapshot, follower.believed())
+    number = next(n for n in scheduler.known if scheduler.spec(n).id == job)
+    reason = scheduler.composition.policy.why(number)
+    print(f"Slurm says: {found.reason or 'nothing'}")
+    if reason:
+        print(f"The rules say: {reason}")
+    now = local_now()
+    print(
+        f"Starts about {format_moment(told.start, now)}, by {format_moment(told.start_p90, now)} in nine"
+        f" cases of ten"
+    )
+
+
+@app.command()
+def summary(
+    folder: Folder,
+    last: Annotated[str, typer.Option("--last", help="How far to look back.")] = "7d",
+) -> None:
+    """Waits, limits asked for against what was used, and accuracy, in words: a mail for the week.
+
+    volvelle attach summary volvelle-attach --last 7d | mail -s "The week on the cluster" team
+    """
+    from volvelle.durations import parse_duration
+    from volvelle.incumbents.slurm.forecast import foresee
+    from volvelle.incumbents.slurm.listing import summary as lines
+    from volvelle.incumbents.slurm.recording import read
+    from volvelle.incumbents.slurm.session import resumed
+    from volvelle.model.problems import Problem
+
+    try:
+        seconds = parse_duration(last)
+    except ValueError as error:
+        raise Problem(f"--last: {error}", usage=True) from None
+    follower = resumed(read(folder), foresee).follower
+    if follower is None:
+        raise Problem(f"the recording in {folder} has no poll")
+    for line in lines(follower, follower.snapshot.time - seconds):
+        print(line)
+
+
+def _show(follower: "Follower", told: "list[Told]", user: str, output: Form) -> None:
+    """The heading, the table, the accuracy, and what could not be read."""
+    from volvelle.cli.moments import local_now
+    from volvelle.cli.rows import show_rows
+    from volvelle.incumbents.slurm.listing import KEYS, heading, heads, rows
+
+    if output is Form.TABLE:
+        print(heading(follower))
+        print(follower.accuracy.line() + "\n")
+    shown = rows(follower, told, user)
+    show_rows(shown, heads(local_now()), KEYS, output, "No job waits or runs.")
+    for remark in (*follower.site.remarks, *follower.remarks):
+        print(f"warning: {remark}", file=sys.stderr)
+    sys.stdout.flush()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that readers never see half."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,148 @@
+"""Forecasts on show: a table like ``squeue``, a heading, figures for Prometheus, a summary in words."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from volvelle.cli.moments import format_moment
+from volvelle.cli.rows import Head, Row
+from volvelle.incumbents.slurm.follow import Follower, Told
+from volvelle.model.units import format_duration
+
+KEYS = (
+    "job",
+    "user",
+    "account",
+    "partition",
+    "qos",
+    "state",
+    "gpus",
+    "start",
+    "start_p90",
+    "end",
+    "end_p90",
+    "slurm_start",
+    "reason",
+)
+
+
+def rows(follower: Follower, told: Sequence[Told], user: str = "") -> list[Row]:
+    """What is told, one row a job: those that wait by their start, then those that run by their end."""
+    jobs = {job.key: job for job in follower.snapshot.jobs}
+    found = []
+    for one in told:
+        job = jobs[one.key]
+        if user and job.user != user:
+            continue
+        found.append(
+            {
+                "job": one.key,
+                "user": job.user,
+                "account": job.account,
+                "partition": ",".join(job.partitions),
+                "qos": job.qos,
+                "state": job.state,
+                "gpus": job.gpus,
+                "start": one.start,
+                "start_p90": one.start_p90,
+                "end": one.end,
+                "end_p90": one.end_p90,
+                "slurm_start": one.slurm_start,
+                "reason": job.reason,
+            }
+        )
+    return sorted(found, key=lambda row: (row["state"] != "PENDING", row["start"], row["job"]))
+
+
+def heads(now: datetime) -> list[Head]:
+    """The columns of the table."""
+
+    def start(row: Row) -> str:
+        if row["state"] != "PENDING":
+            return format_moment(row["start"], now)
+        return f"{format_moment(row['start'], now)}-{format_moment(row['start_p90'], now)}"
+
+    return [
+        Head("JOB", lambda row: row["job"]),
+        Head("USER", lambda row: row["user"]),
+        Head("PARTITION", lambda row: row["partition"]),
+        Head("QOS", lambda row: row["qos"] or "-"),
+        Head("GPUS", lambda row: f"{row['gpus']:g}", right=True),
+        Head("ST", lambda row: row["state"][:2]),
+        Head("START~ (P50-P90)", start),
+        Head("END~", lambda row: format_moment(row["end"], now)),
+        Head("SLURM SAYS", lambda row: format_moment(row["slurm_start"], now)),
+        Head("REASON", lambda row: row["reason"] or "-"),
+    ]
+
+
+def heading(follower: Follower) -> str:
+    """The cluster in one line."""
+    site, snapshot = follower.site, follower.snapshot
+    nodes = snapshot.nodes or site.nodes
+    gpus = sum(sum(node.gpus.values()) for node in nodes)
+    running = sum(job.state == "RUNNING" for job in snapshot.jobs)
+    pending = sum(job.pending for job in snapshot.jobs)
+    version = f" (Slurm {site.version})" if site.version else ""
+    return (
+        f"{site.cluster}{version}: {len(nodes)} nodes, {gpus} GPUs, {len(site.partitions)} partitions;"
+        f" {running} running, {pending} pending"
+    )
+
+
+def prometheus(follower: Follower, told: Sequence[Told]) -> str:
+    """Figures in Prometheus' text format."""
+    judged = follower.accuracy.starts
+    waits = [one for one in told if one.start > follower.snapshot.time]
+    figures: list[tuple[str, str, float]] = [
+        ("poll_timestamp_seconds", "When Slurm was last asked", follower.snapshot.time),
+        ("jobs_pending", "Jobs that wait", sum(job.pending for job in follower.snapshot.jobs)),
+        ("jobs_running", "Jobs that hold nodes", sum(j.running for j in follower.snapshot.jobs)),
+        ("starts_foreseen", "Waiting jobs that have a told start", len(waits)),
+        ("starts_judged", "Told starts that have come", len(judged)),
+    ]
+    if judged:
+        own = [abs(one.slurm_error) for one in judged if one.slurm_error is not None]
+        errors = [abs(one.error) for one in judged]
+        held = sum(one.held for one in judged) / len(judged)
+        figures += [
+            ("start_p90_held_ratio", "Share of starts by their told P90", held),
+            ("start_error_mean_seconds", "Mean error of told starts", statistics.mean(errors)),
+            ("start_error_median_seconds", "Median of it", statistics.median(errors)),
+        ]
+        if own:
+            figures += [
+                ("slurm_start_error_mean_seconds", "The same of Slurm", statistics.mean(own)),
+                ("slurm_start_error_median_seconds", "Median of it", statistics.median(own)),
+            ]
+    lines = []
+    for name, help_text, value in figures:
+        whole = f"volvelle_attach_{name}"
+        lines += [f"# HELP {whole} {help_text}", f"# TYPE {whole} gauge", f"{whole} {value:.6g}"]
+    lines[2] = f"volvelle_attach_poll_timestamp_seconds {follower.snapshot.time:.3f}"
+    return "\n".join(lines) + "\n"
+
+
+def summary(follower: Follower, since: float) -> Iterator[str]:
+    """Waits by user, limits asked for against what was used, accuracy: of jobs that ended after ``since``."""
+    done = [job for job in follower.seen.values() if (job.end or 0.0) >= since and job.start]
+    yield heading(follower)
+    yield f"{len(done):,} jobs ended in the last {format_duration(follower.snapshot.time - since)}."
+    waits: dict[str, list[float]] = defaultdict(list)
+    asked = used = 0.0
+    for job in done:
+        if job.start is None or job.end is None:
+            continue
+        waits[job.user].append(job.start - (job.eligible or job.submit))
+        if job.limit_seconds and job.end > job.start:
+            asked += job.limit_seconds * max(job.gpus, 1.0)
+            used += (job.end - job.start) * max(job.gpus, 1.0)
+    for user, found in sorted(waits.items(), key=lambda item: -max(item[1])):
+        yield (
+            f"{user}: {len(found)} jobs, waits median {format_duration(statistics.median(found))},"
+            f" longest {format_duration(max(found))}"
+        )
+    if asked:
+        yield f"Of the time that jobs asked for they used {used / asked:.0%} (weighed by GPUs)."
+    yield follower.accuracy.line()

@@ -1,0 +1,107 @@
+"""``volvelle attach slurm`` beside real daemons, which the test starts and kills."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm_daemons import Daemons, missing
+
+from volvelle.incumbents.slurm.recording import read
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
+
+
+@pytest.fixture
+def daemons(tmp_path: Path) -> Iterator[Daemons]:
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    found = Daemons(folder)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def attach(daemons: Daemons, record: Path, *more: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "volvelle.cli.main", "attach", "slurm", "--once"]
+    return subprocess.run(
+        [*command, "--record", str(record), "--timeout", "5s", *more],
+        env=daemons.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def said(daemons: Daemons) -> str:
+    """All that the controller says of itself, but for what moves by itself and the counters of questions."""
+    shown = [daemons.run("scontrol", "-o", "show", what) for what in ("partition", "reservation")]
+    jobs = daemons.run("squeue", "-h", "-o", "%i|%a|%u|%j|%Q|%q|%l|%k|%r|%f|%y")
+    return "\n".join([*shown, *sorted(jobs.splitlines())])
+
+
+def test_from_nothing_to_the_first_table_and_nothing_is_written(
+    daemons: Daemons, tmp_path: Path
+) -> None:
+    jobs = [daemons.submit(60, 4) for _ in range(2)] + [daemons.submit(1, 2) for _ in range(3)]
+    until = time.monotonic() + 20
+    while daemons.run("squeue", "-h", "-t", "R").count("\n") < 2 and time.monotonic() < until:
+        time.sleep(0.2)
+    before, state = said(daemons), daemons.run("scontrol", "show", "config").count("\n")
+    metrics = tmp_path / "metrics.prom"
+    done = attach(daemons, tmp_path / "record", "--metrics", str(metrics))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("small (Slurm ")
+    assert lines[0].endswith("2 nodes, 8 GPUs, 1 partitions; 2 running, 3 pending")
+    assert [line.split()[0] for line in lines[4:]] == [*jobs[2:], *jobs[:2]]
+    assert "keeps no accounting" in done.stderr
+    assert "volvelle_attach_jobs_pending 3" in metrics.read_text()
+    assert (said(daemons), daemons.run("scontrol", "show", "config").count("\n")) == (before, state)
+
+
+def test_a_controller_that_is_killed_and_comes_back(daemons: Daemons, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    daemons.submit(60, 4)
+    assert attach(daemons, record).returncode == 0
+    daemons.kill_controller()
+    gone = attach(daemons, record)
+    assert gone.returncode == 1
+    assert gone.stderr.startswith("error: 'scontrol show config' ")  # no answer, or no contact
+    assert "Traceback" not in gone.stderr
+    daemons.controller()
+    back = attach(daemons, record)
+    assert back.returncode == 0, back.stderr
+    entries = list(read(record))
+    assert sum("poll" in entry for entry in entries) == 2
+    assert sum("failed" in entry for entry in entries) == 1
+
+
+def test_private_jobs_are_said(tmp_path: Path) -> None:
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    found = Daemons(folder, more="PrivateData=jobs")
+    try:
+        done = attach(found, tmp_path / "record")
+    finally:
+        found.stop()
+    assert done.returncode == 0, done.stderr
+    assert "PrivateData hides jobs" in done.stderr
+
+
+def test_where_slurm_is_not_there_a_sentence_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "volvelle.cli.main", "attach", "slurm", "--once"],
+        env={"PATH": str(tmp_path), "SLURM_CONF": "/nonexistent"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "there is no command" in done.stderr

@@ -1,0 +1,162 @@
+"""A small Slurm of real daemons in a folder: munged, slurmctld, slurmds; jobs sleep, GPUs are empty files."""
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+NEEDED = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch")
+_PLACES = f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}"
+
+
+def missing() -> str:
+    """Why no Slurm can be started here; empty where it can."""
+    there = [name for name in NEEDED if shutil.which(name, path=_PLACES) is None]
+    if there:
+        return (
+            f"no real Slurm here: {', '.join(there)} not installed (Debian: slurmctld slurmd munge)"
+        )
+    if os.geteuid() != 0:
+        return "no real Slurm here: slurmd starts jobs of users only where it runs as root"
+    return ""
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Daemons:
+    """The daemons, their configuration and the environment in which Slurm's commands find them."""
+
+    def __init__(self, folder: Path, nodes: int = 2, gpus: int = 4, more: str = "") -> None:
+        self.folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.conf = folder / "slurm.conf"
+        self.environment = {**os.environ, "PATH": _PLACES, "SLURM_CONF": str(self.conf)}
+        host = socket.gethostname().partition(".")[0]
+        user = getpass.getuser()
+        for name in ("state", "spool", "run"):
+            (folder / name).mkdir()
+        for number in range(gpus):
+            (folder / f"gpu{number}").touch()
+        ports = [_free_port() for _ in range(nodes + 1)]
+        lines = [
+            "ClusterName=small",
+            f"SlurmctldHost={host}(127.0.0.1)",
+            f"SlurmctldPort={ports[0]}",
+            f"SlurmUser={user}",
+            f"SlurmdUser={user}",
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={folder}/run/munge.socket",
+            "CredType=cred/munge",
+            f"StateSaveLocation={folder}/state",
+            f"SlurmdSpoolDir={folder}/spool/%n",
+            f"SlurmctldPidFile={folder}/run/slurmctld.pid",
+            f"SlurmdPidFile={folder}/run/slurmd.%n.pid",
+            f"SlurmctldLogFile={folder}/slurmctld.log",
+            f"SlurmdLogFile={folder}/slurmd.%n.log",
+            "ProctrackType=proctrack/linuxproc",
+            "TaskPlugin=task/none",
+            "MpiDefault=none",
+            "SwitchType=switch/none",
+            "ReturnToService=2",
+            "SlurmdParameters=config_overrides",
+            "SelectType=select/cons_tres",
+            "SelectTypeParameters=CR_Core",
+            "SchedulerParameters=bf_interval=5,bf_resolution=5,sched_interval=5",
+            "GresTypes=gpu",
+            "MinJobAge=300",
+            more,
+            *(
+                f"NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[number]}"
+                f" CPUs=8 RealMemory=1000 Gres=gpu:x:{gpus}"
+                for number in range(1, nodes + 1)
+            ),
+            f"PartitionName=all Nodes=n[1-{nodes}] Default=YES MaxTime=60 DefaultTime=10",
+        ]
+        self.conf.write_text("\n".join(lines) + "\n")
+        (folder / "gres.conf").write_text(
+            f"AutoDetect=off\nNodeName=n[1-{nodes}] Name=gpu Type=x File={folder}/gpu[0-{gpus - 1}]\n"
+        )
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o400)
+        run = folder / "run"
+        self._start(
+            "munged",
+            *("munged", "--foreground", "--force", f"--key-file={folder}/munge.key"),
+            *(f"--socket={run}/munge.socket", f"--pid-file={run}/munged.pid"),
+            *(f"--log-file={folder}/munged.log", f"--seed-file={run}/munge.seed"),
+        )
+        self.controller()
+        for number in range(1, nodes + 1):
+            name = f"n{number}"
+            self._start(name, "slurmd", "-D", "-N", name, "-f", str(self.conf))
+        self._wait(lambda: self.run("sinfo", "-h", "-o", "%T").split(), {"idle"})
+
+    def controller(self) -> None:
+        """Start slurmctld and wait until it answers."""
+        self._start("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
+        self._wait(lambda: ["UP" if "UP" in self.run("scontrol", "ping") else ""], {"UP"})
+
+    def kill_controller(self) -> None:
+        """End slurmctld without notice."""
+        self._running["slurmctld"].kill()
+        self._running.pop("slurmctld").wait()
+
+    def run(self, *command: str) -> str:
+        """What a command of Slurm printed."""
+        done = subprocess.run(
+            command,
+            env={**self.environment, "TZ": "UTC"},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        return done.stdout
+
+    def submit(self, seconds: int, gpus: int, minutes: int = 5) -> str:
+        """Submit a job that sleeps; its number."""
+        made = self.run(
+            *("sbatch", "--parsable", "-o", "/dev/null", "-D", "/", f"-t{minutes}"),
+            *(f"--gres=gpu:{gpus}", "-N1", f"--wrap=sleep {seconds}"),
+        )
+        return made.strip()
+
+    def stop(self) -> None:
+        """End all daemons."""
+        for process in reversed(self._running.values()):
+            process.send_signal(signal.SIGTERM)
+        for process in self._running.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self, name: str, *command: str) -> None:
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self._running[name] = subprocess.Popen(
+                command,
+                env=self.environment,
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+            )
+        if name == "munged":
+            self._wait(lambda: [str((self.folder / "run/munge.socket").exists())], {"True"})
+
+    def _wait(self, ask: "object", wanted: set[str], seconds: float = 30.0) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if set(ask()) == wanted:  # type: ignore[operator]
+                return
+            time.sleep(0.2)
+        logs = "".join(path.read_text()[-800:] for path in sorted(self.folder.glob("*.out")))
+        raise RuntimeError(f"Slurm did not come up within {seconds:.0f} s: {logs}")
