@@ -328,7 +328,7 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
     reserving: list[Callable[..., bool]] = [reserve_late, reserve_late.py_func]
     finding: list[Callable[..., float]] = [earliest_finish, earliest_finish.py_func]
     found = [
-        loop(table, slots, 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, goes_on)
+        loop(table, slots, 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, gap * (not goes_on))
         for loop, table, slots in zip(reserving, tables, held, strict=True)
     ]
     assert found[0] == found[1]
@@ -355,7 +355,7 @@ def test_reservations_keep_their_slots_as_time_passes() -> None:
     book = Reservations(10.0, np.array([8.0]))
     row = book.enter(7, 4.0, -1)
     book.finish_by[row] = 4000.0
-    assert book.reserve(row, 0, 0.0, 0, 35.0, False)
+    assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0)
     assert np.flatnonzero(book.held[row]).tolist() == [396, 397, 398, 399]
     book.begin(300)
     assert book.holds(396)[row]

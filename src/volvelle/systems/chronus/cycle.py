@@ -125,21 +125,21 @@ class Cycle:
         look, book, at = self.look, self.book, place[rows]
         book.gap[rows] = look.gap[at] + self.memory.wait
         types = book.type[rows]
-        goes_on = (look.matrix[HELD, at] > 0.0) & (look.matrix[TYPE, at] == types)
-        return book.reserve_each(rows, self.view.now, look.slot, self._need(types, at), goes_on)
+        goes_on = look.run_on(at, types)
+        first_gap = np.where(goes_on, look.starting[at], book.gap[rows])
+        return book.reserve_each(rows, self.view.now, look.slot, self._need(types, at), first_gap)
 
     def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
         """Seconds of work to be reserved for jobs on these types."""
         look, memory = self.look, self.memory
         own = look.own[PACE, at]
         pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
-        need: FloatColumn = look.seconds[gpu_type, at] * pace * (1.0 + memory.margin.now)
-        return need
+        started = np.where(look.run_on(at, gpu_type), look.starting[at], 0.0)
+        need: FloatColumn = (look.seconds[gpu_type, at] - started) * pace
+        return need * (1.0 + memory.margin.now)
 
     def _need_of(self, gpu_type: int, at: int) -> float:
-        own, memory = float(self.look.own[PACE, at]), self.memory
-        pace = max(own, 1.0) if own > 0.0 else memory.pace
-        return float(self.look.seconds[gpu_type, at]) * pace * (1.0 + memory.margin.now)
+        return float(self._need(np.array([gpu_type]), np.array([at]))[0])
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))
@@ -249,8 +249,9 @@ class Cycle:
         for gpu_type in self.look.types(at):
             start = self._first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
+            first_gap = float(self.look.starting[at] if goes_on else self.book.gap[row])
             need = self._need_of(gpu_type, at)
-            if self.book.reserve(row, gpu_type, self.view.now, start, need, goes_on):
+            if self.book.reserve(row, gpu_type, self.view.now, start, need, first_gap):
                 return True
         return False
 

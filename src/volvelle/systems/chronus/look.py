@@ -39,7 +39,8 @@ class Look(NamedTuple):
     """The jobs of a view, in its order, in ``slot``; ``fresh``: leases end now, so that all is decided anew.
 
     seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do;
-    least_seconds: (jobs,) on the fastest type. gap: a start's cost, seconds.
+    least_seconds: (jobs,) on the fastest type. gap: a start's cost, seconds. starting: what is
+    left of it to a job that starts, which ``seconds`` of the type that it holds include.
     """
 
     view: View
@@ -48,6 +49,7 @@ class Look(NamedTuple):
     seconds: Floats
     least_seconds: FloatColumn
     gap: FloatColumn
+    starting: FloatColumn
     slot: int
     fresh: bool
 
@@ -70,9 +72,10 @@ class Look(NamedTuple):
             gap = np.maximum(matrix[START_GAP], matrix[RESIZE])
         _by_regimes(view, seconds, work)
         running = matrix[HELD] > 0.0
-        starting = np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0)
-        seconds = seconds + np.where(running, starting, 0.0)
-        return cls(view, matrix, jobs.own, seconds, seconds.min(axis=0), gap, slot, fresh)
+        starting = np.where(running, np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0), 0.0)
+        seconds = seconds + np.where(matrix[TYPE] == kinds[:, None], starting, 0.0)
+        least = seconds.min(axis=0)
+        return cls(view, matrix, jobs.own, seconds, least, gap, starting, slot, fresh)
 
     @property
     def waiting(self) -> BoolColumn:
@@ -129,9 +132,14 @@ class Look(NamedTuple):
         """GPU types that will do."""
         return [kind for kind, left in enumerate(self.seconds[:, at].tolist()) if left < np.inf]
 
+    def run_on(self, at: IntColumn, types: IntColumn) -> BoolColumn:
+        """Which of these jobs hold GPUs of these types."""
+        holds: BoolColumn = (self.matrix[HELD, at] > 0.0) & (self.matrix[TYPE, at] == types)
+        return holds
+
     def runs_on(self, at: int, gpu_type: int) -> bool:
         """Whether a job holds GPUs of this type."""
-        return bool(self.matrix[HELD, at] > 0.0 and self.matrix[TYPE, at] == gpu_type)
+        return bool(self.run_on(np.array([at]), np.array([gpu_type]))[0])
 
 
 def _by_regimes(view: View, seconds: Floats, work: FloatColumn) -> None:

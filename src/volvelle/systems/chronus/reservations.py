@@ -105,12 +105,13 @@ class Reservations:
         self.number[rows] = -1
 
     def reserve(
-        self, row: int, gpu_type: int, now: float, start: int, need: float, goes_on: bool
+        self, row: int, gpu_type: int, now: float, start: int, need: float, first_gap: float
     ) -> bool:
         """Let a job have the latest free slots from ``start`` on in which it does ``need`` seconds of work in
         time; whether there are such. Without them it has none afterwards.
 
-        goes_on: it runs right before ``start`` on GPUs of this type.
+        first_gap: what a run that begins with slot ``start`` costs it, seconds: less than its gap where it
+        runs on GPUs of this type already.
         """
         if self.some[row]:
             give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
@@ -127,12 +128,12 @@ class Reservations:
             self.gpus[row],
             need,
             self.gap[row],
-            goes_on,
+            first_gap,
         )
         return able
 
     def reserve_each(
-        self, rows: IntColumn, now: float, start: int, need: FloatColumn, goes_on: BoolColumn
+        self, rows: IntColumn, now: float, start: int, need: FloatColumn, first_gap: FloatColumn
     ) -> BoolColumn:
         """`reserve` for these rows on their types, one after another; (rows,) whether there is room."""
         if len(rows):
@@ -150,7 +151,7 @@ class Reservations:
             self.gpus,
             need,
             self.gap,
-            goes_on,
+            first_gap,
         )
         self.some[rows] = able
         return able
@@ -249,7 +250,7 @@ def reserve_late(
     gpus: float,
     need: float,
     gap: float,
-    goes_on: bool,
+    first_gap: float,
 ) -> bool:
     """`Reservations.reserve` for a job without slots; in place."""
     done, run = 0.0, 0.0
@@ -260,7 +261,7 @@ def reserve_late(
         if usable > 0.0 and free[at] >= gpus:
             held[at] = True
             run += usable
-            cost = 0.0 if goes_on and slot == start else gap
+            cost = first_gap if slot == start else gap
             if done + run - cost >= need - SAME_MOMENT:
                 for each in range(at, len(held)):
                     if held[each]:
@@ -294,9 +295,9 @@ def reserve_each_late(
     gpus: Floats,
     need: Floats,
     gap: Floats,
-    goes_on: Bools,
+    first_gap: Floats,
 ) -> Bools:
-    """`Reservations.reserve_each`; ``need`` and ``goes_on`` are those of ``rows``, the others of all rows."""
+    """`Reservations.reserve_each`; ``need`` and ``first_gap`` are of ``rows``, the others of all rows."""
     able = np.zeros(len(rows), dtype=np.bool_)
     for i in range(len(rows)):
         row = rows[i]
@@ -315,7 +316,7 @@ def reserve_each_late(
             gpus[row],
             need[i],
             gap[row],
-            goes_on[i],
+            first_gap[i],
         )
     return able
 
