@@ -13,6 +13,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import AnyThroughput, Linear, PerType
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
+LEASE = "chronus:lease=40"
 SPEEDS = (0.5, 1.0, 1.5, 4.0)
 
 
@@ -79,6 +80,19 @@ def test_what_a_move_costs_is_not_taken_for_a_slow_pace() -> None:
     costs = Overheads(start=4.0, restore=4.0)
     scenario = Scenario.of(parse_cluster("1x1:a,1x1:b"), jobs, overheads=costs)
     assert kept(happen(scenario.under("chronus:lease=40"))) == 3
+
+
+def test_a_start_that_is_given_up_is_not_added_to_the_work_that_is_left() -> None:
+    """At 10 s the job still starts on a; on b it needs 10 s and 20 s then, by 42 s."""
+    jobs = [
+        only(linear_job(0, 0.0, 1.0, 50.0), "b"),
+        true(due(linear_job(1, 5.0, 1.0, 0.0), 37.0), 40.0, a=0.5, b=2.0),
+    ]
+    costs = Overheads(start=10.0, restore=10.0)
+    run = happen(Scenario.of(parse_cluster("1x1:a,1x1:b"), jobs, overheads=costs).under(LEASE))
+    assert run.outcomes.first_start[1] == 5.0
+    assert kept(run) == 1
+    assert run.outcomes.finish[1] == 40.0
 
 
 @st.composite
