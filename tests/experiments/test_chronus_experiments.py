@@ -1,6 +1,7 @@
 """Every experiment after Chronus runs, small, and what its committed page claims is in its runs."""
 
 import csv
+import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments" / "chronus"
 EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "chronus_study")
+OF_THE_TRACE = [name for name in EXPERIMENTS if name != "guarantees"]  # which draws its own jobs
 TRACE = Path("data") / "philly-chronus" / "trace_job_Philly_MIX2.csv"
 JOBS = 600
 
@@ -33,7 +35,7 @@ def few_jobs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize("experiment", OF_THE_TRACE)
 def test_it_runs_small_and_writes_its_page(
     experiment: str,
     few_jobs: Path,
@@ -57,6 +59,26 @@ def test_its_results_are_committed(experiment: str) -> None:
     page = (FOLDER / "results" / f"{experiment}.md").read_text(encoding="utf-8")
     assert page.startswith("# ")
     assert runs(FOLDER / "results", experiment)
+
+
+def test_guarantees_are_drawn_small_and_none_is_broken_with_true_estimates(tmp_path: Path) -> None:
+    script, small = FOLDER / "guarantees.py", ["--jobs", "20", "--seeds", "1", "--wrong-jobs", "20"]
+    subprocess.run([sys.executable, script, *small, "--out", tmp_path], check=True)
+    for folder in (tmp_path, FOLDER / "results"):
+        rows = runs(folder, "guarantees")
+        assert sum(int(row["made"]) for row in rows) > 0
+        assert not any(int(row["broken"]) for row in rows if float(row["error"]) == 0.0)
+
+
+def test_claims_of_the_page_on_guarantees_are_those_of_its_runs() -> None:
+    counted: dict[tuple[str, float], list[int]] = {}
+    for row in runs(FOLDER / "results", "guarantees"):
+        sums = counted.setdefault((row["by"], float(row["error"])), [0, 0])
+        sums[0] += int(row["made"])
+        sums[1] += int(row["broken"])
+    for (by, error), (made, broken) in counted.items():
+        kept = broken <= (0.01 * made if error else 0.0)
+        assert agrees("guarantees", f"{by}, estimates off by {error:.0%}") == kept
 
 
 def test_no_promise_was_broken_with_true_estimates_and_few_with_wrong_ones() -> None:
