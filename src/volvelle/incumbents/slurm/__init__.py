@@ -4,5 +4,5 @@ Slurm's own documentation is the source (slurm.conf(5), the pages on priority, b
 limits and reservations), and recorded runs of real daemons are the yardstick.
 """
 
-PARTS: dict[str, dict[str, str]] = {}
+PARTS: dict[str, dict[str, str]] = {"policies": {"slurm": "policy"}}
 """The module of each part, by kind and name."""
