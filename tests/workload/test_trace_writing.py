@@ -27,6 +27,7 @@ FULL = Job(
         gpu_types=("a100", "h100"),
         constraints=("nvlink", "zone=a"),
         exclusive=True,
+        starts_over=True,
         cpus=12.5,
         memory_gb=64.0,
         user="ada",

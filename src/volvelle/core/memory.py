@@ -5,6 +5,7 @@ attributes are such values. Only data are read back: classes must have been impo
 code runs but that of Pydantic models, and a value that two others share is shared again.
 """
 
+import dataclasses
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from enum import Enum
@@ -146,6 +147,9 @@ class _Unpacking:
         if isinstance(value, BaseModel):
             value.__setstate__(attributes)
             return value
+        if isinstance(attributes, list):  # a frozen dataclass with slots lists its fields
+            names = (field.name for field in dataclasses.fields(made))
+            attributes = dict(zip(names, attributes, strict=True))
         by_name, slots = attributes if isinstance(attributes, tuple) else (attributes, None)
         for name_of, attribute in {**(by_name or {}), **(slots or {})}.items():
             object.__setattr__(value, name_of, attribute)

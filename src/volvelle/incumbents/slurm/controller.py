@@ -1,6 +1,6 @@
 """The state of Slurm's controller as its scheduler sees it: who runs where, who waits, and what is free."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -49,11 +49,14 @@ class Entry:
 
 
 class Rules:
-    """What does not change: the site, its nodes by number, and how its scheduler was told to work."""
+    """What does not change: the site, its nodes by number, and how its scheduler was told to work.
 
-    def __init__(self, site: Site) -> None:
+    kinds: of each node, where a job has to keep to nodes of one kind.
+    """
+
+    def __init__(self, site: Site, kinds: Sequence[int] | None = None) -> None:
         self.site = site
-        self.hardware = Hardware(site.nodes)
+        self.hardware = Hardware(site.nodes, kinds)
         self.weights = Weights(site)
         self.partitions = {one.name: one for one in site.partitions}
         self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
@@ -85,6 +88,10 @@ class Rules:
         self.limit_stops = "assoc_limit_stop" in flags
         self.up = np.array([node.usable for node in site.nodes], dtype=np.bool_)
 
+    def __repr__(self) -> str:
+        """The cluster's name."""
+        return f"Rules({self.site.cluster!r})"
+
 
 class Controller:
     """What changes. Passes (`volvelle.incumbents.slurm.passes`) read it, and start and stop jobs in it."""
@@ -111,6 +118,10 @@ class Controller:
         self.cancelled: list[int] = []
         """Jobs that were stopped for others and do not come again."""
 
+    def __repr__(self) -> str:
+        """What it knows of jobs and nodes: two controllers are alike where these are."""
+        return f"Controller({self.now}, {self.entries}, {self.free.tolist()}, {self.book.held})"
+
     def fork(self) -> "Controller":
         """A copy that goes its own way."""
         copy = object.__new__(Controller)
@@ -128,14 +139,15 @@ class Controller:
 
     # ------------------------------------------------------------------ jobs come and go
 
-    def enter(self, entry: Entry) -> None:
-        """A job was submitted."""
+    def enter(self, entry: Entry, allowed: Bools | None = None) -> None:
+        """A job was submitted. allowed: nodes that will do (None: all)."""
         self.entries[entry.number] = entry
         self.keys[entry.job.key] = entry.number
         for partition in entry.partitions:
-            entry.shapes[partition.name] = shape_of(
-                entry.job, partition, self.rules.hardware, self.rules.site
-            )
+            shape = shape_of(entry.job, partition, self.rules.hardware, self.rules.site)
+            if allowed is not None:
+                shape = shape._replace(allowed=shape.allowed & allowed)
+            entry.shapes[partition.name] = shape
         self._rate(entry)
         self.changed = True
 
@@ -145,7 +157,7 @@ class Controller:
         if self.keys.get(entry.job.key) == number:
             del self.keys[entry.job.key]
         if entry.shares is not None:
-            self._release(entry)
+            self.release(entry)
         self.changed = True
 
     def start(self, entry: Entry, partition: str, nodes: list[int]) -> None:
@@ -169,12 +181,13 @@ class Controller:
 
     def requeue(self, entry: Entry) -> None:
         """Stop a job that begins anew later: it is held for two minutes, and its age begins again."""
-        self._release(entry)
+        self.release(entry)
         entry.eligible = entry.accrue = self.now + REQUEUE_HOLD
         entry.reason = "BeginTime"
         self._rate(entry)
 
-    def _release(self, entry: Entry) -> None:
+    def release(self, entry: Entry) -> None:
+        """A job holds nothing any more."""
         held = self.holds(entry)
         job = entry.job
         self.book.add(job.user, job.account, job.qos, entry.partition, held, -1.0)
@@ -224,7 +237,8 @@ class Controller:
         seconds = self.now - entry.counted
         if seconds > 0.0:
             cpus = sum(share.cpus for share in entry.shares or ())
-            self.fair.usage[entry.job.account, entry.job.user] += cpus * seconds
+            who = entry.job.account, entry.job.user
+            self.fair.usage[who] = self.fair.usage.get(who, 0.0) + cpus * seconds
             entry.counted = self.now
 
     def _rate(self, entry: Entry) -> None:

@@ -22,8 +22,8 @@ class FairShare:
         half_life = duration(config.text("PriorityDecayHalfLife", "7-0")) or 0.0
         self.half_life = half_life
         self._shares: dict[tuple[str, str], float] = {}
-        self._children: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        self.usage: dict[tuple[str, str], float] = defaultdict(float)
+        self._children: dict[str, list[tuple[str, str]]] = {}
+        self.usage: dict[tuple[str, str], float] = {}
         """Seconds of billed resources, by (account, user)."""
         self._parent: dict[str, str] = {}
         for one in associations:
@@ -32,7 +32,7 @@ class FairShare:
                 continue
             self._shares[key] = 1.0 if one.shares is None else one.shares
             parent = one.account if one.user else (one.parent or "root")
-            self._children[parent].append(key)
+            self._children.setdefault(parent, []).append(key)
             if not one.user:
                 self._parent[one.account] = parent
             elif one.usage is not None:
@@ -74,7 +74,7 @@ class FairShare:
         self, account: str, used: Mapping[tuple[str, str], float], ranked: list[tuple[str, str]]
     ) -> None:
         """Add the users below an account, those first that are due most (level fair share)."""
-        children = self._children[account]
+        children = self._children.get(account, [])
         shares = sum(self._shares[key] for key in children) or 1.0
         usage = sum(used[key] for key in children)
 

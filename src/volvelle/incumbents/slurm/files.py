@@ -1,22 +1,26 @@
 """The site of a simulation: by its files, or one partition with all nodes of the simulated cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from volvelle.incumbents.slurm.read_site import kind_of, read_site
-from volvelle.incumbents.slurm.site import Config, Node, Partition, Site
+from volvelle.incumbents.slurm.site import Association, Config, Limits, Node, Partition, Site
 from volvelle.model import node as model
 from volvelle.model.problems import Problem
 
 
-def site_of_files(config: str, accounts: str, nodes: Sequence[model.Node]) -> Site:
+def site_of_files(
+    config: str, accounts: str, nodes: Sequence[model.Node], quotas: Mapping[str, float]
+) -> Site:
     """The site that slurm.conf and answers of sacctmgr describe; without a file, one of the cluster's nodes.
+
+    quotas: GPUs by pool, which are limits of accounts where there is no file.
 
     Raises `Problem` for a file that is not there or none of Slurm's, and for nodes of the site that the
     simulated cluster does not have.
     """
     if not config:
-        return _plain(nodes)
+        return _plain(nodes, quotas)
     texts = {}
     for written in filter(None, (config, *accounts.split("+"))):
         path = Path(written)
@@ -43,23 +47,15 @@ def site_of_files(config: str, accounts: str, nodes: Sequence[model.Node]) -> Si
     return site
 
 
-def _plain(nodes: Sequence[model.Node]) -> Site:
-    """A site of these nodes as Slurm is before anything is configured but backfill and CPUs, memory, GPUs."""
+def _plain(nodes: Sequence[model.Node], quotas: Mapping[str, float]) -> Site:
+    """A site of these nodes before anything is configured but backfill and GPUs; pools are accounts."""
     there = tuple(
-        Node(
-            name=node.name,
-            cpus=node.cpus or 1e6,
-            memory=node.memory_gb * 1024.0 or 1e9,
-            gpus={node.gpu_type: node.gpus},
-            features=frozenset({*node.labels, *(label.partition("=")[0] for label in node.labels)}),
-            partitions=("all",),
-        )
-        for node in nodes
+        Node(node.name, 1e6, 1e9, {node.gpu_type: node.gpus}, partitions=("all",)) for node in nodes
+    )
+    accounts = tuple(
+        Association(pool, parent="root", limits=Limits(group={"gres/gpu": quota}))
+        for pool, quota in quotas.items()
     )
     everything = Partition("all", tuple(node.name for node in nodes), default=True)
-    keys = {
-        "PriorityType": "priority/basic",
-        "SchedulerType": "sched/backfill",
-        "SelectTypeParameters": "CR_CPU_MEMORY",
-    }
-    return Site("cluster", config=Config(keys), nodes=there, partitions=(everything,))
+    keys = {"PriorityType": "priority/basic", "SchedulerType": "sched/backfill"}
+    return Site("cluster", "", Config(keys), there, (everything,), associations=accounts)

@@ -4,7 +4,6 @@ Source: "Resource Limits" of Slurm's documentation and sacctmgr(1), "SPECIFICATI
 "... FOR ASSOCIATIONS". Limits of minutes (``GrpTRESMins``, ``GrpTRESRunMins``, ``GrpWall``) are not modelled.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -47,9 +46,9 @@ class Book:
         """A job starts (``sign`` 1), or ends (-1)."""
         amounts = {**held, JOBS: 1.0}
         for scope in {bound.scope for bound in self.bounds(user, account, qos, partition)}:
-            there = self.held.setdefault(scope, defaultdict(float))
+            there = self.held.setdefault(scope, {})
             for name, amount in amounts.items():
-                there[name] += sign * amount
+                there[name] = there.get(name, 0.0) + sign * amount
 
     def blocked(self, user: str, account: str, qos: str, partition: str, asked: Tres) -> str:
         """The limit that a job that asks for this would exceed now, in Slurm's words; empty: none."""

@@ -14,6 +14,7 @@ from volvelle.incumbents.slurm.files import site_of_files
 from volvelle.incumbents.slurm.passes import backfill_pass, main_pass
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
+from volvelle.incumbents.slurm.shapes import GPUS, Share
 from volvelle.incumbents.slurm.site import Job, Site
 
 
@@ -43,15 +44,17 @@ class Slurm(Policy):
     work_conserving: ClassVar[bool] = False
     needs_durations: ClassVar[bool] = False
 
-    config: str = Field("", description="the site's slurm.conf, or what scontrol show config says")
-    accounts: str = Field("", description="what sacctmgr dump wrote: accounts, shares, limits, QOS")
-    jobs: str = Field("", description="sacct --parsable2: partition, QOS and nodes of each job")
+    config: str = Field("", description="the site's slurm.conf; empty: one partition, first come")
+    accounts: str = Field(
+        "", description="what sacctmgr said of accounts and QOS, several files joined by +"
+    )
 
     _rules: Rules | None = PrivateAttr(None)
+    _given: bool = PrivateAttr(False)
+    """Whether the site was given as such."""
     _records: Mapping[str, Job] = PrivateAttr(default_factory=dict)
     _controller: Controller | None = PrivateAttr(None)
     _past: Past | None = PrivateAttr(None)
-    _quiet_until: float = PrivateAttr(-INFINITY)
     _next_main: float = PrivateAttr(-INFINITY)
     _next_backfill: float = PrivateAttr(-INFINITY)
 
@@ -64,10 +67,10 @@ class Slurm(Policy):
         """
         policy = cls()
         rules = policy._rules = Rules(site)
+        policy._given = True
         policy._records = {job.key: job for job in jobs}
         if past is not None:
-            policy._past, policy._quiet_until = past, past.until
-            policy._next_main = past.until
+            policy._past, policy._next_main = past, past.until
             policy._next_backfill = past.until + rules.backfill_interval / 2.0
         return policy
 
@@ -76,8 +79,13 @@ class Slurm(Policy):
         """Always."""
         return True
 
+    @property
+    def resizes(self) -> bool:
+        """Never."""
+        return False
+
     def fork(self) -> "Slurm":
-        """A copy of the controller's state; the site is shared."""
+        """A copy with a controller of its own; the site is shared."""
         copy = self.model_copy()
         if self._controller is not None:
             copy._controller = self._controller.fork()
@@ -87,37 +95,62 @@ class Slurm(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Run the passes that are due, and say who runs where."""
-        controller = self._controller
-        if controller is None:
-            if self._rules is None:
-                self._rules = self._read(view)
-            controller = self._controller = Controller(self._rules, view.now)
+        controller = self._current(view)
         controller.now = view.now
         self._follow(view, controller)
-        if view.now >= self._quiet_until:
-            if self._past is not None:
-                controller.begin(self._past.calculated, self._past.usage)
-                self._past = None
+        if self._past is not None and view.now >= self._past.until:
+            controller.begin(self._past.calculated, self._past.usage)
+            self._past = None
+        if self._past is None:
             controller.recalculate()
             self._schedule(controller)
         return self._allocation(view, controller)
 
+    def _current(self, view: View) -> Controller:
+        """The controller; a new one where the site is the simulated cluster, and nodes have joined it."""
+        nodes, rules = view.resources.nodes, self._rules
+        if rules is None or (not self._given and len(nodes) > len(rules.hardware.nodes)):
+            quotas = dict(zip(view.pools, view.quota.tolist(), strict=True))
+            site = site_of_files(self.config, self.accounts, nodes, quotas)
+            kinds = [
+                int(view.resources.node_type[view.resources.index[n.name]]) for n in site.nodes
+            ]
+            rules, self._controller = Rules(site, kinds), None
+            self._rules, self._given = rules, bool(self.config)
+        if self._controller is None:
+            self._controller = Controller(rules, view.now)
+        return self._controller
+
     def _follow(self, view: View, controller: Controller) -> None:
-        """Let jobs enter and leave the controller as they did the core."""
-        numbers = view.jobs.number.astype(np.int64).tolist()
-        for number in controller.entries.keys() - set(numbers):
+        """Let jobs enter and leave, start and stop in the controller as they did in the core."""
+        jobs, resources, rules = view.jobs, view.resources, controller.rules
+        place = [resources.index[node.name] for node in rules.hardware.nodes]
+        up = rules.up & resources.schedulable[place]
+        controller.changed |= bool((up != controller.up).any())
+        controller.up = up
+        numbers = jobs.number.astype(np.int64).tolist()
+        for number in sorted(controller.entries.keys() - set(numbers)):
             controller.leave(number)
-        for number in numbers:
-            if number in controller.entries or number in controller.cancelled:
-                continue
-            spec = view.spec(number)
-            job = self._records.get(spec.id) or job_of_spec(spec, controller.rules.site)
-            after = dependencies(job, self._records)
-            entry = entry_of(number, job, controller.rules, view.now, after)
-            controller.enter(entry)
-            if job.running and view.now < self._quiet_until:
-                partition = job.partitions[0]
-                controller.hold(entry, partition, on_nodes(entry, controller), view.now)
+        held, kinds = jobs.held.tolist(), jobs.column("types").astype(np.int64)
+        node_types = resources.node_type[place]
+        for row, number in enumerate(numbers):
+            entry = controller.entries.get(number)
+            if entry is None:
+                if number in controller.cancelled:
+                    continue
+                spec = view.spec(number)
+                job = self._records.get(spec.id) or job_of_spec(spec, rules.site)
+                entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
+                controller.enter(entry, (kinds[row] >> node_types) & 1 == 1)
+                if job.running and self._past is not None:
+                    controller.hold(entry, job.partitions[0], on_nodes(entry, controller), view.now)
+                    continue
+            if entry.shares is None and held[row] > 0.0:
+                shares = _held(view, controller, row, number)
+                controller.hold(entry, entry.partitions[0].name, shares, view.now)
+            elif entry.shares is not None and held[row] == 0.0:
+                controller.release(entry)
+                controller.changed = True
 
     def _schedule(self, controller: Controller) -> None:
         rules, now = controller.rules, controller.now
@@ -136,38 +169,34 @@ class Slurm(Policy):
 
     def _ask_at(self, controller: Controller) -> float:
         """When the next pass may change something."""
-        if controller.now < self._quiet_until:
-            return self._quiet_until
+        now = controller.now
+        if self._past is not None:
+            return self._past.until
         if len(controller.running) == len(controller.entries):
             return INFINITY
         due = min(controller.moments(), default=FOREVER)
-        if controller.changed and (controller.running or due < FOREVER):
-            due = min(due, self._next_backfill, self._next_main)
+        if controller.changed:
+            due = min([due, *(t for t in (self._next_backfill, self._next_main) if t > now)])
         elif controller.running and not controller.rules.weights.basic:
             due = min(due, controller.calculated + controller.rules.weights.period)
-        return due if due > controller.now else controller.now + 1.0
+        return due if due > now else now + 1.0
 
     def _allocation(self, view: View, controller: Controller) -> Allocation:
-        resources = view.resources
-        nodes = np.zeros((len(view.jobs), len(resources.nodes)), dtype=np.int64)
-        names = [node.name for node in controller.rules.hardware.nodes]
-        place = [resources.index[name] for name in names]
+        jobs, resources = view.jobs, view.resources
+        nodes = np.zeros((len(jobs), len(resources.nodes)))
+        place = [resources.index[node.name] for node in controller.rules.hardware.nodes]
         for number, entry in controller.running.items():
-            row = view.jobs.row_of[number]
+            row = jobs.row_of[number]
             for share in entry.shares or ():
-                nodes[row, place[share.node]] = round(share.gpus)
+                nodes[row, place[share.node]] = share.gpus
             if not nodes[row].any():
-                nodes[row, resources.index[NO_GPUS]] = 1
-        gpus = nodes.sum(axis=1).astype(np.float64)
+                nodes[row, resources.index[NO_GPUS]] = 1.0
+        gpus = nodes.sum(axis=1)
         types = np.where(gpus > 0, resources.node_type[np.argmax(nodes > 0, axis=1)], -1)
         reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
-        return Allocation(
-            gpus, types.astype(np.float64), reasons, nodes=nodes, ask_at=self._ask_at(controller)
-        )
-
-    def next_wake(self, view: View) -> float | None:
-        """As `allocate` says."""
-        return None
+        named = np.round(nodes).astype(np.int64) if resources.named else None
+        ask_at = self._ask_at(controller)
+        return Allocation(gpus, types.astype(np.float64), reasons, nodes=named, ask_at=ask_at)
 
     def why(self, number: int) -> str:
         """Slurm's reason, and who or what is behind it."""
@@ -175,7 +204,23 @@ class Slurm(Policy):
             return ""
         return explained(self._controller, self._controller.entries[number])
 
-    def _read(self, view: View) -> Rules:
-        """The site by its files, or one partition of the cluster where there are none."""
 
-        return Rules(site_of_files(self.config, self.accounts, view.resources.nodes))
+def _held(view: View, controller: Controller, row: int, number: int) -> list[Share]:
+    """What a job holds by the core's account: on its nodes, or somewhere on those of its kind."""
+    resources, hardware = view.resources, controller.rules.hardware
+    if resources.named:
+        nodes = resources.slot_node[resources.owner == number]
+        there = np.bincount(nodes, minlength=len(resources.nodes)).tolist()
+    else:
+        kind, left = int(view.jobs.column("type")[row]), float(view.jobs.held[row])
+        there = [0.0] * len(resources.nodes)
+        for at, node in enumerate(hardware.nodes):
+            place = resources.index[node.name]
+            if resources.node_type[place] == kind and left > 0.0:
+                there[place] = max(min(float(controller.free[GPUS, at]), left), 0.0)
+                left -= there[place]
+    found = [
+        Share(at, 0.0, 0.0, float(there[resources.index[node.name]]))
+        for at, node in enumerate(hardware.nodes)
+    ]
+    return [share for share in found if share.gpus > 0.0]

@@ -82,24 +82,21 @@ def on_nodes(entry: Entry, controller: Controller) -> list[Share]:
 
 
 def job_of_spec(spec: JobSpec, site: Site) -> Job:
-    """A job that only a trace declares: it goes to the default partition, with its user's QOS."""
+    """A job that only a trace declares: it goes to the default partition, with its user's QOS.
+
+    Its CPUs and memory are those of the first of its nodes where it has several. Its priority is what its
+    user adds (``--nice`` below 0).
+    """
     default = next((one.name for one in site.partitions if one.default), "")
     partition = default or (site.partitions[0].name if site.partitions else "")
     own = next(
         (one for one in site.associations if one.account == spec.pool and one.user == spec.user),
         None,
     )
-    widest = max((sum(node.gpus.values()) for node in site.nodes), default=0)
-    nodes = max(-(-int(spec.gpus) // max(widest, 1)), 1)
-    cpus = max(spec.cpus / nodes, 1.0)
-    kind = f"gres/gpu:{spec.gpu_types[0]}" if len(spec.gpu_types) == 1 else "gres/gpu"
-    asked = {
-        "cpu": cpus * nodes,
-        "mem": spec.memory_gb * 1024.0,
-        "node": float(nodes),
-        "gres/gpu": spec.gpus,
-        kind: spec.gpus,
-    }
+    cpus, memory = max(spec.cpus, 1.0), spec.memory_gb * 1024.0
+    asked = {"cpu": cpus, "mem": memory, "node": 1.0, "gres/gpu": spec.gpus}
+    if len(spec.gpu_types) == 1:
+        asked[f"gres/gpu:{spec.gpu_types[0]}"] = spec.gpus
     digits = re.match(r"\d+", spec.id)
     return Job(
         key=spec.id,
@@ -112,15 +109,9 @@ def job_of_spec(spec: JobSpec, site: Site) -> Job:
         partitions=(partition,),
         nice=-float(spec.priority),
         limit_seconds=spec.time_limit_seconds or spec.estimate_seconds,
-        least_nodes=nodes,
-        most_nodes=nodes,
-        cpus=cpus * nodes,
-        tasks=nodes,
-        cpus_per_task=cpus,
-        tasks_per_node=1,
-        memory_per_node=spec.memory_gb * 1024.0 / nodes or None,
+        cpus=cpus,
+        memory_per_cpu=memory / cpus or None,
         asked=asked,
-        per_node={kind: spec.gpus / nodes},
-        features="&".join(spec.constraints),
+        per_job={"gres/gpu": spec.gpus},
         exclusive=spec.exclusive,
     )

@@ -61,8 +61,11 @@ class Shape(NamedTuple):
 class Hardware:
     """The nodes of a site by number, in the order of its configuration."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], kinds: Sequence[int] | None = None) -> None:
         self.nodes = tuple(nodes)
+        alike = np.array([0] * len(self.nodes) if kinds is None else kinds)
+        self.kinds = tuple(alike == kind for kind in dict.fromkeys(alike.tolist()))
+        """Masks of nodes; a job has nodes of one of them."""
         self.number = {node.name: at for at, node in enumerate(self.nodes)}
         self.capacity: Floats = np.array(
             [[node.cpus, node.memory, sum(node.gpus.values())] for node in self.nodes]
@@ -168,7 +171,7 @@ def tasks_on(shape: Shape, hardware: Hardware, free: Floats, usable: Bools) -> F
         tasks = np.minimum(tasks, np.floor(gpus / shape.task_gpus))
     tasks = np.minimum(tasks, shape.most_tasks)
     fits = usable & shape.allowed & (cpus >= shape.node_cpus) & (tasks >= 1)
-    fits &= gpus >= max(shape.node_gpus, 1.0 if shape.gpus else 0.0)
+    fits &= gpus >= max(shape.node_gpus, min(shape.gpus, 1.0))
     if shape.node_memory == _MANY:
         fits &= memory >= hardware.capacity[MEMORY]
     else:
@@ -184,8 +187,15 @@ def choose(shape: Shape, hardware: Hardware, free: Floats, usable: Bools) -> lis
     free: (3, nodes). usable: nodes that may be taken.
     """
     tasks = tasks_on(shape, hardware, free, usable)
-    if not tasks.any():
-        return None
+    for kind in hardware.kinds:
+        there = tasks if len(hardware.kinds) == 1 else np.where(kind, tasks, 0.0)
+        if there.any() and (nodes := _chosen(shape, hardware, free, there)) is not None:
+            return nodes
+    return None
+
+
+def _chosen(shape: Shape, hardware: Hardware, free: Floats, tasks: Floats) -> list[int] | None:
+    """`choose` among the nodes that can take any ``tasks``."""
     chosen: list[int] = []
     left = float(shape.tasks)
     gpus_left = shape.gpus
