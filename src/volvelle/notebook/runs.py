@@ -341,6 +341,7 @@ _LEFT_OUT = {
     ),
     "for CPUs and memory": ("drf", "synergy-opt", "synergy-proportional", "synergy-tune"),
     "for batch sizes": ("pollux",),
+    "as sites have them, from their files": ("slurm",),
 }
 
 
