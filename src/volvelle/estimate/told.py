@@ -102,7 +102,7 @@ def state_classes(observed: Observed) -> tuple[int, ...]:
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What a `ToldTimes` has learnt: plain numbers, to be saved.
+    """The memory of a `ToldTimes`: plain numbers, to be saved.
 
     features, scores: of ended jobs, the oldest first. corrections: by quantile, ``[name, class, value]``.
     ended: how many jobs have ended in all; 0 where the memory is another cluster's and serves as a prior.
@@ -160,7 +160,7 @@ class ToldTimes(Generic[Key]):
         return self._ended < _LEAST
 
     def memory(self) -> Memory:
-        """What was learnt from ended jobs; open jobs are not part of it."""
+        """The lessons of ended jobs; open jobs are not part of them."""
         count = min(self._known, _WINDOW)
         order = (np.arange(count) + max(self._known - _WINDOW, 0)) % _WINDOW
         return Memory(

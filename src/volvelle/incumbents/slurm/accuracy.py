@@ -74,7 +74,7 @@ class Accuracy:
             )
 
     def forget(self, key: str | None = None) -> None:
-        """What was told of a job, or of all, is not judged."""
+        """Times told of a job, or of all, are not judged."""
         for kept in (self._waits, self._for_end):
             if key is None:
                 kept.clear()

@@ -49,7 +49,7 @@ class Entry:
 
 
 class Rules:
-    """What does not change: the site, its nodes by number, and how its scheduler was told to work.
+    """Constants of a controller: the site, its nodes by number, and how its scheduler was told to work.
 
     kinds: of each node, where a job has to keep to nodes of one kind.
     """
@@ -94,7 +94,7 @@ class Rules:
 
 
 class Controller:
-    """What changes. Passes (`volvelle.incumbents.slurm.passes`) read it, and start and stop jobs in it."""
+    """The state that changes. Passes (`volvelle.incumbents.slurm.passes`) read it, start and stop jobs in it."""
 
     def __init__(self, rules: Rules, now: float) -> None:
         self.rules = rules
@@ -119,7 +119,7 @@ class Controller:
         """Jobs that were stopped for others and do not come again."""
 
     def __repr__(self) -> str:
-        """What it knows of jobs and nodes: two controllers are alike where these are."""
+        """Its knowledge of jobs and nodes: two controllers are alike where these are."""
         return f"Controller({self.now}, {self.entries}, {self.free.tolist()}, {self.book.held})"
 
     def fork(self) -> "Controller":
@@ -202,7 +202,7 @@ class Controller:
             self.licences[name] = self.licences.get(name, 0.0) + amount
 
     def holds(self, entry: Entry) -> dict[str, float]:
-        """What a running job holds, by Slurm's names."""
+        """The resources that a running job holds, by Slurm's names."""
         return held_by(entry.shares or [], self.rules.hardware)
 
     # ------------------------------------------------------------------ priorities
