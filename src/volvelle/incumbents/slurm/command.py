@@ -110,7 +110,7 @@ def replay(folder: Folder, user: User = "", output: options.Output = Form.TABLE)
 
 @app.command()
 def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> None:
-    """The cause that keeps a job from starting at a recording's last poll: the limit, the jobs ahead, the hold.
+    """The cause that keeps a job waiting at a recording's last poll: the limit, the jobs ahead, the hold.
 
     volvelle attach why volvelle-attach 1188_3
     """

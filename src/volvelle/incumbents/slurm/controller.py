@@ -94,7 +94,7 @@ class Rules:
 
 
 class Controller:
-    """The state that changes. Passes (`volvelle.incumbents.slurm.passes`) read it, start and stop jobs in it."""
+    """The state that changes: `volvelle.incumbents.slurm.passes` read it, and start and stop jobs in it."""
 
     def __init__(self, rules: Rules, now: float) -> None:
         self.rules = rules
