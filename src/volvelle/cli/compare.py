@@ -81,7 +81,7 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
     """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
-    from volvelle.notebook.runs import chosen_policies, left_out
+    from volvelle.notebook.chosen import chosen_policies, left_out
 
     if "policies" in experiment.model_fields_set:
         return experiment

@@ -7,14 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from volvelle.core.policy import policies
 from volvelle.metrics import per_job, series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.jobs_table import jobs_table
@@ -23,6 +21,7 @@ from volvelle.metrics.summary import Summary, figure, hand_on, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
 from volvelle.notebook.arrow import Columnar, HasArrow, axes_of, columns_of
+from volvelle.notebook.chosen import chosen_policies
 from volvelle.notebook.facts import facts_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.report import run_charts
@@ -305,58 +304,6 @@ def compare(
     for run in found.made:
         if run.error is not None:
             raise run.error
-    return found
-
-
-QUICK_POLICIES = ("fifo", "fifo-skip", "easy", "sjf", "srsf", "las", "srtf", "afs-l")
-CHOSEN_POLICIES = (*QUICK_POLICIES, "tiresias", "gittins", "max-min", "themis")
-"""What is compared unless it is said: those that need nothing but what every trace tells."""
-
-MANY_JOBS = 20_000
-"""From here on only the quick ones are chosen: the others take rounds, and minutes where thousands wait."""
-
-
-_LEFT_OUT = {
-    "for deadlines": ("3sigma", "chronus", "edf", "genie", "yarn-cs"),
-    "for pools that lend": (
-        "anticipatory",
-        "anticipatory-vc",
-        "fcfs-pools",
-        "gssf",
-        "hived-nonpreemptive",
-        "mmfs",
-        "ssf",
-    ),
-    "for rates by GPU type": (
-        "allox",
-        "gandiva-fair",
-        "gavel-cost",
-        "gavel-fifo",
-        "gavel-ftf",
-        "gavel-hierarchical",
-        "gavel-las",
-        "gavel-makespan",
-        "gavel-throughput",
-        "pcs-gavel",
-    ),
-    "for CPUs and memory": ("drf", "synergy-opt", "synergy-proportional", "synergy-tune"),
-    "for batch sizes": ("pollux",),
-    "as sites have them, from their files": ("slurm",),
-}
-
-
-def chosen_policies(jobs: int) -> tuple[str, ...]:
-    """What is compared, unless it is said, on a workload of so many jobs."""
-    return CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES
-
-
-def left_out(chosen: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The policies that are not ``chosen``, by why."""
-    found = dict(_LEFT_OUT)
-    if slow := tuple(name for name in CHOSEN_POLICIES if name not in chosen):
-        found[f"slow with {MANY_JOBS:,} jobs and more"] = slow
-    named = {*chosen, *chain.from_iterable(found.values())}
-    found["variants, or slower"] = tuple(name for name in policies.all() if name not in named)
     return found
 
 

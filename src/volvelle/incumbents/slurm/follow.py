@@ -27,7 +27,7 @@ _JUMP = 60.0
 
 
 class Course(Protocol):
-    """What a mechanism expects of a job: moments in seconds since 1970, None where it foresees none."""
+    """The expectation of a mechanism about a job: seconds since 1970, None where it foresees none."""
 
     @property
     def start(self) -> float | None:
@@ -48,7 +48,7 @@ class Mechanism(Protocol):
 
 
 class Told(NamedTuple):
-    """What is told of one job at one moment; seconds since 1970."""
+    """The times told of one job at one moment; seconds since 1970."""
 
     key: str
     start: float
@@ -58,7 +58,7 @@ class Told(NamedTuple):
     """As the mechanism expects it."""
     end_p90: float
     slurm_start: float | None
-    """What Slurm itself told, where it told a time that has not passed."""
+    """The time that Slurm itself told, where it has not passed."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class _Track:
 
 
 class Follower:
-    """What is known of a cluster so far, and how it is told."""
+    """The knowledge of a cluster so far, and the times told from it."""
 
     def __init__(self, site: Site, mechanism: Mechanism) -> None:
         self.site = site

@@ -24,7 +24,7 @@ class Bound(NamedTuple):
 
 
 class Book:
-    """Who is within which scope, and what the running jobs of each hold."""
+    """Scopes of limits: their members, and the resources that the running jobs of each hold."""
 
     def __init__(self, site: Site) -> None:
         self._qos = {one.name: one for one in site.qos}
@@ -128,23 +128,3 @@ def _jobs(most: int | None) -> Mapping[str, float]:
 
 def _word(name: str) -> str:
     return "GRES" if name.startswith("gres/") else _WORDS.get(name, name)
-
-
-def never(site: Site, qos: str, account: str, user: str, asked: Tres, seconds: float) -> str:
-    """The limit of a single job that this one can never meet, in Slurm's words; empty: none."""
-    found: list[tuple[str, Limits]] = [("QOS", one.limits) for one in site.qos if one.name == qos]
-    found += [
-        ("Assoc", one.limits)
-        for one in site.associations
-        if one.account == account and one.user in ("", user)
-    ]
-    for kind, limits in found:
-        if limits.max_seconds is not None and seconds > limits.max_seconds:
-            return f"{kind}MaxWallDurationPerJobLimit"
-        for name, most in limits.per_job.items():
-            if asked.get(name, 0.0) > most:
-                return f"{kind}Max{_word(name)}PerJob"
-        for name, least in limits.least.items():
-            if asked.get(name, 0.0) < least:
-                return f"{kind}Min{_word(name)}"
-    return ""

@@ -28,7 +28,7 @@ KEYS = (
 
 
 def rows(follower: Follower, told: Sequence[Told], user: str = "") -> list[Row]:
-    """What is told, one row a job: those that wait by their start, then those that run by their end."""
+    """The table of told times, one row a job: the waiting by their start, then the running by their end."""
     jobs = {job.key: job for job in follower.snapshot.jobs}
     found = []
     for one in told:

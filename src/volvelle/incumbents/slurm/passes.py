@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """What it takes there."""
+        """The resources that it takes there."""
         return self.entry.shapes[self.partition.name]
 
     @property
@@ -119,7 +119,7 @@ def main_pass(controller: Controller, depth: int) -> None:
 
 
 def _is_kept(controller: Controller, place: Place) -> str:
-    """What keeps a job from starting whatever nodes are free, in Slurm's words; empty: nothing."""
+    """The cause that keeps a job waiting whatever nodes are free, in Slurm's words; empty: nothing."""
     entry = place.entry
     if reason := controller.waits_for(entry):
         return reason

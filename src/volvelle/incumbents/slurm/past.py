@@ -1,4 +1,4 @@
-"""What a snapshot tells of the past of priorities: when they were worked out last, and who used how much."""
+"""The past of priorities by a snapshot: when they were worked out last, and the usage of each account."""
 
 import math
 from collections import defaultdict

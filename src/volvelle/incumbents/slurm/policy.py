@@ -19,7 +19,7 @@ from volvelle.incumbents.slurm.site import Job, Site
 
 
 class Past(NamedTuple):
-    """What is known of the time before a policy's first pass.
+    """The knowledge of the time before a policy's first pass.
 
     until: when the first pass may happen. calculated: when priorities were worked out last. usage: of
     associations at that time, by (account, user).
@@ -206,7 +206,7 @@ class Slurm(Policy):
 
 
 def _held(view: View, controller: Controller, row: int, number: int) -> list[Share]:
-    """What a job holds by the core's account: on its nodes, or somewhere on those of its kind."""
+    """The resources of a job by the core's account: on its nodes, or somewhere on those of its kind."""
     resources, hardware = view.resources, controller.rules.hardware
     if resources.named:
         nodes = resources.slot_node[resources.owner == number]

@@ -39,7 +39,7 @@ def _mode(rules: Rules, qos: str, partition: str) -> str:
 
 
 def mode_of(rules: Rules, entry: Entry) -> str:
-    """What becomes of a running job that is stopped: ``REQUEUE``, ``CANCEL``, or ``OFF``."""
+    """The fate of a running job that is stopped: ``REQUEUE``, ``CANCEL``, or ``OFF``."""
     mode = _mode(rules, entry.job.qos, entry.partition)
     return "CANCEL" if mode == "REQUEUE" and not entry.job.requeue else mode
 

@@ -1,4 +1,4 @@
-"""What attach saw and told, in one file of a folder: appended line by line, replayed as it came.
+"""A recording of all that attach saw and told: one file, appended line by line, replayed as it came.
 
 Lines of ``attach.jsonl`` (also read as ``attach.jsonl.gz``): ``{"t": seconds, ...}`` with one of
 
@@ -79,7 +79,7 @@ class Recording:
         self._write({"t": time, "poll": delta})
 
     def told(self, time: float, told: Sequence[Told]) -> None:
-        """What was told."""
+        """The times that were told."""
         self._write({"t": time, "told": [list(one) for one in told]})
 
     def failed(self, time: float, why: str) -> None:
@@ -141,7 +141,7 @@ def _records(kind: str, text: str) -> Records:
 
 
 def _delta(before: Records, now: Records) -> dict[str, Any]:
-    """What changed: single fields, or the whole record where it has other fields than before."""
+    """The change of a record: single fields, or the whole record where it has other fields than before."""
     changed = {}
     for name, fields in now.items():
         old = before.get(name, {})

@@ -61,7 +61,7 @@ def dependencies(job: Job, records: Mapping[str, Job]) -> frozenset[str]:
 
 
 def on_nodes(entry: Entry, controller: Controller) -> list[Share]:
-    """What a running job holds on each of its nodes: Slurm tells the nodes, and the sum of all."""
+    """The resources of a running job on each of its nodes: Slurm tells the nodes, and the sum of all."""
     hardware, job = controller.rules.hardware, entry.job
     nodes = [hardware.number[name] for name in job.nodes if name in hardware.number]
     if not nodes:

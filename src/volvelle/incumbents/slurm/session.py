@@ -79,7 +79,7 @@ class Session:
 
     @property
     def follower(self) -> Follower | None:
-        """What is known; None before the first poll."""
+        """The cluster so far; None before the first poll."""
         return self._leads.follower
 
     def step(self) -> list[Told]:

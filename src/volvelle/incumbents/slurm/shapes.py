@@ -1,4 +1,4 @@
-"""What a job takes of nodes, and which nodes ``select/cons_tres`` gives it.
+"""The resources that a job takes of nodes, and the nodes that ``select/cons_tres`` gives it.
 
 Nodes are chosen as the function that serves plain clusters does: among sets of nodes that stand beside each
 other in the configuration and can serve the job, the smallest that suffices, from its first node on
@@ -24,7 +24,7 @@ _MANY = 1e9
 
 
 class Share(NamedTuple):
-    """What a job holds of one node, by number."""
+    """The resources that a job holds of one node, by number."""
 
     node: int
     cpus: float
@@ -278,7 +278,7 @@ def _best(
 
 
 def shares(shape: Shape, hardware: Hardware, free: Floats, nodes: Sequence[int]) -> list[Share]:
-    """What the job holds on ``nodes``, which can serve it: tasks go to the first node as far as they fit."""
+    """The resources of the job on ``nodes``, which can serve it: tasks fill the first node first."""
     if shape.whole:
         return [
             Share(

@@ -206,7 +206,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Site:
-    """What a cluster is and how its scheduler was told to work."""
+    """A cluster and the configuration of its scheduler."""
 
     cluster: str
     version: str = ""

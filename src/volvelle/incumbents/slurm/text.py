@@ -177,7 +177,7 @@ def hosts(text: str | None) -> tuple[str, ...]:
 
 
 def _entries(text: str) -> Iterator[str]:
-    """What commas outside of brackets part."""
+    """The parts between commas outside of brackets."""
     return (entry for entry in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text) if entry)
 
 
